@@ -2,16 +2,16 @@
 //! about any call.
 #![no_main]
 
-use haft_policy::rule::{Anchors, Command, Rule, RuleSet, Subject};
-use haft_policy::source::{List, Scope, Source, WrittenRule};
+use haft_policy::rule::{RuleAnchors, SubjectCommand, Rule, RuleSet, RuleSubject};
+use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 
 fuzz_target!(|text: &str| {
     // A rule, and after a line break the command that it decides about.
     let (text, command) = text.split_once('\n').unwrap_or((text, text));
-    for list in [List::Deny, List::Ask, List::Allow] {
-        let parse = |text: &str| Rule::parse(WrittenRule::plain(text, list, Source::of(Scope::User, "/p")));
+    for list in [RuleList::Deny, RuleList::Ask, RuleList::Allow] {
+        let parse = |text: &str| Rule::parse(UnparsedRule::plain(text, list, SettingsSource::new(SourceScope::User, "/p")));
         let rule = match parse(text) {
             Ok(rule) => rule,
             Err(bad) => {
@@ -25,11 +25,11 @@ fuzz_target!(|text: &str| {
         assert_eq!((again.tool(), again.is_bare()), (rule.tool(), rule.is_bare()));
 
         let tool = rule.tool().to_owned();
-        let (set, _) = RuleSet::compile(vec![rule], &Anchors::new("/home/me", "/p"));
-        let (same, _) = RuleSet::compile(vec![again], &Anchors::new("/home/me", "/p"));
+        let (set, _) = RuleSet::compile(vec![rule], &RuleAnchors::new("/home/me", "/p"));
+        let (same, _) = RuleSet::compile(vec![again], &RuleAnchors::new("/home/me", "/p"));
         for name in [tool.as_str(), "Bash", "mcp__s__t"] {
             let input = json!({"command": command, "file_path": command, "n": 1});
-            let mut subject = Subject::new(name, &input).running(Command::plain(command));
+            let mut subject = RuleSubject::new(name, &input).running(SubjectCommand::plain(command));
             subject = subject.reading(command).writing(command).deleting("/p/x").reaching(command);
             let decided = set.decide(&subject);
             assert_eq!(decided.verdict, set.explain(&subject).verdict, "the quick answer is the long one");

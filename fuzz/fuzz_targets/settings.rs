@@ -1,13 +1,13 @@
 //! Settings: no text makes the reader panic, and what is wrong is told with a place that is in the text.
 #![no_main]
 
-use haft_policy::settings::{Flags, Layers, Places, Standing};
-use haft_policy::trust::Inventory;
+use haft_policy::settings::{SettingsFlags, SettingsLayers, SettingsPlaces, TrustStatus};
+use haft_policy::trust::TrustInventory;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|rest: &str| {
     let text = format!("{{{rest}");
-    let places = Places {
+    let places = SettingsPlaces {
         managed: None,
         claude_managed_dir: None,
         config_dir: None,
@@ -19,15 +19,15 @@ fuzz_target!(|rest: &str| {
         cwd: "/nowhere/at/all".into(),
         git_root: None,
     };
-    let flags = Flags { settings: vec![text.clone()], ..Flags::default() };
-    match Layers::read(&places, &flags) {
+    let flags = SettingsFlags { settings: vec![text.clone()], ..SettingsFlags::default() };
+    match SettingsLayers::read(&places, &flags) {
         Ok(layers) => {
-            for standing in [Standing::Trusted, Standing::Untrusted] {
+            for standing in [TrustStatus::Trusted, TrustStatus::Untrusted] {
                 let settings = layers.merge(standing);
                 let _ = settings.tree.entries();
                 assert!(settings.warnings.iter().all(|warning| !warning.to_string().is_empty()));
             }
-            assert!(Inventory::of(&layers).is_empty(), "a flag's settings are nobody's to trust");
+            assert!(TrustInventory::from_layers(&layers).is_empty(), "a flag's settings are nobody's to trust");
         }
         Err(error) => {
             assert!(!error.problems.is_empty());

@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use haft::ports::PermissionMode;
 use haft_provider::Wire;
 use haft_session::ConflictRule;
-use haft_session::trust::{BadDigest, Digest};
+use haft_session::trust::{InvalidDigest, Digest};
 
 use crate::kept::args::{LogArgs, SessionsArgs, StatsArgs};
 use crate::mcp::args::McpArgs;
@@ -313,7 +313,7 @@ impl Common {
 }
 
 /// A hash that can be read.
-fn hash(text: &str) -> Result<String, BadDigest> {
+fn hash(text: &str) -> Result<String, InvalidDigest> {
     text.parse::<Digest>().map(|hash| hash.to_string())
 }
 

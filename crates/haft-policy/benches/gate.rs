@@ -13,8 +13,8 @@ use haft::registry::Origin;
 use haft::tool::AnyTool;
 use haft::{Engine, Registry, Workspace};
 use haft_policy::conventions;
-use haft_policy::gate::{Policy, Setup};
-use haft_policy::settings::{Flags, Places};
+use haft_policy::gate::{Policy, PolicyContext};
+use haft_policy::settings::{SettingsFlags, SettingsPlaces};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 31;
@@ -62,12 +62,12 @@ fn engine(work: &std::path::Path, rules: Vec<(usize, String)>) -> Gate {
         |list: usize| rules.iter().filter(|(own, _)| *own == list).map(|(_, rule)| rule).collect::<Vec<_>>();
     let settings =
         json!({"permissions": {"deny": of(0), "ask": of(1), "allow": of(2)}, "repetitionGuard": false});
-    let flags = Flags { settings: vec![settings.to_string()], ..Flags::default() };
-    let places = Places::from_env(work, &|_| None).unwrap();
-    let loaded = haft_policy::trust::load(&places, &flags).unwrap();
+    let flags = SettingsFlags { settings: vec![settings.to_string()], ..SettingsFlags::default() };
+    let places = SettingsPlaces::from_env(work, &|_| None).unwrap();
+    let loaded = haft_policy::trust::load_settings(&places, &flags).unwrap();
     let workspace = Workspace::new(work).unwrap();
     let (policy, _) =
-        Policy::new(&loaded, Setup { no_sandbox: true, ..Setup::new(&places, &workspace) }).unwrap();
+        Policy::new(&loaded, PolicyContext { no_sandbox: true, ..PolicyContext::new(&places, &workspace) }).unwrap();
     let engine = Engine::builder(Registry::new()).workspace(workspace).permissions(policy.clone()).build();
     Gate { policy, engine }
 }
@@ -91,7 +91,7 @@ fn row(what: &str, none: &Gate, many: &Gate, target: &str, call: &dyn Fn(usize) 
         (from..from + CALLS)
             .map(|n| {
                 let (tool, input) = call(n);
-                let stand_in: AnyTool = conventions::tool(tool).unwrap();
+                let stand_in: AnyTool = conventions::find_tool(tool).unwrap();
                 (stand_in, input)
             })
             .collect()

@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use haft_policy::rule::{Anchors, Command, Place, Rule, RuleSet, Subject};
-use haft_policy::source::{List, Scope, Source, WrittenRule};
+use haft_policy::rule::{RuleAnchors, SubjectCommand, SubjectPath, Rule, RuleSet, RuleSubject};
+use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 31;
@@ -48,18 +48,18 @@ fn main() {
     println!("\nReading and compiling 1,000 rules took {:.1} ms.", start.elapsed().as_secs_f64() * 1e3);
 }
 
-fn compile(rules: Vec<(List, String)>) -> RuleSet {
-    let source = Source::of(Scope::User, "/home/me/.claude");
-    let rule = |(list, text)| Rule::parse(WrittenRule::plain(text, list, source.clone())).unwrap();
-    RuleSet::compile(rules.into_iter().map(rule).collect(), &Anchors::new("/home/me", "/srv/project")).0
+fn compile(rules: Vec<(RuleList, String)>) -> RuleSet {
+    let source = SettingsSource::new(SourceScope::User, "/home/me/.claude");
+    let rule = |(list, text)| Rule::parse(UnparsedRule::plain(text, list, source.clone())).unwrap();
+    RuleSet::compile(rules.into_iter().map(rule).collect(), &RuleAnchors::new("/home/me", "/srv/project")).0
 }
 
-fn list(n: usize) -> List {
-    [List::Deny, List::Ask, List::Allow][n % 3]
+fn list(n: usize) -> RuleList {
+    [RuleList::Deny, RuleList::Ask, RuleList::Allow][n % 3]
 }
 
 /// As long settings have them: half commands, a third paths, the rest hosts and servers.
-fn mixed(n: usize) -> (List, String) {
+fn mixed(n: usize) -> (RuleList, String) {
     match n % 10 {
         0..=4 => command(n),
         5..=7 => path(n),
@@ -68,7 +68,7 @@ fn mixed(n: usize) -> (List, String) {
     }
 }
 
-fn path(n: usize) -> (List, String) {
+fn path(n: usize) -> (RuleList, String) {
     let tool = if n.is_multiple_of(2) { "Read" } else { "Edit" };
     let path = match n % 8 {
         0 => format!(".env{n}"),
@@ -83,7 +83,7 @@ fn path(n: usize) -> (List, String) {
     (list(n), format!("{tool}({path})"))
 }
 
-fn command(n: usize) -> (List, String) {
+fn command(n: usize) -> (RuleList, String) {
     let command = match n % 5 {
         0 => format!("npm run task{n}"),
         1 => format!("git sub{n} *"),
@@ -119,8 +119,8 @@ impl Calls {
 
     fn files(&self, set: &RuleSet, linked: bool) {
         for (given, real) in &self.paths {
-            let mut subject = Subject::new("Edit", &self.input).enforced();
-            let place = if linked { Place::linked(given, real) } else { Place::at(given) };
+            let mut subject = RuleSubject::new("Edit", &self.input).enforced();
+            let place = if linked { SubjectPath::linked(given, real) } else { SubjectPath::at(given) };
             subject.touches.writes.push(place);
             black_box(set.decide(&subject));
         }
@@ -128,18 +128,18 @@ impl Calls {
 
     fn searches(&self, set: &RuleSet) {
         for (given, _) in &self.paths {
-            let mut subject = Subject::new("Grep", &self.input).enforced();
+            let mut subject = RuleSubject::new("Grep", &self.input).enforced();
             subject.leaves_out = true;
-            subject.touches.reads.push(Place::at(given.parent().unwrap()).and_below());
+            subject.touches.reads.push(SubjectPath::at(given.parent().unwrap()).and_below());
             black_box(set.decide(&subject));
         }
     }
 
     fn shell(&self, set: &RuleSet) {
         for commands in &self.commands {
-            let mut subject = Subject::new("Bash", &self.input);
+            let mut subject = RuleSubject::new("Bash", &self.input);
             for text in commands {
-                let mut command = Command::plain(&**text);
+                let mut command = SubjectCommand::plain(&**text);
                 command.for_deny.push(text.as_str().into());
                 subject.commands.push(command);
             }
@@ -149,7 +149,7 @@ impl Calls {
 
     fn servers(&self, set: &RuleSet) {
         for tool in &self.tools {
-            black_box(set.decide(&Subject::new(tool, &self.input)));
+            black_box(set.decide(&RuleSubject::new(tool, &self.input)));
         }
     }
 }

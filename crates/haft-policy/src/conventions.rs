@@ -9,11 +9,11 @@ use haft::{Effects, ToolError, ToolSpec, dynamic_tool};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use Kind::{Any, Flag, List, Number, Object, Text, Whole};
+use FieldType::{Any, Flag, List, Number, Object, Text, Whole};
 
 /// What a field takes.
 #[derive(Clone, Copy)]
-enum Kind {
+enum FieldType {
     Text,
     Number,
     Whole,
@@ -23,11 +23,11 @@ enum Kind {
     Any,
 }
 
-type Row = (&'static str, &'static str, &'static [(&'static str, Kind, bool)]);
+type ToolRow = (&'static str, &'static str, &'static [(&'static str, FieldType, bool)]);
 
 /// Name, description, and fields with whether they are required.
 #[rustfmt::skip]
-const TOOLS: &[Row] = &[
+const TOOLS: &[ToolRow] = &[
     ("Agent", "Gives a task to another agent.", &[("description", Text, true), ("prompt", Text, true), ("subagent_type", Text, false), ("model", Text, false), ("run_in_background", Flag, false), ("isolation", Text, false), ("name", Text, false), ("mode", Text, false)]),
     ("AskUserQuestion", "Asks the user.", &[("questions", List, true)]),
     ("Bash", "Runs a command in a shell.", &[("command", Text, true), ("timeout", Number, false), ("description", Text, false), ("run_in_background", Flag, false), ("dangerouslyDisableSandbox", Flag, false)]),
@@ -73,7 +73,7 @@ const TOOLS: &[Row] = &[
 ];
 
 /// The names of all tools of the conventions, sorted.
-pub fn names() -> impl Iterator<Item = &'static str> {
+pub fn tool_names() -> impl Iterator<Item = &'static str> {
     TOOLS.iter().map(|(name, ..)| *name)
 }
 
@@ -100,22 +100,22 @@ fn declare_facts(tool: &str, spec: ToolSpec) -> ToolSpec {
 
 /// A stand-in for a tool of the conventions, or for a tool of a server: it takes what the tool takes and declares what
 /// that touches, but can't be called.
-pub fn tool(name: &str) -> Option<AnyTool> {
+pub fn find_tool(name: &str) -> Option<AnyTool> {
     let known = TOOLS.iter().find(|(known, ..)| *known == name);
     let (description, schema) = match known {
-        Some((_, description, fields)) => (*description, schema(fields)),
+        Some((_, description, fields)) => (*description, object_schema(fields)),
         None if name.starts_with("mcp__") => ("A tool of a server.", json!({"type": "object"})),
         None => return None,
     };
     let owned = name.to_owned();
     let never = |_: Value, _| async { Err::<String, _>(ToolError::new("this tool is not built in")) };
     let tool = dynamic_tool(name, description, schema, never);
-    let tool = tool.effects(move |input: &Value| effects(&owned, input).unwrap_or_default());
+    let tool = tool.effects(move |input: &Value| declared_effects(&owned, input).unwrap_or_default());
     tool.spec(|spec| declare_facts(name, spec)).build().ok()
 }
 
-fn schema(fields: &[(&str, Kind, bool)]) -> Value {
-    let property = |kind: Kind| match kind {
+fn object_schema(fields: &[(&str, FieldType, bool)]) -> Value {
+    let property = |kind: FieldType| match kind {
         Text => json!({"type": "string"}),
         Number => json!({"type": "number"}),
         Whole => json!({"type": "integer"}),
@@ -132,7 +132,7 @@ fn schema(fields: &[(&str, Kind, bool)]) -> Value {
 }
 
 /// What a call of a tool of the conventions touches; nothing if that isn't known.
-pub fn effects(tool: &str, input: &Value) -> Option<Effects> {
+pub fn declared_effects(tool: &str, input: &Value) -> Option<Effects> {
     let text = |field: &str| input.get(field).and_then(Value::as_str);
     let state = |resource: &'static str| Some(Effects::writes_state(resource));
     let looks = |resource: &'static str| Some(Effects::reads_state(resource));
@@ -145,7 +145,7 @@ pub fn effects(tool: &str, input: &Value) -> Option<Effects> {
         "Glob" => Some(Effects::reads_tree(glob_base(text("path"), text("pattern")?))),
         "Bash" | "Monitor" | "PowerShell" => Some(Effects::runs(text("command")?)),
         "WebFetch" => {
-            let Address { host, plain } = Address::of(text("url")?);
+            let UrlHost { host, plain } = UrlHost::parse(text("url")?);
             let effects = host.map_or_else(Effects::unknown, Effects::observes);
             Some(if plain { effects } else { effects.and(Effects::unknown()) })
         }
@@ -188,29 +188,29 @@ fn glob_base(path: Option<&str>, pattern: &str) -> std::path::PathBuf {
 }
 
 /// The address of a call that fetches one.
-pub fn fetched<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
+pub fn fetched_url<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
     (tool == "WebFetch").then(|| input.get("url")?.as_str())?
 }
 
 /// The server that a call of a built-in tool is sent to: reading its resources and getting its prompts are for rules about the
 /// server too.
-pub fn server<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
+pub fn target_server<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
     let to_server = matches!(tool, "GetMcpPrompt" | "ReadMcpResource" | "ReadMcpResourceTool");
     to_server.then(|| input.get("server")?.as_str())?
 }
 
 /// What an address says of the host that it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct UrlHost {
     /// The host as it is sent, if one can be told; also of a text that is no address yet, as `example.com/x`.
     pub host: Option<String>,
     /// It is an address of the web with a host in it: `http` or `https`.
     pub plain: bool,
 }
 
-impl Address {
+impl UrlHost {
     /// Reads a text as a browser would.
-    pub fn of(text: &str) -> Address {
+    pub fn parse(text: &str) -> UrlHost {
         let found = Url::parse(text).ok();
         let plain =
             found.as_ref().is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
@@ -218,13 +218,13 @@ impl Address {
             let assumed = found.is_none().then(|| format!("https://{}", text.trim_start()))?;
             template::host(&assumed)
         });
-        Address { plain: plain && host.is_some(), host }
+        UrlHost { plain: plain && host.is_some(), host }
     }
 }
 
 /// The address of a fetch that carries a name or a password.
 pub fn url_with_user<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
-    let text = fetched(tool, input)?;
+    let text = fetched_url(tool, input)?;
     let parsed = Url::parse(text);
     let has_user = |url: &Url| !url.username().is_empty() || url.password().is_some();
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
@@ -244,16 +244,16 @@ mod tests {
     #[test]
     fn every_tool_of_the_conventions_can_be_made() {
         assert!(TOOLS.is_sorted_by_key(|(name, ..)| *name));
-        for name in names() {
-            assert_eq!(tool(name).unwrap().name(), name);
+        for name in tool_names() {
+            assert_eq!(find_tool(name).unwrap().name(), name);
         }
-        assert!(tool("mcp__a__b").is_some() && tool("Nope").is_none());
+        assert!(find_tool("mcp__a__b").is_some() && find_tool("Nope").is_none());
     }
 
     #[test]
     fn calls_touch_what_their_input_names() {
         let check = |name: &str, input: Value, words: &str| {
-            let effects = effects(name, &input).unwrap_or_default();
+            let effects = declared_effects(name, &input).unwrap_or_default();
             assert_eq!(effects.to_string(), words, "{name} {input}");
         };
         check("Read", json!({"file_path": "a"}), "reads a");

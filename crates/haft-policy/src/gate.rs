@@ -1,27 +1,27 @@
 //! The gate: rules, mode, settings and answers put together into the one that the engine asks.
 //!
-//! A call becomes a [`Subject`](crate::rule::Subject) (`case`), the rules speak (`rule`), then the mode of what they
+//! A call becomes a [`Subject`](crate::rule::RuleSubject) (`case`), the rules speak (`rule`), then the mode of what they
 //! leave open (`mode`), and what would run is held against what isn't known of it (`unknown`). That is one reason for the engine, which decides.
 //! [`Policy::check`] reports the engine's decision. Asking, hooks and running are the engine's.
 //!
 //! Rules that the user makes by answering count from the next call on: the set is compiled anew and swapped. Nothing
-//! that waits for anybody is done here, but for the [classifier](crate::classify), which has a place of its own.
+//! that waits for anybody is done here, but for the [classifier](crate::classifier), which has a place of its own.
 
-mod bound;
-mod case;
-mod effects;
+mod mode_override;
+mod call_analysis;
+mod configured_effects;
 mod explain;
 mod grants;
 mod hard_links;
-mod live;
-mod meaning;
+mod session_rules;
+mod rule_filter;
 mod mode;
-mod repeat;
+mod repetition;
 mod repository;
 mod sandbox_rules;
-mod twin;
-mod unasked;
-mod unknown;
+mod worktree_rules;
+mod auto_allow;
+mod unknown_effects;
 mod verdict;
 mod warnings;
 
@@ -39,33 +39,33 @@ use haft::{Effects, Engine, Workspace};
 pub use haft_shell::ShellAnalyzer;
 use serde_json::Value;
 
-use crate::classify::{Careful, Classifier, Considered, NotStarted, Program};
-use crate::rule::{Anchors, BadRule, Lint, NamedPath, Place, Rule, Touch};
-use crate::settings::{Places, Protected};
-use crate::source::{List, Scope, Source, WrittenRule};
-use crate::trust::{Loaded, Remembered};
-pub use bound::InMode;
-pub(crate) use case::Case;
-use case::Surroundings;
+use crate::classifier::{CautiousClassifier, CallClassifier, ClassifierInput, UnavailableClassifier, ProgramClassifier};
+use crate::rule::{RuleAnchors, InvalidRule, RuleLint, NamedPath, SubjectPath, Rule, EffectKind};
+use crate::settings::{SettingsPlaces, ProtectedPaths};
+use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use crate::trust::{ResolvedSettings, RememberedRules};
+pub use mode_override::ModeOverride;
+pub(crate) use call_analysis::CallAnalysis;
+use call_analysis::SessionContext;
 pub use explain::{
-    BadCall, Change, CheckedCall, DecisionReport, EffectsView, OtherRule, Part, PartKind, RuleWording,
+    InvalidCall, SuggestedChange, CheckedCall, DecisionReport, EffectsView, OtherRule, CommandPart, PartKind, RuleWording,
 };
 use hard_links::DeniedFileIndex;
-use live::Live;
-pub use meaning::Meaning;
+use session_rules::SessionRules;
+pub use rule_filter::RuleFilter;
 use sandbox_rules::SandboxDenials;
-use twin::Twin;
-pub use unasked::IsFull;
-use unasked::Unasked;
+use worktree_rules::CheckoutCall;
+pub use auto_allow::IsFullSandbox;
+use auto_allow::SandboxAutoAllow;
 pub use verdict::{CoverageGap, SandboxCoverage};
 
 /// How many rules a session remembers.
 pub const SESSION_RULES_MAX: usize = 1_000;
 
 /// What a policy has to know beside the settings.
-pub struct Setup<'a> {
+pub struct PolicyContext<'a> {
     /// Where settings and answers are.
-    pub places: &'a Places,
+    pub places: &'a SettingsPlaces,
     /// The directories that the session works in.
     pub workspace: &'a Workspace,
     /// Children run without a sandbox because the user says so: rules and mode alone decide.
@@ -73,7 +73,7 @@ pub struct Setup<'a> {
     /// Children can do no more than they are granted.
     pub confined: bool,
     /// Says whether all of the sandbox is there; then commands may run unasked where mode or settings say so.
-    pub full_sandbox: Option<IsFull>,
+    pub full_sandbox: Option<IsFullSandbox>,
     /// Reports what of the files that rules stop the sandbox may leave open to commands.
     pub coverage: SandboxCoverage,
     /// What the sandbox leaves open without a grant: without it the working directories alone. Where there is neither this
@@ -89,17 +89,17 @@ pub struct Setup<'a> {
     /// Starts the classifier of the settings. Without it that classifier asks about everything.
     pub processes: Option<Arc<dyn Processes>>,
     /// Decides before the user, in place of the settings' classifier.
-    pub classifier: Option<Arc<dyn Classifier>>,
+    pub classifier: Option<Arc<dyn CallClassifier>>,
     /// How denials name the rules that would allow a call.
     pub wording: RuleWording,
     /// Identifies the rules for child processes. Policies that are made from the same settings for one sandbox share it.
     pub rule_set: RuleSetId,
 }
 
-impl<'a> Setup<'a> {
+impl<'a> PolicyContext<'a> {
     /// An interactive session without a sandbox, of which nothing more is known.
-    pub fn new(places: &'a Places, workspace: &'a Workspace) -> Setup<'a> {
-        Setup {
+    pub fn new(places: &'a SettingsPlaces, workspace: &'a Workspace) -> PolicyContext<'a> {
+        PolicyContext {
             places,
             workspace,
             no_sandbox: false,
@@ -119,16 +119,16 @@ impl<'a> Setup<'a> {
 }
 
 /// The analyzer of a session that works here.
-pub fn analyzer(workspace: &Workspace, home: Option<&Path>) -> ShellAnalyzer {
+pub fn shell_analyzer(workspace: &Workspace, home: Option<&Path>) -> ShellAnalyzer {
     let (cwd, home) = (workspace.cwd().to_owned(), home.map(Path::to_owned));
     let added = workspace.dirs().skip(1).map(Path::to_owned).collect();
     ShellAnalyzer::new(haft_shell::Place { cwd, home, added })
 }
 
 /// The paths that the rules of these settings name. Rules that can't be understood name none.
-pub fn named_paths(loaded: &Loaded, places: &Places) -> Vec<NamedPath> {
+pub fn named_paths(loaded: &ResolvedSettings, places: &SettingsPlaces) -> Vec<NamedPath> {
     let home = places.home.clone().unwrap_or_else(|| "/nonexistent".into());
-    let anchors = Anchors::new(home, &places.cwd);
+    let anchors = RuleAnchors::new(home, &places.cwd);
     let written = loaded.settings.permissions.rules.iter().chain(&loaded.remembered);
     let rules = written.filter_map(|rule| Rule::parse(rule.clone()).ok());
     rules.filter_map(|rule| rule.named_path(&anchors)).collect()
@@ -136,25 +136,25 @@ pub fn named_paths(loaded: &Loaded, places: &Places) -> Vec<NamedPath> {
 
 /// Rules, mode and answers of a session. Clones share all of it.
 #[derive(Clone)]
-pub struct Policy(Arc<Inner>);
+pub struct Policy(Arc<PolicyInner>);
 
-struct Inner {
-    live: Live,
-    surroundings: Surroundings,
-    protected: Protected,
-    blocks: mode::Blocks,
-    effects: effects::Given,
-    guard: repeat::Guard,
-    unasked: Unasked,
+struct PolicyInner {
+    live: SessionRules,
+    surroundings: SessionContext,
+    protected: ProtectedPaths,
+    blocks: mode::DirectoryBlocks,
+    effects: configured_effects::ConfiguredEffects,
+    guard: repetition::RepetitionTracker,
+    unasked: SandboxAutoAllow,
     coverage: SandboxCoverage,
     sandbox: SandboxDenials,
     /// The files that rules deny to read, by identity.
     denied_files: DeniedFileIndex,
-    classifier: Option<Arc<dyn Classifier>>,
+    classifier: Option<Arc<dyn CallClassifier>>,
     wording: RuleWording,
     rule_set: RuleSetId,
-    remembered: Option<Remembered>,
-    deny_instead_of_prompting: Option<Source>,
+    remembered: Option<RememberedRules>,
+    deny_instead_of_prompting: Option<SettingsSource>,
     non_interactive: bool,
     /// Answers don't become rules where only the machine's owner may allow.
     answers_count: bool,
@@ -163,28 +163,28 @@ struct Inner {
 
 /// What a person should know about a policy that was made.
 #[derive(Debug, Clone, Default)]
-pub struct Findings {
+pub struct PolicyFindings {
     /// What is doubtful about rules.
-    pub lints: Vec<Lint>,
+    pub lints: Vec<RuleLint>,
     /// What else is doubtful, in words.
     pub notices: Vec<String>,
 }
 
 /// Rules that can't be understood, so that nothing may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadPolicy {
+pub struct InvalidPolicy {
     /// At least one.
-    pub rules: Vec<BadRule>,
+    pub rules: Vec<InvalidRule>,
 }
 
-impl fmt::Display for BadPolicy {
+impl fmt::Display for InvalidPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.rules.iter().map(ToString::to_string).collect();
         f.write_str(&lines.join("\n"))
     }
 }
 
-impl std::error::Error for BadPolicy {}
+impl std::error::Error for InvalidPolicy {}
 
 impl Policy {
     /// The rule that denies everything of an MCP server, if there is one: then nothing of it may be reached, its resources and
@@ -207,50 +207,50 @@ impl Policy {
     ///
     /// # Errors
     /// Rules that can't be understood.
-    pub fn new(loaded: &Loaded, setup: Setup<'_>) -> Result<(Policy, Findings), BadPolicy> {
+    pub fn new(loaded: &ResolvedSettings, setup: PolicyContext<'_>) -> Result<(Policy, PolicyFindings), InvalidPolicy> {
         let permissions = &loaded.settings.permissions;
         let mode = permissions.default_mode.as_ref().map_or(PermissionMode::Default, |at| at.value);
         let modes = PermissionMode::ALL.into_iter().map(|(_, mode)| mode);
         let forbidden = modes.filter(|mode| permissions.forbids(*mode).is_some());
-        let mut findings = Findings::default();
-        let rules = understood(&permissions.rules).map_err(|rules| BadPolicy { rules })?;
+        let mut findings = PolicyFindings::default();
+        let rules = parse_rules(&permissions.rules).map_err(|rules| InvalidPolicy { rules })?;
         let remembered = loaded.remembered.iter().filter_map(|written| {
             let understood = Rule::parse(written.clone());
             understood.map_err(|bad| findings.notices.push(format!("{bad}; this answer doesn't count"))).ok()
         });
         let rules: Vec<Rule> = rules.into_iter().chain(remembered).collect();
-        let surroundings = Surroundings::new(&setup);
-        let (live, lints) = Live::new(rules, mode, &surroundings);
+        let surroundings = SessionContext::new(&setup);
+        let (live, lints) = SessionRules::new(rules, mode, &surroundings);
         findings.lints = lints;
         findings.lints.extend(live.sets().rules.unknown_tools(setup.tools.iter().map(String::as_str)));
-        let (effects, notices) = effects::Given::read(&loaded.settings.effects);
+        let (effects, notices) = configured_effects::ConfiguredEffects::read(&loaded.settings.effects);
         findings.notices.extend(notices);
         let classifier = setup.classifier.clone().or_else(|| {
             let given = &loaded.settings.classifier.as_ref()?.value;
             Some(match &setup.processes {
-                Some(processes) => Arc::new(Program::new(given, processes.clone(), setup.workspace.cwd()))
-                    as Arc<dyn Classifier>,
-                None => Arc::new(NotStarted::new(given)),
+                Some(processes) => Arc::new(ProgramClassifier::new(given, processes.clone(), setup.workspace.cwd()))
+                    as Arc<dyn CallClassifier>,
+                None => Arc::new(UnavailableClassifier::new(given)),
             })
         });
         let sandbox = SandboxDenials::new(&loaded.settings.sandbox, &setup);
         let by_settings = loaded.settings.sandbox.auto_allow_bash.as_ref().filter(|at| at.value);
         let state_dir = setup.places.state_dir.as_deref();
-        let inner = Inner {
+        let inner = PolicyInner {
             live,
             surroundings,
-            protected: Protected::new(setup.places, loaded.inventory.files().map(Path::to_owned)),
-            blocks: mode::Blocks::new(permissions),
+            protected: ProtectedPaths::new(setup.places, loaded.inventory.files().map(Path::to_owned)),
+            blocks: mode::DirectoryBlocks::new(permissions),
             effects,
-            guard: repeat::Guard::new(loaded.settings.repetition_guard.as_ref().map(|at| at.value)),
-            unasked: Unasked::new(by_settings.map(|at| at.source.clone()), setup.full_sandbox),
+            guard: repetition::RepetitionTracker::new(loaded.settings.repetition_guard.as_ref().map(|at| at.value)),
+            unasked: SandboxAutoAllow::new(by_settings.map(|at| at.source.clone()), setup.full_sandbox),
             coverage: setup.coverage,
             sandbox,
             denied_files: DeniedFileIndex::default(),
             classifier,
             wording: setup.wording,
             rule_set: setup.rule_set,
-            remembered: state_dir.map(|state| Remembered::at(state, &setup.places.cwd)),
+            remembered: state_dir.map(|state| RememberedRules::open(state, &setup.places.cwd)),
             deny_instead_of_prompting: permissions
                 .deny_instead_of_prompting
                 .as_ref()
@@ -267,8 +267,8 @@ impl Policy {
     ///
     /// # Errors
     /// A tool that nobody knows, and an input that doesn't fit.
-    pub async fn check(&self, engine: &Engine, call: CheckedCall<'_>) -> Result<DecisionReport, BadCall> {
-        explain::check(self, engine, call).await
+    pub async fn check(&self, engine: &Engine, call: CheckedCall<'_>) -> Result<DecisionReport, InvalidCall> {
+        explain::check_call(self, engine, call).await
     }
 
     /// The decision alone, without what explains it, and the tool's own name.
@@ -279,8 +279,8 @@ impl Policy {
         &self,
         engine: &Engine,
         call: CheckedCall<'_>,
-    ) -> Result<(String, Decision), BadCall> {
-        explain::decide(self, engine, call).await
+    ) -> Result<(String, Decision), InvalidCall> {
+        explain::decide_call(self, engine, call).await
     }
 
     /// Why a call is decided on so, as a text for people.
@@ -294,14 +294,14 @@ impl Policy {
     /// # Errors
     /// A rule that can't be understood, too many, rules that allow where only the machine's owner may write such, and
     /// what can't be kept; that still counts for this session.
-    pub fn add_rules(&self, rules: &[String], list: List, lasting: bool) -> Result<(), String> {
+    pub fn add_rules(&self, rules: &[String], list: RuleList, lasting: bool) -> Result<(), String> {
         let inner = &*self.0;
-        if list == List::Allow && !inner.answers_count {
+        if list == RuleList::Allow && !inner.answers_count {
             return Err("only the machine's owner may allow anything here".to_owned());
         }
-        let source = Source::of(Scope::Session, &inner.surroundings.anchors.cwd);
+        let source = SettingsSource::new(SourceScope::Session, &inner.surroundings.anchors.cwd);
         for rule in rules {
-            let written = WrittenRule::plain(rule, list, source.clone());
+            let written = UnparsedRule::plain(rule, list, source.clone());
             Rule::parse(written).map_err(|bad| bad.to_string())?;
         }
         if !inner.live.add(rules, list, &inner.surroundings) {
@@ -311,21 +311,21 @@ impl Policy {
     }
 
     /// What a call leaves out of the folders that it walks.
-    fn left_out(&self, request: &Request<'_>, sets: Arc<live::Sets>) -> Option<Hidden> {
+    fn left_out(&self, request: &Request<'_>, sets: Arc<session_rules::CompiledRules>) -> Option<Hidden> {
         if !request.effects.reads.iter().any(|path| path.extent == Extent::Subtree) {
             return None;
         }
         let surroundings = &self.0.surroundings;
         // All rules: what stops doesn't depend on the mode.
         let leaves_out =
-            |request: &Request<'_>| sets.rules.decide(&Case::of(request, surroundings).subject).leaves_out;
-        let twin = Twin::of(&surroundings.anchors.cwd, request);
+            |request: &Request<'_>| sets.rules.decide(&CallAnalysis::for_request(request, surroundings).subject).leaves_out;
+        let twin = CheckoutCall::for_request(&surroundings.anchors.cwd, request);
         if !leaves_out(request) && !twin.as_ref().is_some_and(|twin| leaves_out(&twin.request(request))) {
             return None;
         }
         let (tool, move_out) = (request.name.to_owned(), twin.map(|twin| twin.move_out().clone()));
         Some(Hidden::new(move |path| {
-            let stops = |path: &Path| sets.rules.stops(&tool, Touch::Reads, &Place::at(path)).is_some();
+            let stops = |path: &Path| sets.rules.stops(&tool, EffectKind::Reads, &SubjectPath::at(path)).is_some();
             stops(path) || move_out.as_ref().is_some_and(|move_out| stops(&move_out.path(path)))
         }))
     }
@@ -335,11 +335,11 @@ impl Policy {
     pub fn session_rules(&self) -> Vec<(&'static str, String)> {
         let sets = self.0.live.sets();
         let list = |rule: &Rule| match rule.list() {
-            List::Deny => "deny",
-            List::Ask => "ask",
-            List::Allow => "allow",
+            RuleList::Deny => "deny",
+            RuleList::Ask => "ask",
+            RuleList::Allow => "allow",
         };
-        let added = sets.rules.rules().filter(|(_, rule)| rule.source().scope == Scope::Session);
+        let added = sets.rules.rules().filter(|(_, rule)| rule.source().scope == SourceScope::Session);
         added.map(|(_, rule)| (list(rule), rule.to_string())).collect()
     }
 
@@ -352,9 +352,9 @@ impl Policy {
         if !inner.answers_count {
             return Err("only the machine's owner may allow anything here".to_owned());
         }
-        let source = Source::of(Scope::Session, &inner.surroundings.anchors.cwd);
+        let source = SettingsSource::new(SourceScope::Session, &inner.surroundings.anchors.cwd);
         for rule in rules {
-            let written = WrittenRule::plain(rule, List::Allow, source.clone());
+            let written = UnparsedRule::plain(rule, RuleList::Allow, source.clone());
             Rule::parse(written).map_err(|bad| bad.to_string())?;
         }
         match inner.live.allow_for_turn(rules, &inner.surroundings) {
@@ -370,12 +370,12 @@ impl Policy {
 
     /// The rules that would let a call through, one for each part that needs one; none if there are no such rules.
     pub fn proposals(&self, request: &Request<'_>) -> Vec<String> {
-        let case = Case::of(request, &self.0.surroundings);
+        let case = CallAnalysis::for_request(request, &self.0.surroundings);
         self.0.proposals(&case)
     }
 }
 
-fn understood(written: &[WrittenRule]) -> Result<Vec<Rule>, Vec<BadRule>> {
+fn parse_rules(written: &[UnparsedRule]) -> Result<Vec<Rule>, Vec<InvalidRule>> {
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for rule in written {
         match Rule::parse(rule.clone()) {
@@ -386,15 +386,15 @@ fn understood(written: &[WrittenRule]) -> Result<Vec<Rule>, Vec<BadRule>> {
     if bad.is_empty() { Ok(good) } else { Err(bad) }
 }
 
-impl Inner {
+impl PolicyInner {
     /// What rules and mode say of a call in a mode.
     fn reason(&self, request: &Request<'_>, mode: PermissionMode) -> DecisionReason {
         let sets = self.live.sets();
-        let reason = verdict::judge(self, &sets, mode, &Case::of(request, &self.surroundings), false).reason;
-        let Some(twin) = Twin::of(&self.surroundings.anchors.cwd, request) else { return reason };
+        let reason = verdict::judge_call(self, &sets, mode, &CallAnalysis::for_request(request, &self.surroundings), false).reason;
+        let Some(twin) = CheckoutCall::for_request(&self.surroundings.anchors.cwd, request) else { return reason };
         let request = twin.request(request);
-        let rules = sets.of(mode);
-        let matches = rules.decide(&Case::of(&request, &self.surroundings).subject);
+        let rules = sets.for_mode(mode);
+        let matches = rules.decide(&CallAnalysis::for_request(&request, &self.surroundings).subject);
         let stricter = match (matches.verdict, reason.verdict) {
             (_, Verdict::Deny) => None,
             (Some(Verdict::Deny), _) => Some(Verdict::Deny),
@@ -425,21 +425,21 @@ impl Inner {
     }
 
     /// Keeps rules for later sessions in this workspace.
-    fn keep(&self, rules: &[String], list: List) -> Result<(), String> {
+    fn keep(&self, rules: &[String], list: RuleList) -> Result<(), String> {
         let store = self.remembered.as_ref().ok_or("there is no folder to keep answers in")?;
         rules.iter().try_for_each(|rule| {
             store.add(rule, list).map_err(|error| format!("`{rule}` can't be kept: {error}"))
         })
     }
 
-    fn proposals(&self, case: &Case<'_>) -> Vec<String> {
+    fn proposals(&self, case: &CallAnalysis<'_>) -> Vec<String> {
         let sets = self.live.sets();
         let mode = self.live.mode();
-        let judged = verdict::judge(self, &sets, mode, case, false);
+        let judged = verdict::judge_call(self, &sets, mode, case, false);
         if !(judged.reason.is_weak_ask() && self.answers_count) {
             return Vec::new();
         }
-        let rules = sets.of(mode);
+        let rules = sets.for_mode(mode);
         let unclear = judged.unknown.is_some() || !case.doubts().is_empty();
         let all = rules.explain(&case.subject).uncovered;
         let ungranted: Vec<_> = all.into_iter().filter(|effect| case.needs_grant(*effect)).collect();
@@ -455,7 +455,7 @@ impl Inner {
         // known of it.
         let is_enough = |rules: &Vec<String>| {
             let sets = self.live.with(rules, &self.surroundings);
-            verdict::judge(self, &sets, mode, case, false).reason.verdict == Verdict::Allow
+            verdict::judge_call(self, &sets, mode, case, false).reason.verdict == Verdict::Allow
         };
         [grants, more].into_iter().find(|rules| !rules.is_empty() && is_enough(rules)).unwrap_or_default()
     }
@@ -480,7 +480,7 @@ impl Authorizer for Policy {
     }
 
     fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
-        grants::grants(&self.0, request, approved)
+        grants::call_grants(&self.0, request, approved)
     }
 
     fn may_prompt(&self) -> bool {
@@ -488,7 +488,7 @@ impl Authorizer for Policy {
     }
 
     fn effects(&self, name: &str, _: &AnyTool, input: &Value) -> Option<Effects> {
-        self.0.effects.of(name, input)
+        self.0.effects.find(name, input)
     }
 
     fn classify<'a>(
@@ -501,8 +501,8 @@ impl Authorizer for Policy {
         let Some(classifier) = inner.classifier.as_ref().filter(|_| mode != PermissionMode::Plan) else {
             return Box::pin(std::future::ready(self.classify_statically(request, reason)));
         };
-        let case = Case::of(request, &inner.surroundings);
-        let considered = Considered::of(request, &case, mode, reason, &inner.protected);
+        let case = CallAnalysis::for_request(request, &inner.surroundings);
+        let considered = ClassifierInput::for_request(request, &case, mode, reason, &inner.protected);
         Box::pin(async move { classifier.classify(&considered).await })
     }
 
@@ -513,8 +513,8 @@ impl Authorizer for Policy {
         if mode != PermissionMode::Auto || inner.classifier.is_some() {
             return None;
         }
-        let case = Case::of(request, &inner.surroundings);
-        Careful::reason(&Considered::of(request, &case, mode, reason, &inner.protected))
+        let case = CallAnalysis::for_request(request, &inner.surroundings);
+        CautiousClassifier::reason(&ClassifierInput::for_request(request, &case, mode, reason, &inner.protected))
     }
 
     fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
@@ -526,7 +526,7 @@ impl Authorizer for Policy {
 
     fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
         let sets = self.0.live.sets();
-        sets.rules.may_stop(Touch::Reads, false)?;
+        sets.rules.may_stop(EffectKind::Reads, false)?;
         let left_out = self.left_out(request, sets.clone()).unwrap_or_else(|| Hidden::new(|_| false));
         let policy = self.clone();
         Some(left_out.with_hard_links(move |file| policy.0.denied_files.refuse(&sets, file)))
@@ -538,14 +538,14 @@ impl Authorizer for Policy {
         if !matches!(answer, Answer::Session | Answer::Always) {
             return Ok(());
         }
-        let case = Case::of(request, &inner.surroundings);
+        let case = CallAnalysis::for_request(request, &inner.surroundings);
         let rules = inner.proposals(&case);
         // What can't be kept still holds for this session.
-        inner.live.add(&rules, List::Allow, &inner.surroundings);
+        inner.live.add(&rules, RuleList::Allow, &inner.surroundings);
         if *answer != Answer::Always {
             return Ok(());
         }
-        inner.keep(&rules, List::Allow)
+        inner.keep(&rules, RuleList::Allow)
     }
 
     fn lasting(&self, request: &Request<'_>) -> Vec<String> {
@@ -554,11 +554,11 @@ impl Authorizer for Policy {
 
     fn warnings(&self, request: &Request<'_>) -> Vec<CallWarning> {
         let surroundings = &self.0.surroundings;
-        warnings::find(request, &Case::of(request, surroundings), &surroundings.anchors.home)
+        warnings::find_warnings(request, &CallAnalysis::for_request(request, surroundings), &surroundings.anchors.home)
     }
 
     fn propose(&self, request: &Request<'_>) -> Option<String> {
-        let case = Case::of(request, &self.0.surroundings);
+        let case = CallAnalysis::for_request(request, &self.0.surroundings);
         explain::to_allow(&self.0, &case).map(|change| change.to_text(self.0.wording))
     }
 }

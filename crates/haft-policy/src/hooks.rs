@@ -46,42 +46,42 @@ use haft::ports::Processes;
 use haft::results::OffloadStore;
 use haft::text::truncate_chars;
 
-use crate::settings::{Action, Handler, OnFailure, Settings, Warning};
-use crate::source::Source;
+use crate::settings::{HookAction, HookHandler, OnFailure, Settings, SettingsWarning};
+use crate::source::SettingsSource;
 
-pub use event::Event;
+pub use event::HookEvent;
 pub use reply::{PermissionUpdate, RuleUpdate};
-pub use run::Report;
+pub use run::BackgroundReport;
 pub use session::{
-    Blocked, CompactOutcome, NotificationOutcome, PromptOutcome, SessionOutcome, StartOutcome, StopInput,
+    HookBlock, CompactOutcome, NotificationOutcome, PromptOutcome, SessionOutcome, StartOutcome, StopInput,
     StopOutcome,
 };
-pub use tool_use::{CallTool, ToolUse};
+pub use tool_use::{CallTool, HookToolUse};
 
-use calls::Configured;
-use matcher::Matcher;
+use calls::EventHooks;
+use matcher::HookMatcher;
 
 /// Decides whether the rule in a hook's `if` means a call.
-pub trait Condition: Send + Sync {
+pub trait HookCondition: Send + Sync {
     /// Whether it does. What can't be told is a yes: the hook runs then.
     fn matches(&self, call: &HookCall<'_>) -> bool;
 }
 
 /// Understands the rule of an `if`, once, when hooks are made.
-pub type ReadCondition = Arc<dyn Fn(&str, &Source) -> Result<Arc<dyn Condition>, String> + Send + Sync>;
+pub type ParseCondition = Arc<dyn Fn(&str, &SettingsSource) -> Result<Arc<dyn HookCondition>, String> + Send + Sync>;
 
 /// Looks at a hook before it is started; an error is a failure of the hook. For trust: the script may have changed.
-pub type Verify = Arc<dyn Fn(&Handler) -> Result<(), String> + Send + Sync>;
+pub type VerifyHandler = Arc<dyn Fn(&HookHandler) -> Result<(), String> + Send + Sync>;
 
 /// Whether a hook of the user is held to what commands may do, because it may run something that a command can write.
-pub type Confined = Arc<dyn Fn(&Handler) -> bool + Send + Sync>;
+pub type IsHandlerConfined = Arc<dyn Fn(&HookHandler) -> bool + Send + Sync>;
 
 /// Takes changes of permissions that a permission hook asks for.
 pub type OnPermissions = Arc<dyn Fn(&[PermissionUpdate]) -> Result<(), String> + Send + Sync>;
 
 /// What hooks are told of the session, and what they may reach of it.
 #[derive(Clone)]
-pub struct Session {
+pub struct HookSession {
     id: Arc<str>,
     cwd: PathBuf,
     project_dir: PathBuf,
@@ -90,18 +90,18 @@ pub struct Session {
     environment: Arc<[(OsString, OsString)]>,
     results: Option<Arc<OffloadStore>>,
     env_file: Option<PathBuf>,
-    condition: Option<ReadCondition>,
-    verify: Option<Verify>,
-    confined: Option<Confined>,
+    condition: Option<ParseCondition>,
+    verify: Option<VerifyHandler>,
+    confined: Option<IsHandlerConfined>,
     on_permissions: Option<OnPermissions>,
     call_tool: Option<CallTool>,
 }
 
-impl Session {
+impl HookSession {
     /// A session with this id in this folder, which is also the project's.
-    pub fn new(id: impl Into<Arc<str>>, cwd: impl Into<PathBuf>) -> Session {
+    pub fn new(id: impl Into<Arc<str>>, cwd: impl Into<PathBuf>) -> HookSession {
         let cwd = cwd.into();
-        Session {
+        HookSession {
             id: id.into(),
             project_dir: cwd.clone(),
             cwd,
@@ -120,21 +120,21 @@ impl Session {
 
     /// The project's folder: `CLAUDE_PROJECT_DIR`. Default: the working directory.
     #[must_use]
-    pub fn with_project_dir(mut self, dir: impl Into<PathBuf>) -> Session {
+    pub fn with_project_dir(mut self, dir: impl Into<PathBuf>) -> HookSession {
         self.project_dir = dir.into();
         self
     }
 
     /// The file with what was said so far.
     #[must_use]
-    pub fn with_transcript(mut self, path: impl Into<PathBuf>) -> Session {
+    pub fn with_transcript(mut self, path: impl Into<PathBuf>) -> HookSession {
         self.transcript_path = Some(path.into());
         self
     }
 
     /// The live permission mode. Default: that of the engine's port, else `default`.
     #[must_use]
-    pub fn with_mode(mut self, mode: impl Fn() -> String + Send + Sync + 'static) -> Session {
+    pub fn with_mode(mut self, mode: impl Fn() -> String + Send + Sync + 'static) -> HookSession {
         self.mode = Some(Arc::new(mode));
         self
     }
@@ -142,56 +142,56 @@ impl Session {
     /// Variables for hooks beside those that every child gets. Headers of requests take theirs from here, too. Hooks
     /// are the user's own programs, so usually all of [`std::env::vars_os`].
     #[must_use]
-    pub fn with_environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Session {
+    pub fn with_environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> HookSession {
         self.environment = variables.into_iter().collect();
         self
     }
 
     /// Where long texts of hooks are kept outside of a turn. Default: nowhere; their middle is left out.
     #[must_use]
-    pub fn with_results(mut self, results: Arc<OffloadStore>) -> Session {
+    pub fn with_results(mut self, results: Arc<OffloadStore>) -> HookSession {
         self.results = Some(results);
         self
     }
 
     /// The file that hooks at the beginning of a session write variables to: `CLAUDE_ENV_FILE`.
     #[must_use]
-    pub fn with_env_file(mut self, path: impl Into<PathBuf>) -> Session {
+    pub fn with_env_file(mut self, path: impl Into<PathBuf>) -> HookSession {
         self.env_file = Some(path.into());
         self
     }
 
     /// Who understands `if`. Default: nobody, and hooks with an `if` run for every call that their matcher means.
     #[must_use]
-    pub fn with_conditions(mut self, read: ReadCondition) -> Session {
+    pub fn with_conditions(mut self, read: ParseCondition) -> HookSession {
         self.condition = Some(read);
         self
     }
 
     /// Who looks at a hook before it is started. Default: nobody.
     #[must_use]
-    pub fn with_verify(mut self, verify: Verify) -> Session {
+    pub fn with_verify(mut self, verify: VerifyHandler) -> HookSession {
         self.verify = Some(verify);
         self
     }
 
     /// Which hooks of the user are held to what commands may do. Default: none; those of the workspace always are.
     #[must_use]
-    pub fn with_confined(mut self, confined: Confined) -> Session {
+    pub fn with_confined(mut self, confined: IsHandlerConfined) -> HookSession {
         self.confined = Some(confined);
         self
     }
 
     /// Who takes changes of permissions. Default: nobody, and a hook that asks for one is reported.
     #[must_use]
-    pub fn with_on_permissions(mut self, take: OnPermissions) -> Session {
+    pub fn with_on_permissions(mut self, take: OnPermissions) -> HookSession {
         self.on_permissions = Some(take);
         self
     }
 
     /// Who calls tools of servers for hooks. Default: nobody, and such a hook fails.
     #[must_use]
-    pub fn with_call_tool(mut self, call: CallTool) -> Session {
+    pub fn with_call_tool(mut self, call: CallTool) -> HookSession {
         self.call_tool = Some(call);
         self
     }
@@ -211,21 +211,21 @@ impl Session {
 
 /// Whether a matcher can be read, or what is wrong with it.
 pub(crate) fn check_matcher(written: &str) -> Result<(), String> {
-    Matcher::read(Some(written)).map(|_| ())
+    HookMatcher::parse(Some(written)).map(|_| ())
 }
 
 /// One configured handler, understood.
-struct Hook {
-    event: Event,
-    matcher: Matcher,
-    handler: Handler,
+struct ConfiguredHook {
+    event: HookEvent,
+    matcher: HookMatcher,
+    handler: HookHandler,
     /// What it is called in messages: its command or address, and where it stands. No two of an event are the same.
     label: String,
     /// Its place in the order of the configuration.
     place: usize,
     /// The place of the first one that does the same.
     same: usize,
-    condition: Option<Arc<dyn Condition>>,
+    condition: Option<Arc<dyn HookCondition>>,
     timeout: Duration,
     on_failure: OnFailure,
     /// For `once`.
@@ -234,7 +234,7 @@ struct Hook {
 
 /// A hook as a list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct HookListing {
     /// The event.
     pub event: String,
     /// The matcher as written.
@@ -244,16 +244,16 @@ pub struct Listed {
     /// The command, address, or what else it is.
     pub what: String,
     /// Where it stands.
-    pub source: Source,
+    pub source: SettingsSource,
     /// Whether it can run: something fires its event, and its type is run here.
     pub runs: bool,
 }
 
 /// Hooks that can't be used as they are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadHooks(pub Vec<(Source, String)>);
+pub struct InvalidHooks(pub Vec<(SettingsSource, String)>);
 
-impl fmt::Display for BadHooks {
+impl fmt::Display for InvalidHooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (source, words)) in self.0.iter().enumerate() {
             let separator = if place == 0 { "" } else { "\n" };
@@ -263,7 +263,7 @@ impl fmt::Display for BadHooks {
     }
 }
 
-impl std::error::Error for BadHooks {}
+impl std::error::Error for InvalidHooks {}
 
 /// The hooks of a session.
 ///
@@ -271,36 +271,36 @@ impl std::error::Error for BadHooks {}
 ///
 /// ```
 /// use std::sync::Arc;
-/// use haft_policy::hooks::{Hooks, Session};
+/// use haft_policy::hooks::{Hooks, HookSession};
 /// use haft_policy::settings::Settings;
 /// use haft_sandbox::LocalProcesses;
 ///
 /// let processes = Arc::new(LocalProcesses::new(std::env::vars_os()));
-/// let hooks = Hooks::from_settings(&Settings::default(), processes, Session::new("s-1", "/project"))?;
+/// let hooks = Hooks::from_settings(&Settings::default(), processes, HookSession::new("s-1", "/project"))?;
 /// let for_the_engine: haft::hooks::Hooks = hooks.add_to(haft::hooks::Hooks::new());
 /// assert!(hooks.listed().is_empty() && hooks.warnings().is_empty());
-/// # Ok::<(), haft_policy::hooks::BadHooks>(())
+/// # Ok::<(), haft_policy::hooks::InvalidHooks>(())
 /// ```
 #[derive(Clone)]
-pub struct Hooks(Arc<Inner>);
+pub struct Hooks(Arc<HooksInner>);
 
-struct Inner {
-    hooks: BTreeMap<Event, Vec<Arc<Hook>>>,
-    session: Session,
+struct HooksInner {
+    hooks: BTreeMap<HookEvent, Vec<Arc<ConfiguredHook>>>,
+    session: HookSession,
     /// Variables that settings give to every command.
     env: Vec<(OsString, OsString)>,
     processes: Arc<dyn Processes>,
     bash: bool,
     #[cfg(feature = "http-hooks")]
-    web: http::Web,
-    background: Arc<run::Background>,
+    web: http::HookHttpClient,
+    background: Arc<run::BackgroundHooks>,
     /// How often in a row hooks kept an agent from stopping, by its id; that of the main one is empty.
     stops: Mutex<BTreeMap<String, u32>>,
-    listed: Vec<Listed>,
-    warnings: Vec<Warning>,
+    listed: Vec<HookListing>,
+    warnings: Vec<SettingsWarning>,
 }
 
-impl Drop for Inner {
+impl Drop for HooksInner {
     fn drop(&mut self) {
         self.background.cancel.cancel(haft::Cause::Shutdown);
     }
@@ -315,19 +315,19 @@ impl Hooks {
     pub fn from_settings(
         settings: &Settings,
         processes: Arc<dyn Processes>,
-        session: Session,
-    ) -> Result<Hooks, BadHooks> {
-        let mut read = Read { session: &session, problems: Vec::new(), warnings: Vec::new() };
-        let (mut hooks, mut listed) = (BTreeMap::<Event, Vec<Arc<Hook>>>::new(), Vec::new());
+        session: HookSession,
+    ) -> Result<Hooks, InvalidHooks> {
+        let mut read = HookLoader { session: &session, problems: Vec::new(), warnings: Vec::new() };
+        let (mut hooks, mut listed) = (BTreeMap::<HookEvent, Vec<Arc<ConfiguredHook>>>::new(), Vec::new());
         for group in settings.hooks.groups.iter() {
-            let event = Event::of(&group.event);
-            let matcher = Matcher::read(group.matcher.as_deref());
+            let event = HookEvent::from_name(&group.event);
+            let matcher = HookMatcher::parse(group.matcher.as_deref());
             for handler in &group.handlers {
-                listed.push(Listed {
+                listed.push(HookListing {
                     event: group.event.clone(),
                     matcher: group.matcher.clone(),
-                    kind: kind(&handler.action),
-                    what: what(&handler.action),
+                    kind: action_kind(&handler.action),
+                    what: describe_action(&handler.action),
                     source: handler.source.clone(),
                     runs: event.is_some() && is_run(&handler.action, &session),
                 });
@@ -357,20 +357,20 @@ impl Hooks {
             let words = format!("there are more than {} hooks", limits::HOOKS_MAX);
             read.problems.push((one_more.source.clone(), words));
         }
-        let Read { problems, warnings, .. } = read;
+        let HookLoader { problems, warnings, .. } = read;
         if !problems.is_empty() {
-            return Err(BadHooks(problems));
+            return Err(InvalidHooks(problems));
         }
         let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.0.clone().into())).collect();
         let bash = has_bash(&session);
-        Ok(Hooks(Arc::new(Inner {
+        Ok(Hooks(Arc::new(HooksInner {
             hooks,
             env,
             processes,
             bash,
             #[cfg(feature = "http-hooks")]
-            web: http::Web::new(&settings.hooks),
-            background: Arc::new(run::Background {
+            web: http::HookHttpClient::new(&settings.hooks),
+            background: Arc::new(run::BackgroundHooks {
                 cancel: Cancel::new(),
                 running: Default::default(),
                 reports: Mutex::new(Vec::new()),
@@ -385,67 +385,67 @@ impl Hooks {
     /// Adds them to the hooks of an engine, after those that are there.
     #[must_use]
     pub fn add_to(&self, mut hooks: haft::hooks::Hooks) -> haft::hooks::Hooks {
-        let entry = |event: Event| {
+        let entry = |event: HookEvent| {
             let longest = self.0.hooks.get(&event)?.iter().map(|hook| hook.timeout).max()?;
             let timeout = longest.saturating_add(limits::TIMEOUT_GRACE);
-            Some(Configured { hooks: self.clone(), event, timeout })
+            Some(EventHooks { hooks: self.clone(), event, timeout })
         };
-        if let Some(pre) = entry(Event::PreToolUse) {
+        if let Some(pre) = entry(HookEvent::PreToolUse) {
             hooks = hooks.before(pre);
         }
-        if let Some(permission) = entry(Event::PermissionRequest) {
+        if let Some(permission) = entry(HookEvent::PermissionRequest) {
             hooks = hooks.permission(permission);
         }
-        if let Some(denied) = entry(Event::PermissionDenied) {
+        if let Some(denied) = entry(HookEvent::PermissionDenied) {
             hooks = hooks.denied(denied);
         }
         // One entry for both: which of the two fires is known after the call.
-        let both = [entry(Event::PostToolUse), entry(Event::PostToolUseFailure)];
+        let both = [entry(HookEvent::PostToolUse), entry(HookEvent::PostToolUseFailure)];
         if let Some(post) = both.into_iter().flatten().max_by_key(|entry| entry.timeout) {
             hooks = hooks.after(post);
         }
-        if let Some(batch) = entry(Event::PostToolBatch) {
+        if let Some(batch) = entry(HookEvent::PostToolBatch) {
             hooks = hooks.after_batch(batch);
         }
         hooks
     }
 
     /// All hooks that settings name, in their order.
-    pub fn listed(&self) -> &[Listed] {
+    pub fn listed(&self) -> &[HookListing] {
         &self.0.listed
     }
 
     /// What a person should know about them.
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[SettingsWarning] {
         &self.0.warnings
     }
 
     /// What hooks in the background had to say since this was last asked: failures, and words that should wake the
     /// model.
-    pub fn take_reports(&self) -> Vec<Report> {
+    pub fn take_reports(&self) -> Vec<BackgroundReport> {
         self.0.background.take()
     }
 }
 
 /// What comes up while hooks are read.
-struct Read<'a> {
-    session: &'a Session,
-    problems: Vec<(Source, String)>,
-    warnings: Vec<Warning>,
+struct HookLoader<'a> {
+    session: &'a HookSession,
+    problems: Vec<(SettingsSource, String)>,
+    warnings: Vec<SettingsWarning>,
 }
 
-impl Read<'_> {
-    fn warn(&mut self, handler: &Handler, message: impl Into<String>) {
-        self.warnings.push(Warning { source: handler.source.clone(), message: message.into() });
+impl HookLoader<'_> {
+    fn warn(&mut self, handler: &HookHandler, message: impl Into<String>) {
+        self.warnings.push(SettingsWarning { source: handler.source.clone(), message: message.into() });
     }
 
     fn hook(
         &mut self,
-        event: Event,
-        matcher: &Matcher,
-        handler: &Handler,
-        known: &[Arc<Hook>],
-    ) -> Option<Arc<Hook>> {
+        event: HookEvent,
+        matcher: &HookMatcher,
+        handler: &HookHandler,
+        known: &[Arc<ConfiguredHook>],
+    ) -> Option<Arc<ConfiguredHook>> {
         let mut condition = None;
         if let Some(rule) = &handler.condition {
             if !event.is_of_call() {
@@ -463,7 +463,7 @@ impl Read<'_> {
             }
         }
         if !is_run(&handler.action, self.session) {
-            let kind = kind(&handler.action);
+            let kind = action_kind(&handler.action);
             let fails = if event.is_gate() && handler.on_failure != Some(OnFailure::Continue) {
                 "it blocks what it should look at"
             } else {
@@ -477,15 +477,15 @@ impl Read<'_> {
             given => given.unwrap_or(default),
         };
         let limit = match event {
-            Event::UserPromptSubmit => limits::TIMEOUT_PROMPT,
-            Event::SessionEnd => limits::TIMEOUT_SESSION_END,
+            HookEvent::UserPromptSubmit => limits::TIMEOUT_PROMPT,
+            HookEvent::SessionEnd => limits::TIMEOUT_SESSION_END,
             _ => limits::TIMEOUT,
         };
-        let matcher = if event.has_matcher() { matcher.clone() } else { Matcher::All };
-        Some(Arc::new(Hook {
+        let matcher = if event.has_matcher() { matcher.clone() } else { HookMatcher::All };
+        Some(Arc::new(ConfiguredHook {
             event,
             matcher,
-            label: label(handler, known),
+            label: hook_label(handler, known),
             place: known.len(),
             same: known
                 .iter()
@@ -500,44 +500,44 @@ impl Read<'_> {
     }
 }
 
-fn kind(action: &Action) -> &'static str {
+fn action_kind(action: &HookAction) -> &'static str {
     match action {
-        Action::Command { .. } => "command",
-        Action::Http { .. } => "http",
-        Action::McpTool { .. } => "mcp_tool",
-        Action::Prompt { .. } => "prompt",
-        Action::Agent { .. } => "agent",
+        HookAction::Command { .. } => "command",
+        HookAction::Http { .. } => "http",
+        HookAction::McpTool { .. } => "mcp_tool",
+        HookAction::Prompt { .. } => "prompt",
+        HookAction::Agent { .. } => "agent",
     }
 }
 
-fn is_run(action: &Action, session: &Session) -> bool {
+fn is_run(action: &HookAction, session: &HookSession) -> bool {
     match action {
-        Action::Command { .. } => true,
-        Action::Http { .. } => cfg!(feature = "http-hooks"),
-        Action::McpTool { .. } => session.call_tool.is_some(),
-        Action::Prompt { .. } | Action::Agent { .. } => false,
+        HookAction::Command { .. } => true,
+        HookAction::Http { .. } => cfg!(feature = "http-hooks"),
+        HookAction::McpTool { .. } => session.call_tool.is_some(),
+        HookAction::Prompt { .. } | HookAction::Agent { .. } => false,
     }
 }
 
 /// What a handler does, in its own words.
-fn what(action: &Action) -> String {
+fn describe_action(action: &HookAction) -> String {
     match action {
-        Action::Command { command, args, .. } => {
+        HookAction::Command { command, args, .. } => {
             let args = args.iter().flatten().map(|arg| format!(" {arg}"));
             std::iter::once(command.clone()).chain(args).collect()
         }
-        Action::Http { url, .. } => url.clone(),
-        Action::McpTool { server, tool, .. } => format!("{server} {tool}"),
-        Action::Prompt { prompt, .. } | Action::Agent { prompt, .. } => prompt.clone(),
+        HookAction::Http { url, .. } => url.clone(),
+        HookAction::McpTool { server, tool, .. } => format!("{server} {tool}"),
+        HookAction::Prompt { prompt, .. } | HookAction::Agent { prompt, .. } => prompt.clone(),
     }
 }
 
 /// What a hook is called in messages, on one line.
-fn label(handler: &Handler, known: &[Arc<Hook>]) -> String {
+fn hook_label(handler: &HookHandler, known: &[Arc<ConfiguredHook>]) -> String {
     // The model reads it: what follows the path of an address may be a secret.
     let what = match &handler.action {
-        Action::Http { url, .. } => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
-        other => what(other),
+        HookAction::Http { url, .. } => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
+        other => describe_action(other),
     };
     let line = what.lines().next().unwrap_or_default();
     let cut = truncate_chars(line, limits::LABEL_CHARS_MAX);
@@ -550,7 +550,7 @@ fn label(handler: &Handler, known: &[Arc<Hook>]) -> String {
 }
 
 /// Whether there is a bash; if not, lines go to `sh`.
-fn has_bash(session: &Session) -> bool {
+fn has_bash(session: &HookSession) -> bool {
     let path = session.variable("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
     path.split(':').any(|dir| Path::new(dir).join("bash").is_file())
 }

@@ -1,7 +1,7 @@
 //! Who may do what: rules, settings, trust and hooks.
 #![warn(missing_docs)]
 
-pub mod classify;
+pub mod classifier;
 pub mod conventions;
 mod credentials;
 pub mod gate;

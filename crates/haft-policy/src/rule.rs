@@ -1,71 +1,71 @@
 //! Permission rules: what people write in `allow`, `ask` and `deny`, and what it says of a call.
 //!
 //! [`Rule::parse`] understands one rule, [`RuleSet::compile`] puts many into one set, and the set answers for a
-//! [`Subject`]: [`decide`](RuleSet::decide) quickly, [`explain`](RuleSet::explain) with every rule that had something to
+//! [`RuleSubject`]: [`evaluate`](RuleSet::decide) quickly, [`explain`](RuleSet::explain) with every rule that had something to
 //! say. Both are one walk, so that they can't disagree.
 //!
 //! Rules reach what a call *does* and not only what it is called: `Edit(/secrets/**)` in `deny` stops every tool that
 //! declares a write there. Letting through is narrower: a path rule lets through only where the effect is
-//! [enforced](Subject::enforced), and a call is let through only if every effect is covered.
+//! [enforced](RuleSubject::enforced), and a call is let through only if every effect is covered.
 //!
 //! Nothing here looks at the disk, parses a shell command or knows a mode: a subject comes with paths resolved and
 //! commands taken apart, and [`RuleMatches`] without a verdict leave the rest to the mode.
 //!
 //! ```
 //! use haft::decision::Verdict;
-//! use haft_policy::rule::{Anchors, Rule, RuleSet, Subject};
-//! use haft_policy::source::{List, Scope, Source, WrittenRule};
+//! use haft_policy::rule::{RuleAnchors, Rule, RuleSet, RuleSubject};
+//! use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 //! use serde_json::json;
 //!
-//! let source = Source::of(Scope::Project, "/w");
-//! let rule = |text: &str, list| Rule::parse(WrittenRule::plain(text, list, source.clone()));
-//! let rules = vec![rule("Edit(/secrets/**)", List::Deny)?, rule("mcp__notes", List::Allow)?];
-//! let (set, lints) = RuleSet::compile(rules, &Anchors::new("/home/me", "/w"));
+//! let source = SettingsSource::new(SourceScope::Project, "/w");
+//! let rule = |text: &str, list| Rule::parse(UnparsedRule::plain(text, list, source.clone()));
+//! let rules = vec![rule("Edit(/secrets/**)", RuleList::Deny)?, rule("mcp__notes", RuleList::Allow)?];
+//! let (set, lints) = RuleSet::compile(rules, &RuleAnchors::new("/home/me", "/w"));
 //! assert!(lints.is_empty());
 //!
 //! let input = json!({"file": "secrets/key"});
-//! let call = Subject::new("mcp__notes__save", &input).writing("/w/secrets/key");
+//! let call = RuleSubject::new("mcp__notes__save", &input).writing("/w/secrets/key");
 //! let decision = set.decide(&call);
 //! assert_eq!(decision.verdict, Some(Verdict::Deny));
 //! assert_eq!(set.rule(decision.by.unwrap()).to_string(), "Edit(/secrets/**)");
-//! # Ok::<(), haft_policy::rule::BadRule>(())
+//! # Ok::<(), haft_policy::rule::InvalidRule>(())
 //! ```
 
 mod argument;
-mod decide;
+mod evaluate;
 mod examples;
-mod fold;
+mod fold_names;
 mod host;
-mod index;
-mod line;
+mod pattern_index;
+mod command_line;
 mod lint;
 mod parse;
 mod path;
 mod pattern;
 mod propose;
-mod set;
+mod rule_set;
 mod spelling;
 mod subject;
-mod tool;
-mod tree;
+mod known_tools;
+mod path_tree;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use decide::BLANKS;
-pub use decide::{RuleMatches, Why};
-pub use examples::Examine;
-pub use lint::{Lint, LintKind};
+pub(crate) use evaluate::BLANKS;
+pub use evaluate::{RuleMatches, NotDecidingReason};
+pub use examples::BuildSubject;
+pub use lint::{RuleLint, LintKind};
 pub use path::SEGMENTS_MAX;
 pub use propose::PROPOSALS_MAX;
-pub use set::{Anchors, NamedPath, RuleSet};
-pub use subject::{Command, Effect, Place, Subject, Touch, Touches};
+pub use rule_set::{RuleAnchors, NamedPath, RuleSet};
+pub use subject::{SubjectCommand, EffectRef, SubjectPath, RuleSubject, EffectKind, SubjectEffects};
 
 use haft::decision::{DecisionReason, DecisionSource, RuleRef, Verdict};
 use haft::text::truncate_with_ellipsis;
 
-use crate::source::{List, Source, WrittenRule};
-use pattern::Wild;
+use crate::source::{RuleList, SettingsSource, UnparsedRule};
+use pattern::WildcardPattern;
 
 /// The longest rule that is accepted, in bytes.
 pub const RULE_BYTES_MAX: usize = 16 * 1024;
@@ -73,28 +73,28 @@ pub const RULE_BYTES_MAX: usize = 16 * 1024;
 /// A rule that was understood.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    written: WrittenRule,
+    written: UnparsedRule,
     /// The name as written, in the spelling that is current.
     tool: String,
-    names: Names,
-    spec: Spec,
+    names: ToolPattern,
+    spec: RuleSpecifier,
     reference: Arc<RuleRef>,
 }
 
 /// Which tools a rule names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Names {
+enum ToolPattern {
     /// One tool.
     One,
     /// Every tool of a server: `mcp__server`.
     Server,
     /// Every tool whose whole name matches.
-    Matching(Wild),
+    Matching(WildcardPattern),
 }
 
 /// What stands between the parentheses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Spec {
+enum RuleSpecifier {
     /// Nothing, or `*`: every use.
     Every,
     Command(CommandSpec),
@@ -104,7 +104,7 @@ enum Spec {
     Called(CommandSpec),
     Argument(argument::ArgumentSpec),
     /// Accepted, and never looked at.
-    Never(Never),
+    Never(IneffectiveReason),
 }
 
 /// A command or a name, with wildcards.
@@ -113,16 +113,16 @@ struct CommandSpec {
     /// One text and nothing else.
     exact: bool,
     /// Of which one has to match: `ls *` is `ls` and `ls ` with anything after it.
-    patterns: Vec<Wild>,
+    patterns: Vec<WildcardPattern>,
 }
 
 /// Why a rule is never looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Never {
+enum IneffectiveReason {
     /// A path for a tool whose files `Read` or `Edit` rules speak of.
     PathOf(&'static str),
     /// In `allow`, a path that can match nothing.
-    Path(path::BadPath),
+    Path(path::InvalidPathSpec),
     /// An argument rule on the field that decides what the call does.
     Primary { field: &'static str, write: &'static str },
     /// This tool knows no such specifier.
@@ -134,17 +134,17 @@ impl Rule {
     ///
     /// # Errors
     /// What is wrong, where, and what is accepted.
-    pub fn parse(written: WrittenRule) -> Result<Rule, BadRule> {
-        parse::parse(written)
+    pub fn parse(written: UnparsedRule) -> Result<Rule, InvalidRule> {
+        parse::parse_rule(written)
     }
 
     /// The list that it stands in.
-    pub fn list(&self) -> List {
+    pub fn list(&self) -> RuleList {
         self.written.list
     }
 
     /// Where it stands.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &SettingsSource {
         &self.written.source
     }
 
@@ -165,7 +165,7 @@ impl Rule {
     }
 
     /// As it was written.
-    pub fn written(&self) -> &WrittenRule {
+    pub fn written(&self) -> &UnparsedRule {
         &self.written
     }
 
@@ -176,7 +176,7 @@ impl Rule {
 
     /// The hosts of a rule `WebFetch(domain:…)`, as written. A bare rule is about the tool.
     pub fn host(&self) -> Option<&str> {
-        let Spec::Host(_) = &self.spec else { return None };
+        let RuleSpecifier::Host(_) = &self.spec else { return None };
         let (_, inside) = self.written.rule.split_once('(')?;
         let (_, host) = inside.trim_end().strip_suffix(')')?.split_once(':')?;
         Some(host.trim())
@@ -184,12 +184,12 @@ impl Rule {
 
     /// Whether it stands there for nothing.
     pub(crate) fn is_never_looked_at(&self) -> bool {
-        matches!(self.spec, Spec::Never(_))
+        matches!(self.spec, RuleSpecifier::Never(_))
     }
 
     /// Whether it is about every use of the tools that it names.
     pub fn is_bare(&self) -> bool {
-        self.spec == Spec::Every
+        self.spec == RuleSpecifier::Every
     }
 }
 
@@ -213,21 +213,21 @@ impl RuleId {
 
 /// A rule that can't be understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadRule {
+pub struct InvalidRule {
     /// As it was written.
     pub rule: String,
     /// Where.
-    pub source: Source,
+    pub source: SettingsSource,
     /// What is wrong with it, and what is accepted.
     pub what: String,
 }
 
-impl fmt::Display for BadRule {
+impl fmt::Display for InvalidRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BadRule { rule, source, what } = self;
+        let InvalidRule { rule, source, what } = self;
         // A pasted page is no help to anybody.
         write!(f, "{source}: bad rule `{}`: {what}", truncate_with_ellipsis(rule, 200))
     }
 }
 
-impl std::error::Error for BadRule {}
+impl std::error::Error for InvalidRule {}

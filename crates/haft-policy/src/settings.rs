@@ -13,56 +13,56 @@
 //! is decided in [`trust`](crate::trust), from the same trees. Rules are kept as they were written and hooks as data: other
 //! modules judge by them and run them.
 
-mod added;
+mod user_servers;
 mod de;
 pub mod edit;
 mod hook;
-pub(crate) mod input;
+pub(crate) mod read_file;
 pub(crate) mod journal;
 mod jsonc;
-mod known;
+mod known_names;
 mod layer;
-mod mcp;
+mod mcp_servers;
 mod merge;
 #[cfg(test)]
 mod page;
 mod permissions;
 mod places;
-mod protected;
+mod protected_paths;
 mod repository_writes;
 mod run;
 mod sandbox;
 mod schema;
 mod serve;
-mod servers;
+mod mcp_settings;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 mod values;
 mod web;
 
-pub use de::At;
+pub use de::SettingValue;
 pub use hook::{
-    Action, Background, EVENTS, HOOK_TIMEOUT_S_MAX, Handler, HookGroup, HookSettings, OnFailure, Shell,
+    HookAction, BackgroundMode, EVENTS, HOOK_TIMEOUT_S_MAX, HookHandler, HookGroup, HookSettings, OnFailure, Shell,
 };
 pub use journal::{Durability, JournalSettings};
-pub use jsonc::{SETTINGS_DEPTH_MAX, Spot};
-pub use known::is_refused_variable;
-pub use layer::{Flags, Layer, Layers, Problem, SETTINGS_BYTES_MAX, SettingsError, WARNINGS_MAX, Warning};
-pub use mcp::{Remote, SERVER_TIMEOUT_MS_MIN, SERVERS_MAX, Server, Transport, check_server};
-pub use merge::Standing;
+pub use jsonc::{SETTINGS_DEPTH_MAX, TextPosition};
+pub use known_names::is_refused_variable;
+pub use layer::{SettingsFlags, SettingsLayer, SettingsLayers, SettingsProblem, SETTINGS_BYTES_MAX, SettingsError, WARNINGS_MAX, SettingsWarning};
+pub use mcp_servers::{RemoteProtocol, SERVER_TIMEOUT_MS_MIN, SERVERS_MAX, McpServer, McpTransport, check_server};
+pub use merge::TrustStatus;
 pub use permissions::PermissionSettings;
-pub use places::{BadPlace, CLAUDE_CONFIG_DIR, CLAUDE_MANAGED_DIR, MANAGED_SETTINGS, Places, git_root};
-pub use protected::{Protected, Protection};
+pub use places::{InvalidSettingsPlace, CLAUDE_CONFIG_DIR, CLAUDE_MANAGED_DIR, MANAGED_SETTINGS, SettingsPlaces, git_root};
+pub use protected_paths::{ProtectedPaths, PathProtection};
 pub use repository_writes::repository_write;
 pub use run::{Prices, Provider, ProviderSettings, RunSettings};
 pub use sandbox::{
-    HiddenFile, HiddenVariable, PrivateHost, Sandbox, SandboxCredentials, SandboxFiles, SandboxNetwork,
+    HiddenFile, HiddenVariable, PrivateHost, SandboxSettings, SandboxCredentials, SandboxFiles, SandboxNetwork,
 };
 pub use schema::schema;
 pub use serve::{SERVE_CLIENTS_MAX, ServeClient, ServeOauth, ServeSettings};
-pub use servers::{
-    McpOptions, McpSettings, Refused, ServerMatch, ServerOptions, ToolSearchSettings, Withheld,
+pub use mcp_settings::{
+    McpOptions, McpSettings, RefusalReason, ServerMatch, ServerOptions, ToolSearchSettings, WithheldReason,
 };
 pub use table::{SettingEntry, SettingsTree};
 pub use values::{
@@ -70,12 +70,12 @@ pub use values::{
 };
 pub use web::{Answers, PREAPPROVED_MAX, Search, WebSettings};
 
-pub(crate) use places::lexical;
+pub(crate) use places::normalize_path;
 
 use std::collections::BTreeMap;
 
-use crate::trust::Kind;
-pub(crate) use jsonc::Node;
+use crate::trust::TrustItemKind;
+pub(crate) use jsonc::JsonNode;
 use table::{anyone, settings_section, trusted};
 
 settings_section! {
@@ -90,24 +90,24 @@ settings_section! {
         }
         settings {
             /// Environment variables for the commands that tools run.
-            pub env: BTreeMap<String, At<EnvValue>> = "env", trusted(Kind::Env).by_name(1).check_name(check_variable);
+            pub env: BTreeMap<String, SettingValue<EnvValue>> = "env", trusted(TrustItemKind::Env).by_name(1).check_name(check_variable);
             /// What tools touch that don't say so themselves, by name or glob.
-            pub effects: DeclaredTools = "effects", trusted(Kind::Effects).by_name(1);
+            pub effects: DeclaredTools = "effects", trusted(TrustItemKind::Effects).by_name(1);
         }
         sections {
             /// The sandbox.
-            sandbox: Sandbox = "sandbox";
+            sandbox: SandboxSettings = "sandbox";
             /// Servers.
             mcp: McpSettings = "";
         }
         settings {
             /// When a model is given only the names of tools, and finds the rest by `ToolSearch`.
-            pub tool_search: Option<At<ToolSearchSettings>> = "toolSearch", anyone().check(ToolSearchSettings::check);
+            pub tool_search: Option<SettingValue<ToolSearchSettings>> = "toolSearch", anyone().check(ToolSearchSettings::check);
             /// A command that decides on calls before the user is asked: it gets the call as JSON and answers allow, deny or
             /// ask.
-            pub classifier: Option<At<Classifier>> = "classifier", trusted(Kind::Classifier).check(Classifier::check);
+            pub classifier: Option<SettingValue<Classifier>> = "classifier", trusted(TrustItemKind::Classifier).check(Classifier::check);
             /// In how many turns in a row the same call may come before it asks; `false` never asks. Default: 3.
-            pub repetition_guard: Option<At<RepetitionGuard>> = "repetitionGuard", trusted(Kind::RepetitionGuard).loosens(guard_loosens);
+            pub repetition_guard: Option<SettingValue<RepetitionGuard>> = "repetitionGuard", trusted(TrustItemKind::RepetitionGuard).loosens(guard_loosens);
         }
         sections {
             /// The model that `haft run` asks.
@@ -127,13 +127,13 @@ settings_section! {
             /// All of it as one tree, for those who show it.
             tree: SettingsTree;
             /// What a person should know.
-            warnings: Vec<Warning>;
+            warnings: Vec<SettingsWarning>;
         }
     }
 }
 
 /// Whether a variable may be set by a file, which is or isn't a workspace's.
-fn check_variable(name: &str, value: &Node, is_workspaces: bool) -> Result<(), String> {
+fn check_variable(name: &str, value: &JsonNode, is_workspaces: bool) -> Result<(), String> {
     let is_odd = name.is_empty() || name.contains(['=', '\0']);
     if is_odd || value.as_str().is_some_and(|value| value.contains('\0')) {
         return Err("a variable has a name without `=`, and no zero byte anywhere; it is left out".to_owned());
@@ -144,8 +144,8 @@ fn check_variable(name: &str, value: &Node, is_workspaces: bool) -> Result<(), S
     }
 }
 
-fn guard_loosens(node: &Node, before: Option<&Node>) -> bool {
-    let guard = |node: &Node| RepetitionGuard::from_json(&node.json);
+fn guard_loosens(node: &JsonNode, before: Option<&JsonNode>) -> bool {
+    let guard = |node: &JsonNode| RepetitionGuard::from_json(&node.json);
     let before = before.and_then(guard).unwrap_or_default();
     guard(node).is_none_or(|guard| !guard.is_within(before))
 }
@@ -155,5 +155,5 @@ fn guard_loosens(node: &Node, before: Option<&Node>) -> bool {
 /// # Errors
 /// Why it can't be read, in words.
 pub fn read_text(path: &std::path::Path, bytes_max: u64) -> Result<Option<String>, String> {
-    input::text(path, bytes_max).map_err(|unreadable| unreadable.why)
+    read_file::read_text(path, bytes_max).map_err(|unreadable| unreadable.why)
 }

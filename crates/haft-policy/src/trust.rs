@@ -5,11 +5,11 @@
 //! enough: whoever can write the workspace chooses them.
 //!
 //! ```no_run
-//! use haft_policy::settings::{Flags, Places};
+//! use haft_policy::settings::{SettingsFlags, SettingsPlaces};
 //! use haft_policy::trust;
 //!
-//! let places = Places::from_env(".".as_ref(), &|name| std::env::var_os(name))?;
-//! let loaded = trust::load(&places, &Flags::default())?;
+//! let places = SettingsPlaces::from_env(".".as_ref(), &|name| std::env::var_os(name))?;
+//! let loaded = trust::load_settings(&places, &SettingsFlags::default())?;
 //! if let Some(notice) = loaded.notice() {
 //!     // one line for the user: what doesn't count, and how to see it
 //! }
@@ -19,45 +19,45 @@
 
 mod collect;
 mod digest;
-mod files;
+mod hash_files;
 mod inventory;
-mod kept;
-mod named;
-mod remembered;
-mod store;
-mod write;
+mod state_file;
+mod referenced_files;
+mod remembered_rules;
+mod trust_store;
+mod atomic_write;
 
-pub use digest::{BadDigest, Digest};
-pub use files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX};
-pub use inventory::{Change, ITEMS_MAX, Inventory, Item, Kind, Named};
-pub use kept::{StateFile, replace_file};
-pub use remembered::{REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Remembered};
-pub use store::{Judgement, STORE_BYTES_MAX, TrustStore, Untrusted};
-pub use write::key as workspace_key;
+pub use digest::{InvalidDigest, Digest};
+pub use hash_files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX};
+pub use inventory::{TrustChange, ITEMS_MAX, TrustInventory, TrustItem, TrustItemKind, ScriptReference};
+pub use state_file::{StateFile, replace_file};
+pub use remembered_rules::{REMEMBERED_BYTES_MAX, REMEMBERED_MAX, RememberedRules};
+pub use trust_store::{TrustJudgement, STORE_BYTES_MAX, TrustStore, DistrustReason};
+pub use atomic_write::key as workspace_key;
 
 use std::path::PathBuf;
 
-use crate::settings::{Flags, Layers, Places, Settings, SettingsError, Standing};
-use crate::source::{Scope, WrittenRule};
+use crate::settings::{SettingsFlags, SettingsLayers, SettingsPlaces, Settings, SettingsError, TrustStatus};
+use crate::source::{SourceScope, UnparsedRule};
 
 /// Settings, and how they came about.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct ResolvedSettings {
     /// What all files and flags say together.
     pub settings: Settings,
     /// The files of settings that were there, strongest first.
-    pub files: Vec<(PathBuf, Scope)>,
+    pub files: Vec<(PathBuf, SourceScope)>,
     /// What the workspace would run or loosen.
-    pub inventory: Inventory,
+    pub inventory: TrustInventory,
     /// Whether it may.
-    pub judgement: Judgement,
+    pub judgement: TrustJudgement,
     /// What the user answered with "always" in this workspace.
-    pub remembered: Vec<WrittenRule>,
+    pub remembered: Vec<UnparsedRule>,
     /// What went wrong with the stores, in words; nothing of it loosens.
     pub store_warnings: Vec<String>,
 }
 
-impl Loaded {
+impl ResolvedSettings {
     /// One line about what doesn't count because the workspace isn't trusted, if anything.
     pub fn notice(&self) -> Option<String> {
         self.judgement.notice(&self.inventory)
@@ -68,52 +68,52 @@ impl Loaded {
 ///
 /// # Errors
 /// Files that can't be read or understood; then nothing may run.
-pub fn load(places: &Places, flags: &Flags) -> Result<Loaded, SettingsError> {
-    let layers = Layers::read(places, flags)?;
-    let inventory = Inventory::of(&layers);
+pub fn load_settings(places: &SettingsPlaces, flags: &SettingsFlags) -> Result<ResolvedSettings, SettingsError> {
+    let layers = SettingsLayers::read(places, flags)?;
+    let inventory = TrustInventory::from_layers(&layers);
     let mut store_warnings = Vec::new();
-    let judgement = judge(places, flags, &inventory);
-    if let Judgement::Untrusted(Untrusted::Damaged(words)) = &judgement {
+    let judgement = judge_workspace(places, flags, &inventory);
+    if let TrustJudgement::Untrusted(DistrustReason::Damaged(words)) = &judgement {
         store_warnings.push(words.clone());
     }
-    let standing = if judgement.is_trusted() { Standing::Trusted } else { Standing::Untrusted };
+    let standing = if judgement.is_trusted() { TrustStatus::Trusted } else { TrustStatus::Untrusted };
     let settings = layers.merge(standing);
     let files = layers.files().map(|(path, scope)| (path.to_owned(), scope)).collect();
     let mut remembered = Vec::new();
     if let Some(state) = &places.state_dir {
-        let (rules, warnings) = Remembered::at(state, &places.cwd).rules();
+        let (rules, warnings) = RememberedRules::open(state, &places.cwd).rules();
         store_warnings.extend(warnings);
         // An owner who alone may allow isn't overruled by an answer.
-        let keep = |rule: &WrittenRule| {
-            settings.permissions.managed_rules_only.is_none() || rule.list != crate::source::List::Allow
+        let keep = |rule: &UnparsedRule| {
+            settings.permissions.managed_rules_only.is_none() || rule.list != crate::source::RuleList::Allow
         };
         remembered = rules.into_iter().filter(keep).collect();
     }
-    Ok(Loaded { settings, files, inventory, judgement, remembered, store_warnings })
+    Ok(ResolvedSettings { settings, files, inventory, judgement, remembered, store_warnings })
 }
 
 /// What a workspace would run or loosen, for a person to read before a yes.
 ///
 /// # Errors
 /// Files that can't be read or understood.
-pub fn inspect(places: &Places) -> Result<Inventory, SettingsError> {
-    Layers::read(places, &Flags::default()).map(|layers| Inventory::of(&layers))
+pub fn inspect_workspace(places: &SettingsPlaces) -> Result<TrustInventory, SettingsError> {
+    SettingsLayers::read(places, &SettingsFlags::default()).map(|layers| TrustInventory::from_layers(&layers))
 }
 
-fn judge(places: &Places, flags: &Flags, inventory: &Inventory) -> Judgement {
+fn judge_workspace(places: &SettingsPlaces, flags: &SettingsFlags, inventory: &TrustInventory) -> TrustJudgement {
     if inventory.is_empty() {
-        return Judgement::Nothing;
+        return TrustJudgement::Nothing;
     }
     if let Some(given) = &flags.trust_hash {
         let equal = given.parse::<Digest>().is_ok_and(|given| given == inventory.hash());
         return match inventory.obstacles() {
-            [] if equal => Judgement::Trusted,
-            [] => Judgement::Untrusted(Untrusted::OtherHash),
-            obstacles => Judgement::Untrusted(Untrusted::Obstacles(obstacles.to_vec())),
+            [] if equal => TrustJudgement::Trusted,
+            [] => TrustJudgement::Untrusted(DistrustReason::OtherHash),
+            obstacles => TrustJudgement::Untrusted(DistrustReason::Obstacles(obstacles.to_vec())),
         };
     }
     match &places.state_dir {
-        Some(state) => TrustStore::at(state).judge(&places.cwd, inventory),
-        None => Judgement::Untrusted(Untrusted::Never),
+        Some(state) => TrustStore::open(state).judge(&places.cwd, inventory),
+        None => TrustJudgement::Untrusted(DistrustReason::Never),
     }
 }

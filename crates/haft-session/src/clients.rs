@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft::Registry;
-use haft_policy::settings::{At, RepetitionGuard, ServeClient, Settings};
+use haft_policy::settings::{SettingValue, RepetitionGuard, ServeClient, Settings};
 pub use haft_policy::settings::{ServeOauth, ServeSettings};
-use haft_policy::source::{List, Scope, Source, WrittenRule};
+use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 
 use crate::SessionError;
 use crate::assembly::SessionAssembler;
@@ -138,7 +138,7 @@ impl ClientViews {
         for pattern in tools {
             check_pattern(assembler, pattern).map_err(ClientViewError::UnknownTool)?;
         }
-        for At { value, source } in clients {
+        for SettingValue { value, source } in clients {
             for pattern in value.tools.iter().flatten() {
                 if let Err(unknown) = check_pattern(assembler, pattern) {
                     let warning = format!("{source}: `tools`, `{pattern}`: {unknown}");
@@ -172,8 +172,8 @@ impl ClientViews {
 
 impl SessionAssembler {
     /// An assembler with the rules and the mode of a client, and a sandbox of its own.
-    fn for_client(&self, client: Option<&At<ServeClient>>) -> Result<SessionAssembler, SessionError> {
-        if let Some(At { value, source }) = client
+    fn for_client(&self, client: Option<&SettingValue<ServeClient>>) -> Result<SessionAssembler, SessionError> {
+        if let Some(SettingValue { value, source }) = client
             && let Some(mode) = value.mode
             && let Some(by) = self.settings().permissions.forbids(mode)
         {
@@ -201,7 +201,7 @@ impl SessionAssembler {
 
 fn view(
     assembler: &SessionAssembler,
-    client: Option<&At<ServeClient>>,
+    client: Option<&SettingValue<ServeClient>>,
     tools: &[String],
 ) -> Result<Arc<ClientView>, SessionError> {
     let mut lists: Vec<Vec<String>> = Vec::new();
@@ -213,22 +213,22 @@ fn view(
 }
 
 /// Makes the settings those of a client.
-fn apply_client(settings: &mut Settings, client: Option<&At<ServeClient>>) {
+fn apply_client(settings: &mut Settings, client: Option<&SettingValue<ServeClient>>) {
     // Calls come one by one, and which of them belong to one turn of a model is unknown: a client that polls isn't stuck.
     if settings.repetition_guard.is_none() {
-        let source = Source::of(Scope::User, "/");
-        settings.repetition_guard = Some(At { value: RepetitionGuard::Off, source });
+        let source = SettingsSource::new(SourceScope::User, "/");
+        settings.repetition_guard = Some(SettingValue { value: RepetitionGuard::Off, source });
     }
-    let Some(At { value: client, source }) = client else { return };
+    let Some(SettingValue { value: client, source }) = client else { return };
     let permissions = &mut settings.permissions;
     if let Some(mode) = client.mode {
-        permissions.default_mode = Some(At { value: mode, source: source.clone() });
+        permissions.default_mode = Some(SettingValue { value: mode, source: source.clone() });
     }
     let may_allow = permissions.managed_rules_only.is_none();
-    for (list, rules) in [(List::Deny, &client.deny), (List::Ask, &client.ask), (List::Allow, &client.allow)]
+    for (list, rules) in [(RuleList::Deny, &client.deny), (RuleList::Ask, &client.ask), (RuleList::Allow, &client.allow)]
     {
-        if list != List::Allow || may_allow {
-            let written = rules.iter().map(|rule| WrittenRule::plain(rule, list, source.clone()));
+        if list != RuleList::Allow || may_allow {
+            let written = rules.iter().map(|rule| UnparsedRule::plain(rule, list, source.clone()));
             permissions.rules.extend(written);
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use haft::future::BoxFuture;
 use haft::ports::{EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes};
-use haft_policy::trust::{Inventory, Named};
+use haft_policy::trust::{TrustInventory, ScriptReference};
 
 /// Starts processes with the environment of the settings, and only what is as it was trusted.
 pub(crate) struct GuardedProcesses<P> {
@@ -18,7 +18,7 @@ pub(crate) struct GuardedProcesses<P> {
     /// Variables of the settings; what a request asks for wins.
     env: Vec<(OsString, OsString)>,
     /// The folder of the workspace's script tools, where they are in use, and what was trusted.
-    trusted: Option<(PathBuf, Inventory)>,
+    trusted: Option<(PathBuf, TrustInventory)>,
 }
 
 impl<P: Processes> GuardedProcesses<P> {
@@ -30,7 +30,7 @@ impl<P: Processes> GuardedProcesses<P> {
     }
 
     /// Starts nothing in this folder that isn't as it was trusted.
-    pub(crate) fn with_trusted(mut self, folder: PathBuf, inventory: Inventory) -> GuardedProcesses<P> {
+    pub(crate) fn with_trusted(mut self, folder: PathBuf, inventory: TrustInventory) -> GuardedProcesses<P> {
         self.trusted = Some((folder, inventory));
         self
     }
@@ -49,7 +49,7 @@ impl<P: Processes> GuardedProcesses<P> {
         let meant =
             |file: &Path| named.contains(file) || tool_of(file).is_some_and(|tool| tools.contains(&tool));
         let mut changes = inventory.stale(|item| item.file().is_some_and(meant));
-        changes.extend(tools.iter().flat_map(|tool| inventory.stale_scripts(&Named::Tool(tool))));
+        changes.extend(tools.iter().flat_map(|tool| inventory.stale_scripts(&ScriptReference::Tool(tool))));
         changes.first().map(ToString::to_string)
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     use std::fs;
 
     use haft::testing::ScriptedProcesses;
-    use haft_policy::settings::Places;
+    use haft_policy::settings::SettingsPlaces;
     use haft_policy::trust;
 
     use super::*;
@@ -123,9 +123,9 @@ mod tests {
             fs::write(other.join("tool.json"), r#"{"command": ["./run"]}"#).unwrap();
             fs::write(other.join("run"), "1").unwrap();
             fs::write(cwd.join("lib.sh"), "1").unwrap();
-            let places = Places::from_env(&cwd, &|_| None).unwrap();
+            let places = SettingsPlaces::from_env(&cwd, &|_| None).unwrap();
             let inventory =
-                trust::inspect(&Places { managed: None, claude_managed_dir: None, ..places }).unwrap();
+                trust::inspect_workspace(&SettingsPlaces { managed: None, claude_managed_dir: None, ..places }).unwrap();
             let started = ScriptedProcesses::new().prints("a").prints("b").prints("c").prints("d");
             let env = [("A", "settings"), ("B", "settings")].map(|(name, value)| (name.into(), value.into()));
             let children = GuardedProcesses::new(Arc::new(started.clone()), env)

@@ -14,11 +14,11 @@ use haft::ports::{Mode as _, PermissionMode, Processes};
 use haft::registry::Offer;
 use haft::results::OffloadStore;
 use haft::{Engine, ToolResult};
-use haft_policy::gate::{Meaning, Policy};
-use haft_policy::hooks::{Condition, Hooks, PermissionUpdate, RuleUpdate, Session};
-use haft_policy::settings::Handler;
-use haft_policy::source::{List, Scope};
-use haft_policy::trust::{Inventory, Named};
+use haft_policy::gate::{RuleFilter, Policy};
+use haft_policy::hooks::{HookCondition, Hooks, PermissionUpdate, RuleUpdate, HookSession};
+use haft_policy::settings::HookHandler;
+use haft_policy::source::{RuleList, SourceScope};
+use haft_policy::trust::{TrustInventory, ScriptReference};
 
 pub use self::hook_calls::{ServerSlot, use_servers};
 use crate::loaded_settings::LoadedSettings;
@@ -42,13 +42,13 @@ pub fn read(
     let inventory = given.loaded.inventory.clone();
     let around = inventory.clone();
     let changed = policy.clone();
-    let mut session = Session::new(id, given.places.cwd.as_path())
+    let mut session = HookSession::new(id, given.places.cwd.as_path())
         .with_mode(move || mode.current().to_string())
         .with_environment(std::env::vars_os())
         .with_conditions(Arc::new(move |rule, source| {
             let meaning =
-                rules.meaning(rule, source).map_err(|bad| format!("bad rule `{rule}`: {}", bad.what))?;
-            Ok(Arc::new(RuleCondition { meaning, engine: looking.clone() }) as Arc<dyn Condition>)
+                rules.rule_filter(rule, source).map_err(|bad| format!("bad rule `{rule}`: {}", bad.what))?;
+            Ok(Arc::new(RuleCondition { meaning, engine: looking.clone() }) as Arc<dyn HookCondition>)
         }))
         .with_verify(Arc::new(move |handler| as_trusted(handler, &inventory)))
         .with_confined(Arc::new(move |handler| around.runs_workspace(&handler.action)))
@@ -95,12 +95,12 @@ pub fn ended(results: &[ToolResult], notices: &NoticeSink) {
 
 /// The rule in the `if` of a hook.
 struct RuleCondition {
-    meaning: Meaning,
+    meaning: RuleFilter,
     /// Has the tools and the rules, and no hooks.
     engine: Engine,
 }
 
-impl Condition for RuleCondition {
+impl HookCondition for RuleCondition {
     fn matches(&self, call: &HookCall<'_>) -> bool {
         let snapshot = self.engine.snapshot();
         let mut offers = snapshot.offers().iter();
@@ -116,9 +116,9 @@ impl Condition for RuleCondition {
 /// A hook of the workspace runs only while the scripts that it names are what they were when it was trusted, and one of
 /// the user while those of them that lie in the workspace are what they were when the session began. Those of other hooks
 /// are no matter of its own.
-fn as_trusted(handler: &Handler, inventory: &Inventory) -> Result<(), String> {
-    if !matches!(handler.source.scope, Scope::Project | Scope::Local) {
-        let named = Named::Hook(&handler.source);
+fn as_trusted(handler: &HookHandler, inventory: &TrustInventory) -> Result<(), String> {
+    if !matches!(handler.source.scope, SourceScope::Project | SourceScope::Local) {
+        let named = ScriptReference::Hook(&handler.source);
         return match inventory.stale_users(&named) {
             None => Ok(()),
             Some(path) => Err(format!(
@@ -127,7 +127,7 @@ fn as_trusted(handler: &Handler, inventory: &Inventory) -> Result<(), String> {
             )),
         };
     }
-    match inventory.stale_scripts(&Named::Hook(&handler.source)).first() {
+    match inventory.stale_scripts(&ScriptReference::Hook(&handler.source)).first() {
         None => Ok(()),
         Some(change) => Err(format!(
             "this workspace has changed since it was trusted ({change}); the user can look at it with `haft trust`"
@@ -141,9 +141,9 @@ fn change(policy: &Policy, update: &PermissionUpdate) -> Result<(), String> {
     match update {
         PermissionUpdate::AddRules { rules, behavior, destination } => {
             let list = match behavior.as_str() {
-                "allow" => List::Allow,
-                "ask" => List::Ask,
-                "deny" => List::Deny,
+                "allow" => RuleList::Allow,
+                "ask" => RuleList::Ask,
+                "deny" => RuleList::Deny,
                 other => {
                     return Err(format!("`behavior` is `{other}`; `allow`, `ask` and `deny` are accepted"));
                 }

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use haft::env::Lookup;
-use haft_policy::settings::Places;
-use haft_policy::source::Scope;
-use haft_policy::trust::{self, Loaded};
+use haft_policy::settings::SettingsPlaces;
+use haft_policy::source::SourceScope;
+use haft_policy::trust::{self, ResolvedSettings};
 
 use crate::settings_view::SettingScope;
 use crate::trust::TrustState;
@@ -16,8 +16,8 @@ use crate::{Environment, SessionError, SessionOptions};
 /// Settings, and where they came from.
 #[derive(Clone)]
 pub struct LoadedSettings {
-    pub(crate) places: Places,
-    pub(crate) loaded: Loaded,
+    pub(crate) places: SettingsPlaces,
+    pub(crate) loaded: ResolvedSettings,
 }
 
 /// Reads all settings for a workspace. Runs nothing, writes nothing.
@@ -28,13 +28,13 @@ pub(crate) fn load(
 ) -> Result<LoadedSettings, SessionError> {
     let places = places(cwd, lookup)?;
     let loaded =
-        trust::load(&places, &common.flags()).map_err(|error| SessionError::settings(error.to_string()))?;
+        trust::load_settings(&places, &common.flags()).map_err(|error| SessionError::settings(error.to_string()))?;
     Ok(LoadedSettings { places, loaded })
 }
 
 /// The places of settings for a workspace.
-pub(crate) fn places(cwd: &Path, lookup: Lookup<'_>) -> Result<Places, SessionError> {
-    Places::from_env(cwd, lookup).map_err(|error| SessionError::settings(error.to_string()))
+pub(crate) fn places(cwd: &Path, lookup: Lookup<'_>) -> Result<SettingsPlaces, SessionError> {
+    SettingsPlaces::from_env(cwd, lookup).map_err(|error| SessionError::settings(error.to_string()))
 }
 
 /// A file of settings that was read.
@@ -90,7 +90,7 @@ impl LoadedSettings {
     /// The files that were read, strongest first.
     pub fn files(&self) -> Vec<SettingsFile> {
         let file =
-            |(path, scope): &(PathBuf, Scope)| SettingsFile { scope: (*scope).into(), path: path.clone() };
+            |(path, scope): &(PathBuf, SourceScope)| SettingsFile { scope: (*scope).into(), path: path.clone() };
         self.loaded.files.iter().map(file).collect()
     }
 
@@ -101,7 +101,7 @@ impl LoadedSettings {
 
     /// What the user should know about settings and trust, one line each.
     pub fn warnings(&self) -> Vec<String> {
-        let Loaded { settings, store_warnings, .. } = &self.loaded;
+        let ResolvedSettings { settings, store_warnings, .. } = &self.loaded;
         let warnings = settings.warnings.iter().map(ToString::to_string);
         warnings.chain(store_warnings.iter().cloned()).chain(self.loaded.notice()).collect()
     }

@@ -7,14 +7,14 @@ pub mod sample;
 pub(crate) mod secrets;
 pub mod server_files;
 
-use haft_policy::settings::{Server, Transport};
+use haft_policy::settings::{McpServer, McpTransport};
 
 use crate::text::one_line;
 
 /// A command line as it is written, or an address; without what looks like a secret.
-pub(crate) fn target(server: &Server) -> String {
+pub(crate) fn target(server: &McpServer) -> String {
     match &server.transport {
-        Transport::Stdio { command, args, .. } => {
+        McpTransport::Stdio { command, args, .. } => {
             let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
                 true => format!("{word:?}"),
                 false => word.clone(),
@@ -23,25 +23,25 @@ pub(crate) fn target(server: &Server) -> String {
             let words: Vec<String> = std::iter::once(command).chain(&args).map(quoted).collect();
             one_line(&words.join(" "))
         }
-        Transport::Remote { url, .. } => one_line(&secrets::without_secrets(url)),
+        McpTransport::Remote { url, .. } => one_line(&secrets::without_secrets(url)),
     }
 }
 
 /// Everything that an approval of a server is about, as pairs of a name and a value.
-pub(crate) fn details(server: &Server) -> Vec<(&'static str, String)> {
+pub(crate) fn details(server: &McpServer) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     let names = |of: &std::collections::BTreeMap<String, String>| {
         one_line(&of.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
     };
     match &server.transport {
-        Transport::Stdio { command, args, env } => {
+        McpTransport::Stdio { command, args, env } => {
             rows.push(("command", one_line(command)));
             rows.extend(args.iter().map(|arg| ("argument", one_line(arg))));
             if !env.is_empty() {
                 rows.push(("variables", names(env)));
             }
         }
-        Transport::Remote { url, headers, headers_helper, .. } => {
+        McpTransport::Remote { url, headers, headers_helper, .. } => {
             rows.push(("address", one_line(url)));
             if !headers.is_empty() {
                 rows.push(("headers", names(headers)));

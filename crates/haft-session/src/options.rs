@@ -10,7 +10,7 @@ use haft::ports::{Asker, PermissionMode, Tracer};
 use haft::tool::AnyTool;
 use haft_mcp::Observer;
 use haft_policy::gate::RuleWording;
-use haft_policy::settings::{CLAUDE_CONFIG_DIR, Flags};
+use haft_policy::settings::{CLAUDE_CONFIG_DIR, SettingsFlags};
 
 use crate::channels::SessionChannels;
 use crate::notice::NoticeSink;
@@ -138,8 +138,8 @@ impl Default for Environment {
 
 impl SessionOptions {
     /// What these options say about settings.
-    pub(crate) fn flags(&self) -> Flags {
-        Flags {
+    pub(crate) fn flags(&self) -> SettingsFlags {
+        SettingsFlags {
             settings: self.settings.clone(),
             allow: self.allow.clone(),
             ask: self.ask.clone(),

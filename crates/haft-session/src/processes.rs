@@ -15,7 +15,7 @@ use haft::ports::{
 use haft::sync::lock;
 use haft_policy::gate::{CoverageGap, Policy};
 use haft_policy::rule::NamedPath;
-use haft_policy::settings::{At, Sandbox as Wanted};
+use haft_policy::settings::{SettingValue, SandboxSettings as Wanted};
 use haft_sandbox::net::NetworkPolicy;
 use haft_sandbox::net::host::HostRule;
 use haft_sandbox::{
@@ -250,7 +250,7 @@ pub fn sandbox(
 ) -> Result<SandboxConfig, SessionError> {
     let Surroundings { workspace, home, own, state, tools, scripts, temp, named } = surroundings;
     let cwd = workspace.first().cloned().unwrap_or_else(|| "/".into());
-    let paths = |list: &[At<String>]| Wanted::absolute_paths(list, home, &cwd);
+    let paths = |list: &[SettingValue<String>]| Wanted::absolute_paths(list, home, &cwd);
     let temp = temp.path();
     let kept = state.map_or_else(|| temp.join("caches"), caches);
     let mut profile = ProfileConfig::new(&cwd, temp, kept, policy.sandbox_rules());
@@ -277,7 +277,7 @@ pub fn sandbox(
         let preset = preset.value.parse().map_err(|bad| wrong(&preset.source, &bad))?;
         Ok::<_, SessionError>(config.with_preset(preset))
     })?;
-    let config = wanted.network.private_hosts.iter().try_fold(config, |config, At { value, source }| {
+    let config = wanted.network.private_hosts.iter().try_fold(config, |config, SettingValue { value, source }| {
         let host = value.host.parse().map_err(|bad| wrong(source, &bad))?;
         let range = value.cidr.parse().map_err(|bad| wrong(source, &bad))?;
         Ok::<_, SessionError>(config.with_private_host(host, range))
@@ -299,11 +299,11 @@ pub fn shut(mut config: SandboxConfig) -> SandboxConfig {
     config.without_network()
 }
 
-pub fn of_settings(hosts: &[At<String>]) -> Result<Vec<HostRule>, SessionError> {
+pub fn of_settings(hosts: &[SettingValue<String>]) -> Result<Vec<HostRule>, SessionError> {
     hosts.iter().map(|host| host.value.parse().map_err(|bad| wrong(&host.source, &bad))).collect()
 }
 
-fn wrong(source: &haft_policy::source::Source, bad: &impl std::fmt::Display) -> SessionError {
+fn wrong(source: &haft_policy::source::SettingsSource, bad: &impl std::fmt::Display) -> SessionError {
     SessionError::settings(format!("{source}: {bad}"))
 }
 

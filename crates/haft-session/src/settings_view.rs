@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use haft_policy::settings::{At, McpSettings, Remote, RepetitionGuard, Server, Transport, Withheld};
-use haft_policy::source::{List, Scope, Source, WrittenRule};
+use haft_policy::settings::{SettingValue, McpSettings, RemoteProtocol, RepetitionGuard, McpServer, McpTransport, WithheldReason};
+use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 use haft_tools::config::Setting;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -53,15 +53,15 @@ pub enum SettingScope {
     Answer,
 }
 
-impl From<Scope> for SettingScope {
-    fn from(scope: Scope) -> SettingScope {
+impl From<SourceScope> for SettingScope {
+    fn from(scope: SourceScope) -> SettingScope {
         match scope {
-            Scope::Managed => SettingScope::Managed,
-            Scope::CommandLine => SettingScope::CommandLine,
-            Scope::Local => SettingScope::Local,
-            Scope::Project => SettingScope::Project,
-            Scope::User => SettingScope::User,
-            Scope::Session => SettingScope::Answer,
+            SourceScope::Managed => SettingScope::Managed,
+            SourceScope::CommandLine => SettingScope::CommandLine,
+            SourceScope::Local => SettingScope::Local,
+            SourceScope::Project => SettingScope::Project,
+            SourceScope::User => SettingScope::User,
+            SourceScope::Session => SettingScope::Answer,
         }
     }
 }
@@ -105,16 +105,16 @@ pub fn rows(given: &LoadedSettings) -> Vec<SettingRow> {
     let permissions = &settings.permissions;
     let mut rows = SettingRows(Vec::new());
     for (key, entries) in settings.tree.entries() {
-        let rules = |list: List| {
+        let rules = |list: RuleList| {
             permissions.rules.iter().chain(&given.loaded.remembered).filter(move |rule| rule.list == list)
         };
         match key.as_str() {
             "permissions.defaultMode" => {
                 rows.set(&key, permissions.default_mode.as_ref(), |mode| json!(mode.to_string()));
             }
-            "permissions.deny" => rows.rules(&key, rules(List::Deny)),
-            "permissions.ask" => rows.rules(&key, rules(List::Ask)),
-            "permissions.allow" => rows.rules(&key, rules(List::Allow)),
+            "permissions.deny" => rows.rules(&key, rules(RuleList::Deny)),
+            "permissions.ask" => rows.rules(&key, rules(RuleList::Ask)),
+            "permissions.allow" => rows.rules(&key, rules(RuleList::Allow)),
             "permissions.additionalDirectories" => {
                 let dirs = permissions.additional_directories.iter();
                 dirs.for_each(|dir| rows.set(&key, Some(dir), |dir| json!(dir.display().to_string())));
@@ -158,7 +158,7 @@ fn without_secret_values(key: &str, mut value: Value) -> Value {
 struct SettingRows(Vec<SettingRow>);
 
 impl SettingRows {
-    fn add(&mut self, key: &str, value: Value, source: &Source) {
+    fn add(&mut self, key: &str, value: Value, source: &SettingsSource) {
         self.0.push(SettingRow {
             key: key.to_owned(),
             value,
@@ -169,13 +169,13 @@ impl SettingRows {
         });
     }
 
-    fn set<T>(&mut self, key: &str, at: Option<&At<T>>, show: impl Fn(&T) -> Value) {
-        if let Some(At { value, source }) = at {
+    fn set<T>(&mut self, key: &str, at: Option<&SettingValue<T>>, show: impl Fn(&T) -> Value) {
+        if let Some(SettingValue { value, source }) = at {
             self.add(key, show(value), source);
         }
     }
 
-    fn rules<'a>(&mut self, key: &str, rules: impl Iterator<Item = &'a WrittenRule>) {
+    fn rules<'a>(&mut self, key: &str, rules: impl Iterator<Item = &'a UnparsedRule>) {
         rules.for_each(|rule| self.add(key, written(rule), &rule.source));
     }
 
@@ -186,9 +186,9 @@ impl SettingRows {
         for (server, why) in &mcp.withheld {
             self.add(&format!("mcpServers.{}", server.name), self::server(server), &server.source);
             let why = match why {
-                Withheld::Untrusted => "the workspace is not trusted".to_owned(),
-                Withheld::Disabled(by) => format!("turned off by {by}"),
-                Withheld::Hidden(by) => format!("{by} names one that is called the same"),
+                WithheldReason::Untrusted => "the workspace is not trusted".to_owned(),
+                WithheldReason::Disabled(by) => format!("turned off by {by}"),
+                WithheldReason::Hidden(by) => format!("{by} names one that is called the same"),
             };
             if let Some(row) = self.0.last_mut() {
                 row.left_out = Some(why);
@@ -198,7 +198,7 @@ impl SettingRows {
 }
 
 /// A rule as it would be written: its text alone, or an object where there is more.
-fn written(rule: &WrittenRule) -> Value {
+fn written(rule: &UnparsedRule) -> Value {
     let mut object = Map::new();
     let lists = [("match", &rule.matches), ("not_match", &rule.not_matches)];
     for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
@@ -214,20 +214,20 @@ fn written(rule: &WrittenRule) -> Value {
     Value::Object(object)
 }
 
-fn server(server: &Server) -> Value {
+fn server(server: &McpServer) -> Value {
     let mut value = match &server.transport {
-        Transport::Stdio { command, args, env } => {
+        McpTransport::Stdio { command, args, env } => {
             let mut value = json!({"command": command, "args": masked(args)});
             if !env.is_empty() {
                 value["env"] = shown_headers(env);
             }
             value
         }
-        Transport::Remote { kind, url, headers, headers_helper, oauth } => {
+        McpTransport::Remote { kind, url, headers, headers_helper, oauth } => {
             let kind = match kind {
-                Remote::Http => "http",
-                Remote::Sse => "sse",
-                Remote::Ws => "ws",
+                RemoteProtocol::Http => "http",
+                RemoteProtocol::Sse => "sse",
+                RemoteProtocol::Ws => "ws",
             };
             let mut value = json!({"type": kind, "url": without_secrets(url)});
             if !headers.is_empty() {

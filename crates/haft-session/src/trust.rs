@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use haft_policy::rule::Rule;
-use haft_policy::settings::{Layers, Places, Standing};
-use haft_policy::trust::{self, Inventory, Judgement, Remembered, TrustStore, Untrusted};
+use haft_policy::settings::{SettingsLayers, SettingsPlaces, TrustStatus};
+use haft_policy::trust::{self, TrustInventory, TrustJudgement, RememberedRules, TrustStore, DistrustReason};
 
-pub use haft_policy::trust::{BadDigest, Digest, Kind as TrustItemKind};
+pub use haft_policy::trust::{InvalidDigest, Digest, TrustItemKind as TrustItemKind};
 
 use crate::assembly::skills_of;
 use crate::loaded_settings;
@@ -19,12 +19,12 @@ use crate::{Environment, SessionError, SessionOptions};
 
 /// What the files of a workspace would run or loosen, and whether the user trusts it.
 pub struct WorkspaceTrust {
-    places: Places,
+    places: SettingsPlaces,
     store: TrustStore,
-    inventory: Inventory,
+    inventory: TrustInventory,
     /// Files that models read once the workspace is trusted.
     memory: Vec<PathBuf>,
-    judgement: Judgement,
+    judgement: TrustJudgement,
 }
 
 /// Whether what the files of a workspace run or loosen counts.
@@ -93,14 +93,14 @@ impl WorkspaceTrust {
         let places = loaded_settings::places(dir, &|name| options.environment.get(name))?;
         let store = store(&places)?;
         check_rules(&places, options)?;
-        let inventory = trust::inspect(&places).map_err(|error| SessionError::settings(error.to_string()))?;
+        let inventory = trust::inspect_workspace(&places).map_err(|error| SessionError::settings(error.to_string()))?;
         let memory: Vec<PathBuf> =
             memory::of_project(&places).into_iter().chain(skills_of(&places)).collect();
         let judgement = match store.judge(&places.cwd, &inventory) {
             // What models read needs a yes as well.
-            Judgement::Nothing if !memory.is_empty() => match store.changed_since(&places.cwd, &inventory) {
-                Some(_) => Judgement::Trusted,
-                None => Judgement::Untrusted(Untrusted::Never),
+            TrustJudgement::Nothing if !memory.is_empty() => match store.changed_since(&places.cwd, &inventory) {
+                Some(_) => TrustJudgement::Trusted,
+                None => TrustJudgement::Untrusted(DistrustReason::Never),
             },
             judgement => judgement,
         };
@@ -115,7 +115,7 @@ impl WorkspaceTrust {
         self.store
             .trust(&self.places.cwd, &self.inventory)
             .map_err(|error| SessionError::settings(format!("the yes can't be kept: {error}")))?;
-        self.judgement = Judgement::Trusted;
+        self.judgement = TrustJudgement::Trusted;
         Ok(())
     }
 
@@ -133,7 +133,7 @@ impl WorkspaceTrust {
             .map_err(|error| SessionError::settings(format!("the yes can't be taken back: {error}")))?;
         // An answer is as much a yes to what the workspace does as trust is.
         let state = places.state_dir.as_deref().expect("there is a store, so there is its folder");
-        let answers = Remembered::at(state, &dir)
+        let answers = RememberedRules::open(state, &dir)
             .forget()
             .map_err(|error| SessionError::settings(format!("your answers can't be forgotten: {error}")))?;
         let approvals = approvals::forget(state, &dir)
@@ -168,7 +168,7 @@ impl WorkspaceTrust {
 
     /// What the workspace would run or loosen; what runs comes first.
     pub fn items(&self) -> Vec<TrustItem> {
-        let item = |item: &trust::Item| TrustItem {
+        let item = |item: &trust::TrustItem| TrustItem {
             kind: item.kind,
             text: item.text.clone(),
             place: item.place.clone(),
@@ -183,40 +183,40 @@ impl WorkspaceTrust {
     }
 }
 
-impl From<&Judgement> for TrustState {
-    fn from(judgement: &Judgement) -> TrustState {
+impl From<&TrustJudgement> for TrustState {
+    fn from(judgement: &TrustJudgement) -> TrustState {
         let reason = match judgement {
-            Judgement::Nothing => return TrustState::NotNeeded,
-            Judgement::Trusted => return TrustState::Trusted,
-            Judgement::Untrusted(reason) => reason,
+            TrustJudgement::Nothing => return TrustState::NotNeeded,
+            TrustJudgement::Trusted => return TrustState::Trusted,
+            TrustJudgement::Untrusted(reason) => reason,
         };
         TrustState::Untrusted(match reason {
-            Untrusted::Never => UntrustedReason::NeverTrusted,
-            Untrusted::Changed(changes) => {
+            DistrustReason::Never => UntrustedReason::NeverTrusted,
+            DistrustReason::Changed(changes) => {
                 UntrustedReason::Changed(changes.iter().map(ToString::to_string).collect())
             }
-            Untrusted::OtherHash => UntrustedReason::OtherHash,
-            Untrusted::Obstacles(_) => UntrustedReason::Obstacles,
-            Untrusted::Damaged(why) => UntrustedReason::DamagedRecord(why.clone()),
+            DistrustReason::OtherHash => UntrustedReason::OtherHash,
+            DistrustReason::Obstacles(_) => UntrustedReason::Obstacles,
+            DistrustReason::Damaged(why) => UntrustedReason::DamagedRecord(why.clone()),
         })
     }
 }
 
 /// Every rule that counts once the workspace is trusted has to be understood, or nothing would run after the yes.
-fn check_rules(places: &Places, options: &SessionOptions) -> Result<(), SessionError> {
+fn check_rules(places: &SettingsPlaces, options: &SessionOptions) -> Result<(), SessionError> {
     let layers =
-        Layers::read(places, &options.flags()).map_err(|error| SessionError::settings(error.to_string()))?;
-    let rules = layers.merge(Standing::Trusted).permissions.rules;
+        SettingsLayers::read(places, &options.flags()).map_err(|error| SessionError::settings(error.to_string()))?;
+    let rules = layers.merge(TrustStatus::Trusted).permissions.rules;
     let bad: Vec<String> =
         rules.into_iter().filter_map(|rule| Rule::parse(rule).err()).map(|bad| bad.to_string()).collect();
     if bad.is_empty() { Ok(()) } else { Err(SessionError::settings(bad.join("\n"))) }
 }
 
-fn store(places: &Places) -> Result<TrustStore, SessionError> {
+fn store(places: &SettingsPlaces) -> Result<TrustStore, SessionError> {
     let state = places.state_dir.as_deref().ok_or_else(|| {
         SessionError::settings(
             "there is no folder to keep a yes in; set HAFT_STATE_DIR, or HOME, to an absolute path",
         )
     })?;
-    Ok(TrustStore::at(state))
+    Ok(TrustStore::open(state))
 }

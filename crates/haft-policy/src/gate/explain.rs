@@ -15,12 +15,12 @@ use haft::{Engine, ToolError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::case::Case;
-use super::effects::is_hashed;
+use super::call_analysis::CallAnalysis;
+use super::configured_effects::is_hashed;
 use super::verdict::{self, PolicyReason};
-use super::{Inner, Policy, unknown};
+use super::{PolicyInner, Policy, unknown_effects};
 use crate::conventions;
-use crate::rule::{Rule, RuleSet, Touch, Why};
+use crate::rule::{Rule, RuleSet, EffectKind, NotDecidingReason};
 
 /// What would become of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -43,11 +43,11 @@ pub struct DecisionReport {
     pub effects: EffectsView,
     /// The parts of a command: every command that would be started, every redirection, everything that isn't
     /// understood.
-    pub parts: Vec<Part>,
+    pub parts: Vec<CommandPart>,
     /// The smallest change that would allow it; none where nothing would, or nothing has to.
-    pub to_allow: Option<Change>,
+    pub to_allow: Option<SuggestedChange>,
     /// A small change that would deny it; none where it is denied.
-    pub to_deny: Option<Change>,
+    pub to_deny: Option<SuggestedChange>,
 }
 
 /// A rule that matched and did not decide.
@@ -81,7 +81,8 @@ pub struct EffectsView {
 
 /// A part of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Part {
+#[schemars(rename = "Part")]
+pub struct CommandPart {
     /// As written, on one line.
     pub text: String,
     /// What it is.
@@ -114,7 +115,8 @@ pub enum PartKind {
 
 /// A change that would change the verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Change {
+#[schemars(rename = "Change")]
+pub struct SuggestedChange {
     /// Rules to add to this list.
     pub list: Verdict,
     /// The rules; none where something else has to change.
@@ -123,7 +125,7 @@ pub struct Change {
     pub words: Option<String>,
 }
 
-impl Change {
+impl SuggestedChange {
     /// The change as a text, with this wording for its rules.
     pub fn to_text(&self, wording: RuleWording) -> String {
         match &self.words {
@@ -134,7 +136,7 @@ impl Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for SuggestedChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.to_text(name_rules))
     }
@@ -152,26 +154,26 @@ pub(super) fn name_rules(list: Verdict, rules: &[String]) -> String {
 /// A call that can't be explained.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum BadCall {
+pub enum InvalidCall {
     /// Nobody knows such a tool; these are the closest names.
     UnknownTool(String, Vec<String>),
     /// The input doesn't fit.
     Input(ToolError),
 }
 
-impl fmt::Display for BadCall {
+impl fmt::Display for InvalidCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadCall::UnknownTool(name, near) if near.is_empty() => write!(f, "no tool named `{name}`"),
-            BadCall::UnknownTool(name, near) => {
+            InvalidCall::UnknownTool(name, near) if near.is_empty() => write!(f, "no tool named `{name}`"),
+            InvalidCall::UnknownTool(name, near) => {
                 write!(f, "no tool named `{name}`; closest: `{}`", near.join("`, `"))
             }
-            BadCall::Input(error) => f.write_str(error.message()),
+            InvalidCall::Input(error) => f.write_str(error.message()),
         }
     }
 }
 
-impl std::error::Error for BadCall {}
+impl std::error::Error for InvalidCall {}
 
 /// A call that is checked.
 #[derive(Debug, Clone)]
@@ -223,19 +225,19 @@ impl<'a> CheckedCall<'a> {
     }
 }
 
-pub(super) async fn check(
+pub(super) async fn check_call(
     policy: &Policy,
     engine: &Engine,
     call: CheckedCall<'_>,
-) -> Result<DecisionReport, BadCall> {
-    look_at(policy, engine, call, |request, decision| report(&policy.0, request, decision)).await
+) -> Result<DecisionReport, InvalidCall> {
+    look_at(policy, engine, call, |request, decision| build_report(&policy.0, request, decision)).await
 }
 
-pub(super) async fn decide(
+pub(super) async fn decide_call(
     policy: &Policy,
     engine: &Engine,
     call: CheckedCall<'_>,
-) -> Result<(String, Decision), BadCall> {
+) -> Result<(String, Decision), InvalidCall> {
     let decided = |request: &Request<'_>, decision: &Decision| (request.name.to_owned(), decision.clone());
     look_at(policy, engine, call, decided).await
 }
@@ -246,7 +248,7 @@ async fn look_at<T>(
     engine: &Engine,
     call: CheckedCall<'_>,
     look: impl FnOnce(&Request<'_>, &Decision) -> T,
-) -> Result<T, BadCall> {
+) -> Result<T, InvalidCall> {
     let CheckedCall { tool, input, servers, hooks, permission_hooks } = call;
     let snapshot = engine.snapshot();
     let offered = snapshot.offers().iter().map(|offer| (offer.tool(), offer.origin()));
@@ -261,7 +263,7 @@ async fn look_at<T>(
     let checked = match known {
         Some((known, origin)) => engine.check(known, origin, input, options, look).await,
         None => {
-            let stand_in = conventions::tool(tool).ok_or_else(|| unknown(tool, &all))?;
+            let stand_in = conventions::find_tool(tool).ok_or_else(|| unknown_tool(tool, &all))?;
             let origin = match tool.starts_with("mcp__") {
                 true => Origin::External(server_of(tool, servers).unwrap_or_default().into()),
                 false => Origin::BuiltIn,
@@ -269,7 +271,7 @@ async fn look_at<T>(
             engine.check(&stand_in, &origin, input, options, look).await
         }
     };
-    checked.map_err(BadCall::Input)
+    checked.map_err(InvalidCall::Input)
 }
 
 /// The server of a tool that isn't there, of those that settings name: the only one whose tools' names begin so. Where there
@@ -288,8 +290,8 @@ fn server_of<'a>(tool: &'a str, servers: &[&'a str]) -> Option<&'a str> {
     }
 }
 
-fn unknown(tool: &str, all: &[(&haft::tool::AnyTool, &Origin)]) -> BadCall {
-    let mut names: Vec<&str> = conventions::names().collect();
+fn unknown_tool(tool: &str, all: &[(&haft::tool::AnyTool, &Origin)]) -> InvalidCall {
+    let mut names: Vec<&str> = conventions::tool_names().collect();
     names.extend(all.iter().map(|(known, _)| known.name()));
     let letters = |name: &str| name.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
     let wanted = letters(tool);
@@ -298,36 +300,36 @@ fn unknown(tool: &str, all: &[(&haft::tool::AnyTool, &Origin)]) -> BadCall {
     near.sort();
     near.dedup();
     near.truncate(3);
-    BadCall::UnknownTool(tool.to_owned(), near)
+    InvalidCall::UnknownTool(tool.to_owned(), near)
 }
 
-fn report(inner: &Inner, request: &Request<'_>, decision: &Decision) -> DecisionReport {
-    let case = Case::of(request, &inner.surroundings);
+fn build_report(inner: &PolicyInner, request: &Request<'_>, decision: &Decision) -> DecisionReport {
+    let case = CallAnalysis::for_request(request, &inner.surroundings);
     let (sets, mode) = (inner.live.sets(), inner.live.mode());
-    let judged = verdict::judge(inner, &sets, mode, &case, true);
-    let rules = sets.of(mode);
+    let judged = verdict::judge_call(inner, &sets, mode, &case, true);
+    let rules = sets.for_mode(mode);
     let verdict = decision.verdict;
     let by = judged.matches.by.map(|id| rules.rule(id));
-    let decided_by = asking(decision).and_then(|reason| reason.rule.as_deref()).cloned();
+    let decided_by = asking_reason(decision).and_then(|reason| reason.rule.as_deref()).cloned();
     let mut others: Vec<OtherRule> =
-        judged.matches.others.iter().map(|(id, why)| other(rules.rule(*id), &case, *why)).collect();
+        judged.matches.others.iter().map(|(id, why)| other_rule(rules.rule(*id), &case, *why)).collect();
     if let Some(rule) = judged.unknown.flatten().map(|id| rules.rule(id)) {
         let why = "could speak of what isn't known".to_owned();
-        others.insert(0, OtherRule { why, ..other(rule, &case, Why::SaysTheSame) });
+        others.insert(0, OtherRule { why, ..other_rule(rule, &case, NotDecidingReason::SaysTheSame) });
     }
     if let Some(rule) = by.filter(|_| decided_by.is_none()) {
-        let text = asking(decision).map_or("its effects", |reason| &*reason.text);
+        let text = asking_reason(decision).map_or("its effects", |reason| &*reason.text);
         let why = match verdict {
             Verdict::Allow => format!("goes after this: {text} decided"),
             Verdict::Ask | Verdict::Deny => format!("goes after this: {text}"),
         };
-        others.insert(0, OtherRule { why, ..other(rule, &case, Why::SaysTheSame) });
+        others.insert(0, OtherRule { why, ..other_rule(rule, &case, NotDecidingReason::SaysTheSame) });
     }
-    if let Some(rule) = verdict::suspended(&sets, mode, &case) {
+    if let Some(rule) = verdict::find_suspended_rule(&sets, mode, &case) {
         let why = verdict::why_suspended(mode);
-        others.insert(0, OtherRule { why, ..other(rule, &case, Why::SaysTheSame) });
+        others.insert(0, OtherRule { why, ..other_rule(rule, &case, NotDecidingReason::SaysTheSame) });
     }
-    let to_deny = (verdict != Verdict::Deny).then(|| Change {
+    let to_deny = (verdict != Verdict::Deny).then(|| SuggestedChange {
         list: Verdict::Deny,
         rules: vec![rules.propose_deny(&case.subject)],
         words: None,
@@ -344,19 +346,19 @@ fn report(inner: &Inner, request: &Request<'_>, decision: &Decision) -> Decision
         decided_by,
         warnings: decision.warnings.clone(),
         other_rules: others,
-        effects: effects(&case),
-        parts: parts(inner, &case),
+        effects: describe_effects(&case),
+        parts: command_parts(inner, &case),
         to_allow: to_allow_decided(inner, &case, &judged, decision),
         to_deny,
     }
 }
 
 /// The reason that decided, or the unanswered ask.
-fn asking(decision: &Decision) -> Option<&DecisionReason> {
+fn asking_reason(decision: &Decision) -> Option<&DecisionReason> {
     decision.unanswered().or_else(|| decision.reason())
 }
 
-impl Inner {
+impl PolicyInner {
     /// Why a call is decided on so, as a text for people.
     pub(super) fn explanation(&self, decision: &Decision) -> String {
         let denied = decision.unanswered().and_then(|ask| Some((ask, self.denies_asks(ask.source)?)));
@@ -368,7 +370,7 @@ impl Inner {
 }
 
 /// The verdict on a part of a call: an ask is a denial where no user can be asked.
-fn shown(inner: &Inner, reason: &DecisionReason) -> (Verdict, String) {
+fn shown_verdict(inner: &PolicyInner, reason: &DecisionReason) -> (Verdict, String) {
     match inner.denies_asks(reason.source) {
         Some(why) if reason.verdict == Verdict::Ask => {
             (Verdict::Deny, format!("{reason}; it would ask, and {why}"))
@@ -377,16 +379,16 @@ fn shown(inner: &Inner, reason: &DecisionReason) -> (Verdict, String) {
     }
 }
 
-fn other(rule: &Rule, case: &Case<'_>, why: Why) -> OtherRule {
+fn other_rule(rule: &Rule, case: &CallAnalysis<'_>, why: NotDecidingReason) -> OtherRule {
     let what = match why {
-        Why::Covers(effect)
-        | Why::CoversOnly(effect)
-        | Why::OnePathOnly(effect)
-        | Why::NotEnforced(effect)
-        | Why::NotUnderstood(effect)
-        | Why::NeedsExact(effect)
-        | Why::Outside(effect)
-        | Why::NotGranted(effect) => format!(" ({})", visible_line(&case.subject.show(effect))),
+        NotDecidingReason::Covers(effect)
+        | NotDecidingReason::CoversOnly(effect)
+        | NotDecidingReason::OnePathOnly(effect)
+        | NotDecidingReason::NotEnforced(effect)
+        | NotDecidingReason::NotUnderstood(effect)
+        | NotDecidingReason::NeedsExact(effect)
+        | NotDecidingReason::Outside(effect)
+        | NotDecidingReason::NotGranted(effect) => format!(" ({})", visible_line(&case.subject.show(effect))),
         _ => String::new(),
     };
     OtherRule { rule: (**rule.reference()).clone(), why: format!("{why}{what}") }
@@ -394,12 +396,12 @@ fn other(rule: &Rule, case: &Case<'_>, why: Why) -> OtherRule {
 
 /// What would have to change for a call to run, with what tool and hooks said.
 fn to_allow_decided(
-    inner: &Inner,
-    case: &Case<'_>,
+    inner: &PolicyInner,
+    case: &CallAnalysis<'_>,
     judged: &PolicyReason,
     decision: &Decision,
-) -> Option<Change> {
-    let reason = asking(decision)?;
+) -> Option<SuggestedChange> {
+    let reason = asking_reason(decision)?;
     match (reason.source, reason.verdict) {
         _ if decision.verdict == Verdict::Allow => None,
         (DecisionSource::Tool | DecisionSource::Hook, Verdict::Ask) => {
@@ -413,16 +415,16 @@ fn to_allow_decided(
 }
 
 /// What would have to change for a call to run; nothing where it runs or nothing helps.
-pub(super) fn to_allow(inner: &Inner, case: &Case<'_>) -> Option<Change> {
-    let judged = verdict::judge(inner, &inner.live.sets(), inner.live.mode(), case, false);
+pub(super) fn to_allow(inner: &PolicyInner, case: &CallAnalysis<'_>) -> Option<SuggestedChange> {
+    let judged = verdict::judge_call(inner, &inner.live.sets(), inner.live.mode(), case, false);
     to_allow_judged(inner, case, &judged)
 }
 
-fn in_words(words: String) -> Option<Change> {
-    Some(Change { list: Verdict::Allow, rules: Vec::new(), words: Some(words) })
+fn in_words(words: String) -> Option<SuggestedChange> {
+    Some(SuggestedChange { list: Verdict::Allow, rules: Vec::new(), words: Some(words) })
 }
 
-fn to_allow_judged(inner: &Inner, case: &Case<'_>, judged: &PolicyReason) -> Option<Change> {
+fn to_allow_judged(inner: &PolicyInner, case: &CallAnalysis<'_>, judged: &PolicyReason) -> Option<SuggestedChange> {
     let (reason, unclear) = (&judged.reason, judged.unknown.is_some());
     let bypass = || {
         let more = match inner.live.mode() {
@@ -460,17 +462,17 @@ fn to_allow_judged(inner: &Inner, case: &Case<'_>, judged: &PolicyReason) -> Opt
                 });
             let words = (whole || !case.doubts().is_empty())
                 .then(|| "nothing narrower than the exact command".to_owned());
-            Some(Change { list: Verdict::Allow, rules, words })
+            Some(SuggestedChange { list: Verdict::Allow, rules, words })
         }
     }
 }
 
-fn effects(case: &Case<'_>) -> EffectsView {
+fn describe_effects(case: &CallAnalysis<'_>) -> EffectsView {
     let mut view = EffectsView::default();
     for (effect, place) in case.places() {
         let list = match effect.touch {
-            Touch::Reads => &mut view.reads,
-            Touch::Writes => &mut view.writes,
+            EffectKind::Reads => &mut view.reads,
+            EffectKind::Writes => &mut view.writes,
             _ => &mut view.deletes,
         };
         let mut path = place.given.display().to_string();
@@ -494,11 +496,11 @@ fn effects(case: &Case<'_>) -> EffectsView {
         command.read_only.is_err() && command.effects.as_ref().is_none_or(|effects| effects.unknown)
     };
     view.unknown = subject.open || !case.doubts().is_empty() || case.commands.iter().any(open);
-    view.summary = summary(&view, case);
+    view.summary = summarize_effects(&view, case);
     view
 }
 
-fn summary(view: &EffectsView, case: &Case<'_>) -> String {
+fn summarize_effects(view: &EffectsView, case: &CallAnalysis<'_>) -> String {
     let few = |verb: &str, list: &[String]| {
         (!list.is_empty()).then(|| {
             let shown = list.iter().take(4).map(|one| visible_line(one)).collect::<Vec<_>>().join(", ");
@@ -524,7 +526,7 @@ fn summary(view: &EffectsView, case: &Case<'_>) -> String {
     words.extend(case.declared.delegates.then(|| "starts calls that are judged one by one".to_owned()));
     words.extend(case.declared.asks_user.then(|| "asks you".to_owned()));
     if view.unknown {
-        let what = if unknown::only_reads(case) {
+        let what = if unknown_effects::only_reads(case) {
             "reads unknown"
         } else if view.writes.is_empty() && !view.runs.is_empty() {
             "writes unknown"
@@ -539,27 +541,27 @@ fn summary(view: &EffectsView, case: &Case<'_>) -> String {
     words.join(" · ")
 }
 
-fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
+fn command_parts(inner: &PolicyInner, case: &CallAnalysis<'_>) -> Vec<CommandPart> {
     let (sets, mode) = (inner.live.sets(), inner.live.mode());
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<CommandPart> = Vec::new();
     for (at, command) in case.commands.iter().enumerate() {
         let part = case.only(at);
-        let judged = verdict::judge(inner, &sets, mode, &part, false);
-        let (verdict, mut reason) = shown(inner, &judged.reason);
-        let rule = part_rule(&judged, sets.of(mode));
+        let judged = verdict::judge_call(inner, &sets, mode, &part, false);
+        let (verdict, mut reason) = shown_verdict(inner, &judged.reason);
+        let rule = part_rule(&judged, sets.for_mode(mode));
         if let Some(rule) = &rule {
             reason.clone_from(&rule.text);
         } else if let (Some(why), true) = (command.exact_only, judged.reason.is_weak_ask()) {
             reason = format!("{why}; only an exact rule allows it");
         } else if judged.reason.is_weak_ask()
             && judged.unknown.is_none()
-            && judged.matches.uncovered.iter().any(|effect| effect.touch == Touch::Runs)
+            && judged.matches.uncovered.iter().any(|effect| effect.touch == EffectKind::Runs)
         {
             reason = "no rule matches".to_owned();
         }
         let depth = command.within.and_then(|outer| parts.get(outer)).map_or(0, |outer| outer.depth + 1);
         let touches = command.effects.as_ref().filter(|effects| !effects.is_none());
-        parts.push(Part {
+        parts.push(CommandPart {
             text: visible_line(&command.text),
             kind: PartKind::Command,
             depth,
@@ -567,41 +569,41 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
             reason,
             rule,
             read_only: command.read_only.is_ok(),
-            touches: touches.map(|effects| visible_line(&known(effects))).filter(|words| !words.is_empty()),
+            touches: touches.map(|effects| visible_line(&describe_known(effects))).filter(|words| !words.is_empty()),
         });
     }
     if case.commands.is_empty() && case.doubts().is_empty() {
         return parts;
     }
-    let redirections = [(Touch::Reads, "<"), (Touch::Writes, ">")];
+    let redirections = [(EffectKind::Reads, "<"), (EffectKind::Writes, ">")];
     for (touch, sign) in redirections {
         let own = case.places().filter(|(effect, _)| effect.touch == touch && effect.command.is_none());
         for (effect, place) in own {
             let part = case.only_place(effect);
-            let judged = verdict::judge(inner, &sets, mode, &part, false);
-            let (verdict, mut reason) = shown(inner, &judged.reason);
-            let rule = part_rule(&judged, sets.of(mode));
+            let judged = verdict::judge_call(inner, &sets, mode, &part, false);
+            let (verdict, mut reason) = shown_verdict(inner, &judged.reason);
+            let rule = part_rule(&judged, sets.for_mode(mode));
             if let Some(rule) = &rule {
                 reason.clone_from(&rule.text);
             }
-            parts.push(Part {
+            parts.push(CommandPart {
                 text: visible_line(&format!("{sign} {}", place.given.display())),
                 kind: PartKind::Redirection,
                 depth: 0,
                 verdict,
                 reason,
                 rule,
-                read_only: touch == Touch::Reads,
+                read_only: touch == EffectKind::Reads,
                 touches: None,
             });
         }
     }
     for doubt in case.doubts() {
-        parts.push(Part {
+        parts.push(CommandPart {
             text: "not understood".to_owned(),
             kind: PartKind::Doubt,
             depth: 0,
-            verdict: shown(inner, &DecisionReason::new(DecisionSource::Effects, Verdict::Ask, "")).0,
+            verdict: shown_verdict(inner, &DecisionReason::new(DecisionSource::Effects, Verdict::Ask, "")).0,
             reason: visible_line(doubt),
             rule: None,
             read_only: false,
@@ -618,7 +620,7 @@ fn part_rule(judged: &PolicyReason, rules: &RuleSet) -> Option<RuleRef> {
 }
 
 /// Effects without the word for what isn't known.
-fn known(effects: &haft::Effects) -> String {
+fn describe_known(effects: &haft::Effects) -> String {
     let mut known = effects.clone();
     known.unknown = false;
     if known.is_none() { String::new() } else { known.to_string() }
@@ -645,7 +647,7 @@ impl DecisionReport {
         if !parts.is_empty() {
             writeln!(f)?;
             let width =
-                |of: &dyn Fn(&Part) -> usize, max: usize| parts.iter().map(of).max().unwrap_or(0).min(max);
+                |of: &dyn Fn(&CommandPart) -> usize, max: usize| parts.iter().map(of).max().unwrap_or(0).min(max);
             let text = width(&|part| part.text.chars().count() + 2 * part.depth, 60);
             let why = width(
                 &|part| {

@@ -19,15 +19,15 @@ use haft::decision::{CallGrants, GrantedPaths, is_name};
 use haft::effects::resolved::ResolvedPath;
 use haft::ports::{PathUse, Request, SandboxView};
 
-use super::Inner;
-use super::case::{self, Case};
-use crate::rule::{Effect, Place, Subject, Touch, Touches};
-use crate::settings::Protection;
+use super::PolicyInner;
+use super::call_analysis::{self, CallAnalysis};
+use crate::rule::{EffectRef, SubjectPath, RuleSubject, EffectKind, SubjectEffects};
+use crate::settings::PathProtection;
 
 /// Marks what a call touches and what is open to it beside the working directories. A shell runs in the session's
 /// profile; another child sees what its call declared and was granted.
 pub(super) fn mark_open(
-    subject: &mut Subject<'_>,
+    subject: &mut RuleSubject<'_>,
     workspace: &Workspace,
     view: Option<&dyn SandboxView>,
     shell: bool,
@@ -36,9 +36,9 @@ pub(super) fn mark_open(
     let commands = subject.commands.iter_mut().map(|command| &mut command.touches);
     let mut open_hosts = Vec::new();
     for touches in std::iter::once(&mut subject.touches).chain(commands) {
-        let Touches { reads, writes, deletes, hosts } = touches;
-        let changes = writes.iter_mut().chain(deletes).map(|place| (Touch::Writes, place));
-        for (touch, place) in reads.iter_mut().map(|place| (Touch::Reads, place)).chain(changes) {
+        let SubjectEffects { reads, writes, deletes, hosts } = touches;
+        let changes = writes.iter_mut().chain(deletes).map(|place| (EffectKind::Writes, place));
+        for (touch, place) in reads.iter_mut().map(|place| (EffectKind::Reads, place)).chain(changes) {
             place.open = view.is_some_and(|view| is_open(workspace, view, shell, touch, place));
         }
         let open = hosts.iter().filter(|host| is_host_open(view, child, host));
@@ -52,12 +52,12 @@ fn is_open(
     workspace: &Workspace,
     view: &dyn SandboxView,
     shell: bool,
-    touch: Touch,
-    place: &Place<'_>,
+    touch: EffectKind,
+    place: &SubjectPath<'_>,
 ) -> bool {
     let path_use = match (touch, shell) {
-        (Touch::Reads, true) => PathUse::CommandRead,
-        (Touch::Reads, false) => PathUse::ToolRead,
+        (EffectKind::Reads, true) => PathUse::CommandRead,
+        (EffectKind::Reads, false) => PathUse::ToolRead,
         (_, true) => PathUse::CommandWrite,
         (_, false) => return false,
     };
@@ -73,9 +73,9 @@ fn is_host_open(view: Option<&dyn SandboxView>, child: bool, host: &str) -> bool
     is_loopback || (child && view.is_some_and(|view| view.is_host_open(host)))
 }
 
-impl Case<'_> {
+impl CallAnalysis<'_> {
     /// Whether something that the call does needs a grant.
-    pub(super) fn needs_grant(&self, effect: Effect) -> bool {
+    pub(super) fn needs_grant(&self, effect: EffectRef) -> bool {
         let subject = &self.subject;
         let place =
             || self.place(effect).is_some_and(|place| !place.open && !self.is_inside(effect.touch, place));
@@ -87,21 +87,21 @@ impl Case<'_> {
 /// What an allowed call may touch, of what it declares.
 ///
 /// What is open to a command anyway isn't granted: its caches are the session's own, and a grant would be for the host's.
-pub(super) fn grants(inner: &Inner, request: &Request<'_>, approved: bool) -> CallGrants {
-    let case = Case::of(request, &inner.surroundings);
+pub(super) fn call_grants(inner: &PolicyInner, request: &Request<'_>, approved: bool) -> CallGrants {
+    let case = CallAnalysis::for_request(request, &inner.surroundings);
     let effects = request.effects;
     // A tool that is no shell touches what it declares, and each of that was open or covered.
     if case.line().is_none() || !case.subject.walled {
         return CallGrants::everything(effects);
     }
     let (sets, mode) = (inner.live.sets(), inner.live.mode());
-    let rules = sets.of(mode);
+    let rules = sets.for_mode(mode);
     let view = inner.surroundings.view.as_deref();
-    let is_granted = |touch: Touch, path: &ResolvedPath| {
-        let place = case::known(path);
+    let is_granted = |touch: EffectKind, path: &ResolvedPath| {
+        let place = call_analysis::subject_path(path);
         let is_protected = || {
             let judged = [&place.given, &place.real].map(|path| inner.protected.judge(path));
-            touch != Touch::Reads && judged.iter().flatten().any(|found| matches!(found, Protection::Ask(_)))
+            touch != EffectKind::Reads && judged.iter().flatten().any(|found| matches!(found, PathProtection::Ask(_)))
         };
         let is_open = || view.is_some_and(|view| is_open(case.workspace, view, true, touch, &place));
         match (approved, case.is_inside(touch, &place)) {
@@ -121,9 +121,9 @@ pub(super) fn grants(inner: &Inner, request: &Request<'_>, approved: bool) -> Ca
     hosts.sort();
     hosts.dedup();
     CallGrants {
-        reads: granted(Touch::Reads, &effects.reads),
-        writes: granted(Touch::Writes, &effects.writes),
-        deletes: granted(Touch::Deletes, &effects.deletes),
+        reads: granted(EffectKind::Reads, &effects.reads),
+        writes: granted(EffectKind::Writes, &effects.writes),
+        deletes: granted(EffectKind::Deletes, &effects.deletes),
         hosts,
         hidden: None,
     }

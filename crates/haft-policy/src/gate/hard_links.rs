@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use haft::files::FileId;
 use haft::sync::lock;
 
-use super::live::Sets;
+use super::session_rules::CompiledRules;
 use crate::rule::{RuleId, RuleSet};
 
 /// How many entries of folders are visited for one index. Listing so many takes about half a second.
@@ -29,14 +29,14 @@ const INDEX_AGE_MAX: Duration = Duration::from_secs(2);
 pub(super) struct DeniedFileIndex(Mutex<Option<CurrentIndex>>);
 
 struct CurrentIndex {
-    sets: Arc<Sets>,
+    sets: Arc<CompiledRules>,
     made: Instant,
     files: DeniedFiles,
 }
 
 impl DeniedFileIndex {
     /// Why a file with several names may not be read, as the end of a sentence; nothing if it may.
-    pub(super) fn refuse(&self, sets: &Arc<Sets>, file: FileId) -> Option<String> {
+    pub(super) fn refuse(&self, sets: &Arc<CompiledRules>, file: FileId) -> Option<String> {
         let mut current = lock(&self.0);
         let counts =
             |index: &CurrentIndex| Arc::ptr_eq(&index.sets, sets) && index.made.elapsed() < INDEX_AGE_MAX;
@@ -134,8 +134,8 @@ fn is_out_of_reach(folder: &Path, error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::{Anchors, Rule};
-    use crate::source::{List, Scope, Source, WrittenRule};
+    use crate::rule::{RuleAnchors, Rule};
+    use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 
     #[test]
     fn what_can_not_be_determined_is_refused() {
@@ -144,9 +144,9 @@ mod tests {
         for name in ["a.key", "b.txt", "c.txt"] {
             fs::write(base.join(name), "x").unwrap();
         }
-        let written = WrittenRule::plain("Read(*.key)", List::Deny, Source::of(Scope::User, &base));
+        let written = UnparsedRule::plain("Read(*.key)", RuleList::Deny, SettingsSource::new(SourceScope::User, &base));
         let (rules, _) =
-            RuleSet::compile(vec![Rule::parse(written).unwrap()], &Anchors::new("/home/me", &base));
+            RuleSet::compile(vec![Rule::parse(written).unwrap()], &RuleAnchors::new("/home/me", &base));
         let id = |name: &str| {
             let found = fs::metadata(base.join(name)).unwrap();
             FileId { device: found.dev(), inode: found.ino() }

@@ -8,7 +8,7 @@
 //! | `plan` | as `default` | a change, a command or a tool not known to look, a look outside is denied, the rest asks |
 //! | `auto` | as `acceptEdits` | the classifier, then asks |
 //! | `dontAsk` | as `default` | is denied |
-//! | `bypassPermissions` | everything, with what is [open](super::grants) | is denied |
+//! | `bypassPermissions` | everything, with what is [explain_uncovered](super::grants) | is denied |
 //!
 //! Commands count as looking only where something holds them to it, or where the user goes by rules and mode alone.
 
@@ -20,34 +20,34 @@ use haft::effects::Access;
 use haft::effects::table::Asks;
 use haft::ports::PermissionMode;
 
-use super::Inner;
-use super::case::Case;
+use super::PolicyInner;
+use super::call_analysis::CallAnalysis;
 use crate::conventions;
-use crate::rule::{Effect, Place, RuleMatches, Touch};
-use crate::settings::{At, PermissionSettings, Protection, repository_write};
-use crate::source::Source;
+use crate::rule::{EffectRef, SubjectPath, RuleMatches, EffectKind};
+use crate::settings::{SettingValue, PermissionSettings, PathProtection, repository_write};
+use crate::source::SettingsSource;
 use haft_shell::SubCommand;
 
 /// Blocks of the working directories, which nothing lifts.
-pub(super) struct Blocks {
-    reads: Option<Source>,
-    writes: Option<Source>,
+pub(super) struct DirectoryBlocks {
+    reads: Option<SettingsSource>,
+    writes: Option<SettingsSource>,
 }
 
-impl Blocks {
-    pub(super) fn new(permissions: &PermissionSettings) -> Blocks {
-        let source = |block: &Option<At<bool>>| block.as_ref().map(|at| at.source.clone());
-        Blocks {
+impl DirectoryBlocks {
+    pub(super) fn new(permissions: &PermissionSettings) -> DirectoryBlocks {
+        let source = |block: &Option<SettingValue<bool>>| block.as_ref().map(|at| at.source.clone());
+        DirectoryBlocks {
             reads: source(&permissions.block_reads_outside),
             writes: source(&permissions.block_writes_outside),
         }
     }
 
     /// The block of what is touched so, by its key, and where it stands.
-    pub(super) fn of(&self, touch: Touch) -> Option<(&'static str, &Source)> {
+    pub(super) fn find(&self, touch: EffectKind) -> Option<(&'static str, &SettingsSource)> {
         let (block, key) = match touch {
-            Touch::Reads => (&self.reads, "blockReadsOutsideWorkingDirectories"),
-            Touch::Writes | Touch::Deletes => (&self.writes, "blockWritesOutsideWorkingDirectories"),
+            EffectKind::Reads => (&self.reads, "blockReadsOutsideWorkingDirectories"),
+            EffectKind::Writes | EffectKind::Deletes => (&self.writes, "blockWritesOutsideWorkingDirectories"),
             _ => return None,
         };
         block.as_ref().map(|source| (key, source))
@@ -58,13 +58,13 @@ impl Blocks {
 const EDITORS: &[&str] = &["cp", "mkdir", "mv", "rm", "rmdir", "sed", "touch"];
 
 /// Both paths of a place, or the one that it has.
-fn both<'p>(place: &'p Place<'_>) -> impl Iterator<Item = &'p Path> {
+fn both_paths<'p>(place: &'p SubjectPath<'_>) -> impl Iterator<Item = &'p Path> {
     let real = (place.real != place.given).then_some(&*place.real);
     std::iter::once(&*place.given).chain(real)
 }
 
 /// What is denied whatever rules, mode and user say.
-pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<DecisionReason> {
+pub(super) fn find_absolute_denial(inner: &PolicyInner, case: &CallAnalysis<'_>) -> Option<DecisionReason> {
     let denied = |text: Cow<'static, str>, message: String| {
         Some(DecisionReason::new(DecisionSource::Protected, Verdict::Deny, text).with_message(message))
     };
@@ -73,10 +73,10 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<DecisionReason> {
         return denied("the rule for addresses".into(), words);
     }
     for (effect, place) in case.places() {
-        let reading = effect.touch == Touch::Reads;
+        let reading = effect.touch == EffectKind::Reads;
         if !reading {
-            for path in both(place) {
-                if let Some(Protection::Never(root)) = inner.protected.judge(path) {
+            for path in both_paths(place) {
+                if let Some(PathProtection::Never(root)) = inner.protected.judge(path) {
                     // `rm -rf ~` would remove it too, and asks for a reason that people know.
                     if case.critical.is_some() && root.starts_with(path) {
                         continue;
@@ -86,7 +86,7 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<DecisionReason> {
                 }
             }
         }
-        let block = inner.blocks.of(effect.touch);
+        let block = inner.blocks.find(effect.touch);
         if let Some((key, source)) = block.filter(|_| !case.is_inside(effect.touch, place)) {
             let words = format!("`{}` lies outside of the working directories", place.given.display());
             return denied(format!("`{key}` ({source})").into(), words);
@@ -105,15 +105,15 @@ pub(super) fn may_ask(mode: PermissionMode, source: DecisionSource) -> bool {
 }
 
 /// What the mode says; `allowed` is the rule that covers all of the call, if one does.
-pub(super) fn decide(
-    inner: &Inner,
+pub(super) fn decide_by_mode(
+    inner: &PolicyInner,
     mode: PermissionMode,
-    case: &Case<'_>,
+    case: &CallAnalysis<'_>,
     matches: &RuleMatches,
     allowed: Option<DecisionReason>,
 ) -> DecisionReason {
     let uncovered = || if allowed.is_some() { Vec::new() } else { matches.uncovered.clone() };
-    if let Some(reason) = denies(mode, case, uncovered) {
+    if let Some(reason) = mode_denial(mode, case, uncovered) {
         return reason;
     }
     if let Some(path) = &case.critical {
@@ -124,15 +124,15 @@ pub(super) fn decide(
         let ungranted = matches.uncovered.iter().find(|effect| case.needs_grant(**effect));
         return match ungranted.filter(|_| allowed.is_none()) {
             Some(effect) => {
-                let place = outside(case, *effect);
+                let place = describe_outside(case, *effect);
                 let text = place.unwrap_or_else(|| format!("it {}", case.subject.show(*effect)));
                 DecisionReason::new(DecisionSource::Grants, Verdict::Ask, text)
             }
             None => DecisionReason::new(DecisionSource::Mode, Verdict::Allow, "mode `bypassPermissions`"),
         };
     }
-    let changed = case.places().filter(|(effect, _)| effect.touch == Touch::Writes);
-    if let Some(folder) = repository_write(changed.flat_map(|(_, place)| both(place))) {
+    let changed = case.places().filter(|(effect, _)| effect.touch == EffectKind::Writes);
+    if let Some(folder) = repository_write(changed.flat_map(|(_, place)| both_paths(place))) {
         let text = format!(
             "it makes `{}` a repository or changes what git obeys in it, which decides what runs there; allow rules don't \
              cover that",
@@ -140,7 +140,7 @@ pub(super) fn decide(
         );
         return DecisionReason::new(DecisionSource::Protected, Verdict::Ask, text);
     }
-    if let Some(name) = protected(inner, case) {
+    if let Some(name) = find_protected(inner, case) {
         let text = format!("it changes `{name}`, which decides what runs; allow rules don't cover that");
         // In `auto` the classifier may answer.
         let auto = mode == PermissionMode::Auto;
@@ -154,7 +154,7 @@ pub(super) fn decide(
     if let Some(reason) = allowed {
         return reason;
     }
-    match open(mode, case, matches) {
+    match explain_uncovered(mode, case, matches) {
         None if matches!(mode, PermissionMode::AcceptEdits | PermissionMode::Auto) => {
             DecisionReason::new(DecisionSource::Mode, Verdict::Allow, format!("mode `{mode}`"))
         }
@@ -168,38 +168,38 @@ pub(super) fn decide(
 
 /// What the mode denies, also where a rule would have it asked; `uncovered` is what no allow rule covers. That
 /// `dontAsk` denies every question is for who asks.
-pub(super) fn denies(
+pub(super) fn mode_denial(
     mode: PermissionMode,
-    case: &Case<'_>,
-    uncovered: impl FnOnce() -> Vec<Effect>,
+    case: &CallAnalysis<'_>,
+    uncovered: impl FnOnce() -> Vec<EffectRef>,
 ) -> Option<DecisionReason> {
     if mode != PermissionMode::Plan {
         return None;
     }
-    let outside = || uncovered().into_iter().find_map(|effect| outside(case, effect));
-    unplanned(case).or_else(outside).map(|message| {
+    let outside = || uncovered().into_iter().find_map(|effect| describe_outside(case, effect));
+    find_unplanned(case).or_else(outside).map(|message| {
         DecisionReason::new(DecisionSource::Mode, Verdict::Deny, "mode `plan`").with_message(message)
     })
 }
 
 /// Says of an effect that it lies outside of the working directories.
-pub(super) fn outside(case: &Case<'_>, effect: Effect) -> Option<String> {
+pub(super) fn describe_outside(case: &CallAnalysis<'_>, effect: EffectRef) -> Option<String> {
     let place = case.place(effect).filter(|place| !case.is_inside(effect.touch, place))?;
     Some(format!("it touches `{}`, outside of the working directories", place.given.display()))
 }
 
 /// Why something that no rule covers doesn't run by itself.
-fn open(mode: PermissionMode, case: &Case<'_>, matches: &RuleMatches) -> Option<String> {
+fn explain_uncovered(mode: PermissionMode, case: &CallAnalysis<'_>, matches: &RuleMatches) -> Option<String> {
     if case.subject.open {
         return Some("nothing is known of what it touches".into());
     }
     // Where a rule lets what isn't understood run, the question is about what the rule doesn't grant.
-    let runs = matches.uncovered.iter().any(|effect| effect.touch == Touch::Runs);
+    let runs = matches.uncovered.iter().any(|effect| effect.touch == EffectKind::Runs);
     let granted = case.commands.is_empty() || runs || matches.uncovered.is_empty();
     if let Some(doubt) = case.doubts().first().filter(|_| granted) {
         return Some(not_understood(doubt));
     }
-    let first = matches.uncovered.iter().find_map(|effect| asks(mode, case, *effect));
+    let first = matches.uncovered.iter().find_map(|effect| explain_effect(mode, case, *effect));
     if first.is_some() {
         return first;
     }
@@ -221,19 +221,19 @@ fn not_understood(doubt: &str) -> String {
 const NOT_CONFINED: &str = "what it declares is only believed, as nothing confines the program that it runs";
 
 /// Why one thing that no rule covers doesn't run by itself.
-fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<String> {
+fn explain_effect(mode: PermissionMode, case: &CallAnalysis<'_>, effect: EffectRef) -> Option<String> {
     let edits = matches!(mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
     match effect.touch {
-        Touch::Call => None,
-        Touch::Anything => Some("nothing is known of what it touches".into()),
-        Touch::Runs => {
+        EffectKind::Call => None,
+        EffectKind::Anything => Some("nothing is known of what it touches".into()),
+        EffectKind::Runs => {
             let at = effect.command?;
-            runs(mode, case, at).map(|why| format!("no rule allows `{}`{why}", shown(case, at)))
+            explain_command(mode, case, at).map(|why| format!("no rule allows `{}`{why}", show_command(case, at)))
         }
-        Touch::Reaches => Some(format!("it {}", case.subject.show(effect))),
-        Touch::Reads | Touch::Writes | Touch::Deletes => {
+        EffectKind::Reaches => Some(format!("it {}", case.subject.show(effect))),
+        EffectKind::Reads | EffectKind::Writes | EffectKind::Deletes => {
             case.place(effect)?;
-            if let Some(words) = outside(case, effect) {
+            if let Some(words) = describe_outside(case, effect) {
                 return Some(words);
             }
             let is_edit = match effect.command {
@@ -242,7 +242,7 @@ fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<String>
                 None => mode == PermissionMode::AcceptEdits || case.commands.is_empty(),
             };
             match effect.touch {
-                Touch::Reads => None,
+                EffectKind::Reads => None,
                 _ if edits && case.subject.enforced && is_edit => None,
                 _ => Some(format!("it {}", case.subject.show(effect))),
             }
@@ -251,7 +251,7 @@ fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<String>
 }
 
 /// Why a command doesn't run by itself; empty words where there is nothing to add.
-fn runs(mode: PermissionMode, case: &Case<'_>, at: usize) -> Option<String> {
+fn explain_command(mode: PermissionMode, case: &CallAnalysis<'_>, at: usize) -> Option<String> {
     let (command, found) = (&case.subject.commands[at], case.commands.get(at));
     // Whatever a command starts, if nothing of it changes anything no rule is needed.
     if let Some(why) = found.and_then(|found| found.exact_only).filter(|_| !command.read_only) {
@@ -272,7 +272,7 @@ fn told_by_repository(found: &SubCommand) -> Option<&str> {
 
 /// Whether a command is one of those that count as edits, and all that it touches is known. In `auto` the sandbox decides
 /// about commands, or who looks at them.
-fn is_editor(mode: PermissionMode, case: &Case<'_>, at: usize) -> bool {
+fn is_editor(mode: PermissionMode, case: &CallAnalysis<'_>, at: usize) -> bool {
     if mode != PermissionMode::AcceptEdits {
         return false;
     }
@@ -284,7 +284,7 @@ fn is_editor(mode: PermissionMode, case: &Case<'_>, at: usize) -> bool {
     })
 }
 
-fn shown(case: &Case<'_>, at: usize) -> String {
+fn show_command(case: &CallAnalysis<'_>, at: usize) -> String {
     let text = case.commands.get(at).map_or("", |command| &*command.text);
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
     line
@@ -294,8 +294,8 @@ fn shown(case: &Case<'_>, at: usize) -> String {
 const PASSING: &[&str] = &["session:", "mcp:", "browser"];
 
 /// What a plan has no place for yet.
-fn unplanned(case: &Case<'_>) -> Option<String> {
-    let changed = case.places().find(|(effect, _)| effect.touch != Touch::Reads);
+fn find_unplanned(case: &CallAnalysis<'_>) -> Option<String> {
+    let changed = case.places().find(|(effect, _)| effect.touch != EffectKind::Reads);
     if let Some((effect, _)) = changed {
         let what = case.subject.show(effect);
         return Some(format!("it {what}, and nothing is changed before the plan was approved"));
@@ -323,18 +323,18 @@ fn unplanned(case: &Case<'_>) -> Option<String> {
         );
     }
     let at = case.subject.commands.iter().position(|command| !command.read_only)?;
-    let command = shown(case, at);
+    let command = show_command(case, at);
     Some(format!(
         "nobody knows that `{command}` only looks, and nothing is changed before the plan was approved"
     ))
 }
 
 /// The name of a file that is changed and decides what runs.
-fn protected(inner: &Inner, case: &Case<'_>) -> Option<String> {
-    let changed = case.places().filter(|(effect, _)| effect.touch != Touch::Reads);
+fn find_protected(inner: &PolicyInner, case: &CallAnalysis<'_>) -> Option<String> {
+    let changed = case.places().filter(|(effect, _)| effect.touch != EffectKind::Reads);
     for (_, place) in changed {
-        for path in both(place) {
-            if let Some(Protection::Ask(name)) = inner.protected.judge(path) {
+        for path in both_paths(place) {
+            if let Some(PathProtection::Ask(name)) = inner.protected.judge(path) {
                 return Some(name);
             }
         }

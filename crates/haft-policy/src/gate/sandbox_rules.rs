@@ -10,11 +10,11 @@ use std::sync::Arc;
 use haft::files::Hidden;
 use haft::ports::{DeniedRead, HostPattern, ProcessRestrictions, RestrictProcesses, SandboxRules};
 
-use super::live::Sets;
-use super::{Policy, Setup};
-use crate::rule::{Place, Rule, Touch};
-use crate::settings::{At, Sandbox, lexical};
-use crate::source::{List, Scope, Source, WrittenRule};
+use super::session_rules::CompiledRules;
+use super::{Policy, PolicyContext};
+use crate::rule::{SubjectPath, Rule, EffectKind};
+use crate::settings::{SettingValue, SandboxSettings, normalize_path};
+use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 
 /// What the settings of the sandbox deny to children, and the hosts that they allow.
 pub(super) struct SandboxDenials {
@@ -28,17 +28,17 @@ pub(super) struct SandboxDenials {
 }
 
 impl SandboxDenials {
-    pub(super) fn new(settings: &Sandbox, setup: &Setup<'_>) -> SandboxDenials {
+    pub(super) fn new(settings: &SandboxSettings, setup: &PolicyContext<'_>) -> SandboxDenials {
         let (home, cwd) = (setup.places.home.as_deref(), setup.workspace.cwd());
-        let paths = |list: &[At<String>]| Sandbox::absolute_paths(list, home, cwd);
-        let hosts = |list: &[At<String>]| {
+        let paths = |list: &[SettingValue<String>]| SandboxSettings::absolute_paths(list, home, cwd);
+        let hosts = |list: &[SettingValue<String>]| {
             let host =
-                |at: &At<String>| HostPattern { pattern: at.value.clone(), origin: at.source.to_string() };
+                |at: &SettingValue<String>| HostPattern { pattern: at.value.clone(), origin: at.source.to_string() };
             list.iter().map(host).collect()
         };
         let mut unreadable = paths(&settings.files.deny_read);
         let hidden = settings.credentials.files.iter().cloned();
-        let hidden: Vec<_> = hidden.map(|At { value, source }| At { value: value.path, source }).collect();
+        let hidden: Vec<_> = hidden.map(|SettingValue { value, source }| SettingValue { value: value.path, source }).collect();
         unreadable.extend(paths(&hidden));
         SandboxDenials {
             unreadable,
@@ -81,9 +81,9 @@ impl RestrictProcesses for Policy {
     fn process_restrictions(&self) -> ProcessRestrictions {
         let sets = self.0.live.sets();
         // A bare `WebFetch` in `allow` is every host; in the other lists it is about the tool.
-        let hosts = |list: List| {
+        let hosts = |list: RuleList| {
             let of_list = sets.rules.rules().filter(move |(_, rule)| rule.list() == list);
-            of_list.filter_map(|(_, rule)| host(rule).map(of_rule)).collect::<Vec<_>>()
+            of_list.filter_map(|(_, rule)| network_host(rule).map(of_rule)).collect::<Vec<_>>()
         };
         let settings = &self.0.sandbox;
         let of_settings = self.denying(&settings.as_rules());
@@ -92,16 +92,16 @@ impl RestrictProcesses for Policy {
             denied_reads.extend(self::denied_reads(more).into_iter().map(of_setting));
         }
         let unreadable =
-            either(stopped(&sets, Touch::Reads), of_settings.and_then(|more| stopped(&more, Touch::Reads)));
+            either_hides(hidden_by_rules(&sets, EffectKind::Reads), of_settings.and_then(|more| hidden_by_rules(&more, EffectKind::Reads)));
         ProcessRestrictions {
             unreadable,
             denied_reads,
             unreadable_paths: settings.unreadable.clone(),
-            unwritable: stopped(&sets, Touch::Writes),
+            unwritable: hidden_by_rules(&sets, EffectKind::Writes),
             unwritable_paths: [settings.unwritable.clone(), sets.rules.denied_writes()].concat(),
-            allowed_hosts: [hosts(List::Allow), settings.allowed_hosts.clone()].concat(),
-            asked_hosts: hosts(List::Ask),
-            denied_hosts: [hosts(List::Deny), settings.denied_hosts.clone()].concat(),
+            allowed_hosts: [hosts(RuleList::Allow), settings.allowed_hosts.clone()].concat(),
+            asked_hosts: hosts(RuleList::Ask),
+            denied_hosts: [hosts(RuleList::Deny), settings.denied_hosts.clone()].concat(),
             hidden_variables: settings.hidden_variables.clone(),
         }
     }
@@ -109,19 +109,19 @@ impl RestrictProcesses for Policy {
 
 impl Policy {
     /// Rules that deny reading these paths, if there are any.
-    fn denying(&self, paths: &[PathBuf]) -> Option<Arc<Sets>> {
+    fn denying(&self, paths: &[PathBuf]) -> Option<Arc<CompiledRules>> {
         let surroundings = &self.0.surroundings;
         let cwd = &surroundings.anchors.cwd;
-        let source = Source::of(Scope::User, cwd);
+        let source = SettingsSource::new(SourceScope::User, cwd);
         // One that can't be read as a rule still counts as a path.
         let rule = |path: &PathBuf| {
-            let path = lexical(Path::new("/"), path);
+            let path = normalize_path(Path::new("/"), path);
             let written =
-                WrittenRule::plain(format!("Read(/{})", path.to_str()?), List::Deny, source.clone());
+                UnparsedRule::plain(format!("Read(/{})", path.to_str()?), RuleList::Deny, source.clone());
             Rule::parse(written).ok()
         };
         let rules: Vec<Rule> = paths.iter().filter_map(rule).collect();
-        (!rules.is_empty()).then(|| Arc::new(Sets::compile(rules, surroundings).0))
+        (!rules.is_empty()).then(|| Arc::new(CompiledRules::compile(rules, surroundings).0))
     }
 }
 
@@ -137,7 +137,7 @@ fn of_rule(host: &str) -> HostPattern {
 }
 
 /// What one of the two covers.
-fn either(one: Option<Hidden>, other: Option<Hidden>) -> Option<Hidden> {
+fn either_hides(one: Option<Hidden>, other: Option<Hidden>) -> Option<Hidden> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.or(other)),
         (one, other) => one.or(other),
@@ -145,15 +145,15 @@ fn either(one: Option<Hidden>, other: Option<Hidden>) -> Option<Hidden> {
 }
 
 /// The hosts that a rule opens or shuts to children.
-fn host(rule: &Rule) -> Option<&str> {
+fn network_host(rule: &Rule) -> Option<&str> {
     let every = || {
-        let meant = rule.list() == List::Allow || rule.to_string().contains("domain:");
+        let meant = rule.list() == RuleList::Allow || rule.to_string().contains("domain:");
         (rule.tool() == "WebFetch" && rule.is_bare() && meant).then_some("*")
     };
     rule.host().or_else(every)
 }
 
-fn denied_reads(sets: &Arc<Sets>) -> Vec<DeniedRead> {
+fn denied_reads(sets: &Arc<CompiledRules>) -> Vec<DeniedRead> {
     let begins = sets.rules.denied_reads().into_iter();
     let with_all = begins.map(|(id, path, whole)| {
         let own = sets.clone();
@@ -165,8 +165,8 @@ fn denied_reads(sets: &Arc<Sets>) -> Vec<DeniedRead> {
 }
 
 /// Says what rules keep a command from touching so; nothing if no rule speaks of it.
-fn stopped(sets: &Arc<Sets>, touch: Touch) -> Option<Hidden> {
+fn hidden_by_rules(sets: &Arc<CompiledRules>, touch: EffectKind) -> Option<Hidden> {
     sets.rules.may_stop(touch, false)?;
     let sets = sets.clone();
-    Some(Hidden::new(move |path| sets.rules.stops("Bash", touch, &Place::at(path)).is_some()))
+    Some(Hidden::new(move |path| sets.rules.stops("Bash", touch, &SubjectPath::at(path)).is_some()))
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::ports::PermissionMode;
 
-use super::case::Case;
-use super::live::Sets;
-use super::unknown::{self, Unknown};
-use super::{Inner, mode};
-use crate::rule::{Rule, RuleId, RuleMatches, RuleSet, Touch, Why};
-use crate::source::List;
+use super::call_analysis::CallAnalysis;
+use super::session_rules::CompiledRules;
+use super::unknown_effects::{self, UnknownEffect};
+use super::{PolicyInner, mode};
+use crate::rule::{Rule, RuleId, RuleMatches, RuleSet, EffectKind, NotDecidingReason};
+use crate::source::RuleList;
 
 /// What a sandbox may leave open to commands of that which rules stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) struct PolicyReason {
 }
 
 /// The rule that would let a call through if the mode didn't leave it out.
-pub(super) fn suspended<'s>(sets: &'s Sets, mode: PermissionMode, case: &Case<'_>) -> Option<&'s Rule> {
+pub(super) fn find_suspended_rule<'s>(sets: &'s CompiledRules, mode: PermissionMode, case: &CallAnalysis<'_>) -> Option<&'s Rule> {
     let rules = sets.suspended_in(mode)?;
     let matches = rules.decide(&case.subject);
     matches.by.filter(|_| matches.verdict == Some(Verdict::Allow)).map(|id| rules.rule(id))
@@ -61,16 +61,16 @@ pub(super) fn why_suspended(mode: PermissionMode) -> String {
 }
 
 /// What rules and mode say. Where a rule would let the call through that the mode leaves out, the reason says so.
-pub(super) fn judge(
-    inner: &Inner,
-    sets: &Sets,
+pub(super) fn judge_call(
+    inner: &PolicyInner,
+    sets: &CompiledRules,
     mode: PermissionMode,
-    case: &Case<'_>,
+    case: &CallAnalysis<'_>,
     explain: bool,
 ) -> PolicyReason {
     let mut judged = judge_by_rules(inner, sets, mode, case, explain);
     let asks = judged.reason.verdict == Verdict::Ask;
-    if let Some(rule) = asks.then(|| suspended(sets, mode, case)).flatten() {
+    if let Some(rule) = asks.then(|| find_suspended_rule(sets, mode, case)).flatten() {
         let (text, source) = (&judged.reason.text, rule.source());
         judged.reason.text =
             format!("{text}; `{rule}` ({source}) doesn't count, as {}", why_suspended(mode)).into();
@@ -80,13 +80,13 @@ pub(super) fn judge(
 
 /// With `explain` the matches hold every rule that had something to say; the reason is the same.
 fn judge_by_rules(
-    inner: &Inner,
-    sets: &Sets,
+    inner: &PolicyInner,
+    sets: &CompiledRules,
     mode: PermissionMode,
-    case: &Case<'_>,
+    case: &CallAnalysis<'_>,
     explain: bool,
 ) -> PolicyReason {
-    let rules = sets.of(mode);
+    let rules = sets.for_mode(mode);
     let mut matches = if explain { rules.explain(&case.subject) } else { rules.decide(&case.subject) };
     let allows = matches!(matches.verdict, None | Some(Verdict::Allow));
     if allows
@@ -102,16 +102,16 @@ fn judge_by_rules(
     let reason = by_rules_and_mode(inner, mode, rules, case, &matches);
     let bypass = mode == PermissionMode::BypassPermissions;
     let allowed = reason.verdict == Verdict::Allow;
-    let open = if allowed { open(inner, rules, case) } else { CoverageGap::Nothing };
+    let open = if allowed { coverage_gap(inner, rules, case) } else { CoverageGap::Nothing };
     if open == CoverageGap::Anything && reason.rule.is_none() && !bypass {
         let reason = DecisionReason::new(DecisionSource::Sandbox, Verdict::Ask, MISSES);
         return PolicyReason { reason, matches, unknown: None };
     }
     let unknown =
-        if allowed { unknown::find(inner, rules, case, open != CoverageGap::Nothing, bypass) } else { None };
+        if allowed { unknown_effects::find_unknown(inner, rules, case, open != CoverageGap::Nothing, bypass) } else { None };
     match unknown {
         None => PolicyReason { reason, matches, unknown: None },
-        Some(Unknown { text, rule }) => {
+        Some(UnknownEffect { text, rule }) => {
             // Nothing but a yes lifts a block.
             let source = if rule.is_some() { DecisionSource::Effects } else { DecisionSource::Protected };
             let reason = DecisionReason::new(source, Verdict::Ask, text);
@@ -121,23 +121,23 @@ fn judge_by_rules(
 }
 
 fn by_rules_and_mode(
-    inner: &Inner,
+    inner: &PolicyInner,
     mode: PermissionMode,
     rules: &RuleSet,
-    case: &Case<'_>,
+    case: &CallAnalysis<'_>,
     matches: &RuleMatches,
 ) -> DecisionReason {
-    if let Some(reason) = mode::never(inner, case) {
+    if let Some(reason) = mode::find_absolute_denial(inner, case) {
         return reason;
     }
     match matches.verdict {
         Some(Verdict::Deny) => by_rule(rules, matches, Verdict::Deny),
         // An ask rule does not lift a denial of the mode.
-        Some(Verdict::Ask) => mode::denies(mode, case, || rules.explain(&case.subject).uncovered)
+        Some(Verdict::Ask) => mode::mode_denial(mode, case, || rules.explain(&case.subject).uncovered)
             .unwrap_or_else(|| by_rule(rules, matches, Verdict::Ask)),
         verdict => {
             let allowed = verdict.map(|verdict| by_rule(rules, matches, verdict));
-            mode::decide(inner, mode, case, matches, allowed)
+            mode::decide_by_mode(inner, mode, case, matches, allowed)
         }
     }
 }
@@ -148,23 +148,23 @@ pub(super) fn by_rule(rules: &RuleSet, matches: &RuleMatches, verdict: Verdict) 
         return DecisionReason::new(DecisionSource::Rule, verdict, "the rules");
     };
     // A rule that denies, and something of it may be in a folder that is touched.
-    let perhaps = rule.list() == List::Deny && verdict == Verdict::Ask;
+    let perhaps = rule.list() == RuleList::Deny && verdict == Verdict::Ask;
     let reason = rule.reason(verdict);
-    if perhaps { reason.with_message(Why::MayBeInside.to_string()) } else { reason }
+    if perhaps { reason.with_message(NotDecidingReason::MayBeInside.to_string()) } else { reason }
 }
 
 const MISSES: &str = "the sandbox can't hide from it here all that rules keep commands from";
 
 /// What of that which rules stop a command could touch, because the sandbox could not look at everything or masks nothing.
-fn open(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> CoverageGap {
-    let stops = [Touch::Reads, Touch::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
+fn coverage_gap(inner: &PolicyInner, rules: &RuleSet, case: &CallAnalysis<'_>) -> CoverageGap {
+    let stops = [EffectKind::Reads, EffectKind::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
     if case.caged && stops { (inner.coverage.0)() } else { CoverageGap::Nothing }
 }
 
 /// The rule for exactly this command line, which lets through what nobody understands.
-fn exact_rule(rules: &RuleSet, case: &Case<'_>) -> Option<RuleId> {
+fn exact_rule(rules: &RuleSet, case: &CallAnalysis<'_>) -> Option<RuleId> {
     let decision = rules.explain(&case.whole_line()?);
-    let covering = decision.others.iter().filter(|(_, why)| matches!(why, Why::Covers(_))).map(|(id, _)| *id);
+    let covering = decision.others.iter().filter(|(_, why)| matches!(why, NotDecidingReason::Covers(_))).map(|(id, _)| *id);
     let allowing = decision.by.filter(|_| decision.verdict == Some(Verdict::Allow));
     allowing.into_iter().chain(covering).find(|id| !rules.rule(*id).is_bare())
 }

@@ -10,9 +10,9 @@ use haft::effects::Extent;
 use haft::files::CheckpointPlan;
 use haft::ports::Request;
 
-use super::case::{self, Case};
+use super::call_analysis::{self, CallAnalysis};
 use crate::credentials;
-use crate::rule::{Effect, Place, Touch};
+use crate::rule::{EffectRef, SubjectPath, EffectKind};
 
 /// How many places one kind of warning names.
 const NAMED_MAX: usize = 3;
@@ -32,12 +32,12 @@ const TABLE: [WarningRow; 5] = [
 /// What is known of a call.
 struct KnownCall<'c> {
     request: &'c Request<'c>,
-    case: &'c Case<'c>,
+    case: &'c CallAnalysis<'c>,
     home: &'c Path,
 }
 
 /// What a person should know before they allow a call.
-pub(super) fn find(request: &Request<'_>, case: &Case<'_>, home: &Path) -> Vec<CallWarning> {
+pub(super) fn find_warnings(request: &Request<'_>, case: &CallAnalysis<'_>, home: &Path) -> Vec<CallWarning> {
     let call = KnownCall { request, case, home };
     let mut warnings: Vec<CallWarning> = Vec::new();
     for warning in TABLE.iter().flat_map(|row| row(&call)) {
@@ -52,17 +52,17 @@ fn warn_of_destruction(what: impl Into<String>) -> CallWarning {
     CallWarning::Destroys { what: what.into() }
 }
 
-fn quote_path(place: &Place<'_>) -> String {
+fn quote_path(place: &SubjectPath<'_>) -> String {
     format!("`{}`", place.given.display())
 }
 
 /// Whether copies of all these files are kept before the call changes them.
-fn are_kept(call: &KnownCall<'_>, places: &[&Place<'_>]) -> bool {
+fn are_kept(call: &KnownCall<'_>, places: &[&SubjectPath<'_>]) -> bool {
     // What a tool changes through its context is kept.
-    let is_file_tool = case::is_granted_files_only(call.request);
+    let is_file_tool = call_analysis::is_granted_files_only(call.request);
     let is_command = call.case.line().is_some();
     // A command may be granted a change elsewhere, but nothing reads the file there before.
-    let reachable = |place: &&Place<'_>| is_file_tool || call.case.is_inside(Touch::Writes, place);
+    let reachable = |place: &&SubjectPath<'_>| is_file_tool || call.case.is_inside(EffectKind::Writes, place);
     (is_file_tool || is_command)
         && places.iter().all(reachable)
         && CheckpointPlan::new(places.iter().map(|place| place.planned_change())).is_some()
@@ -77,15 +77,15 @@ fn find_lost_files(call: &KnownCall<'_>) -> Vec<CallWarning> {
     if !call.request.declared().warns() {
         return Vec::new();
     }
-    let is_lost = |effect: Effect, place: &Place<'_>| match effect.touch {
+    let is_lost = |effect: EffectRef, place: &SubjectPath<'_>| match effect.touch {
         // Which files those are isn't known.
         _ if place.partial => false,
-        Touch::Deletes => place.real.symlink_metadata().is_ok() && !case.is_moved(effect, place),
+        EffectKind::Deletes => place.real.symlink_metadata().is_ok() && !case.is_moved(effect, place),
         // A folder that is written into keeps what it has, as far as is known.
-        Touch::Writes => place.real.metadata().is_ok_and(|found| !found.is_dir()) && !is_stream(&place.real),
+        EffectKind::Writes => place.real.metadata().is_ok_and(|found| !found.is_dir()) && !is_stream(&place.real),
         _ => false,
     };
-    let changed: Vec<&Place<'_>> = case
+    let changed: Vec<&SubjectPath<'_>> = case
         .places()
         .filter(|(effect, place)| is_lost(*effect, place))
         // What is open outside of the working directories is the session's own.
@@ -121,14 +121,14 @@ fn find_declared_destruction(call: &KnownCall<'_>) -> Vec<CallWarning> {
 
 /// The credentials among what is read.
 fn credential_reads<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = String> + 'c {
-    call.case.places().filter(|(effect, _)| effect.touch == Touch::Reads).filter_map(|(effect, place)| {
+    call.case.places().filter(|(effect, _)| effect.touch == EffectKind::Reads).filter_map(|(effect, place)| {
         let paths = [&*place.given, &*place.real];
         // The names in a folder are no credentials.
         let is_listing = place.extent == Extent::File && place.real.is_dir();
         if !is_listing && paths.iter().any(|path| credentials::is_credential(path)) {
             return Some(quote_path(place));
         }
-        let inside = call.case.is_inside(Touch::Reads, place);
+        let inside = call.case.is_inside(EffectKind::Reads, place);
         let only_looks = effect.command.is_some_and(|at| call.case.subject.commands[at].read_only);
         if place.extent == Extent::File || inside || only_looks {
             return None;

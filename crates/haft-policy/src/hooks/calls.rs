@@ -15,16 +15,16 @@ use haft::sync::lock;
 use haft::{Content, ErrorKind, Output, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::event::Event;
-use super::input::{self, Common};
-use super::reply::Reply;
-use super::run::{Fire, Ran};
-use super::{Hook, Hooks, limits};
+use super::event::HookEvent;
+use super::input::{self, EventContext};
+use super::reply::HookReply;
+use super::run::{FiredEvent, HookRun};
+use super::{ConfiguredHook, Hooks, limits};
 
 /// All hooks of one event, as one hook of the engine.
-pub(super) struct Configured {
+pub(super) struct EventHooks {
     pub(super) hooks: Hooks,
-    pub(super) event: Event,
+    pub(super) event: HookEvent,
     pub(super) timeout: Duration,
 }
 
@@ -33,35 +33,35 @@ const NAME: &str = "settings";
 
 impl Hooks {
     /// The hooks that a call means.
-    fn matching_call(&self, event: Event, call: &HookCall<'_>) -> Vec<Arc<Hook>> {
-        let condition = |hook: &Hook| hook.condition.as_ref().is_none_or(|condition| condition.matches(call));
+    fn matching_call(&self, event: HookEvent, call: &HookCall<'_>) -> Vec<Arc<ConfiguredHook>> {
+        let condition = |hook: &ConfiguredHook| hook.condition.as_ref().is_none_or(|condition| condition.matches(call));
         self.0.matching(event, Some(call.tool), condition)
     }
 
     async fn run_for_call(
         &self,
-        event: Event,
-        hooks: Vec<Arc<Hook>>,
+        event: HookEvent,
+        hooks: Vec<Arc<ConfiguredHook>>,
         call: &HookCall<'_>,
         more: impl FnOnce(&mut Map<String, Value>),
-    ) -> Vec<Ran> {
+    ) -> Vec<HookRun> {
         if hooks.is_empty() {
             return Vec::new();
         }
-        let mut object = input::of_call(&self.0.session, event, call);
+        let mut object = input::call_object(&self.0.session, event, call);
         more(&mut object);
         let (cwd, cancel) = (call.context.cwd(), call.cancel);
-        let begin = |hook: &Hook| {
+        let begin = |hook: &ConfiguredHook| {
             if let Some(words) = &hook.handler.status_message {
                 call.context.progress(None, words.as_str());
             }
         };
-        self.0.run(hooks, Fire { object, cwd, cancel }, begin).await
+        self.0.run(hooks, FiredEvent { object, cwd, cancel }, begin).await
     }
 }
 
 /// What several hooks said, put together in the order of the configuration.
-struct Together<'a> {
+struct CombinedReplies<'a> {
     store: Option<&'a Arc<OffloadStore>>,
     warn: &'a (dyn Fn(String) + Sync),
     context: Vec<String>,
@@ -70,17 +70,17 @@ struct Together<'a> {
     stop: Option<(String, String)>,
 }
 
-impl<'a> Together<'a> {
-    fn new(store: Option<&'a Arc<OffloadStore>>, warn: &'a (dyn Fn(String) + Sync)) -> Together<'a> {
-        Together { store, warn, context: Vec::new(), messages: Vec::new(), stop: None }
+impl<'a> CombinedReplies<'a> {
+    fn new(store: Option<&'a Arc<OffloadStore>>, warn: &'a (dyn Fn(String) + Sync)) -> CombinedReplies<'a> {
+        CombinedReplies { store, warn, context: Vec::new(), messages: Vec::new(), stop: None }
     }
 
     fn within(&self, text: String) -> String {
-        input::within(text, "hook", self.store)
+        input::limit_text(text, "hook", self.store)
     }
 
     /// Takes what every event has in common.
-    fn take(&mut self, hook: &Hook, reply: &mut Reply) {
+    fn take(&mut self, hook: &ConfiguredHook, reply: &mut HookReply) {
         let context: Vec<String> = std::mem::take(&mut reply.context);
         let context = context.into_iter().map(|words| self.within(words)).collect::<Vec<_>>();
         self.context.extend(context);
@@ -90,14 +90,14 @@ impl<'a> Together<'a> {
         }
     }
 
-    fn warn(&self, hook: &Hook, words: impl AsRef<str>) {
+    fn warn(&self, hook: &ConfiguredHook, words: impl AsRef<str>) {
         (self.warn)(format!("hook `{}` of `{}`: {}", hook.label, hook.event, words.as_ref()));
     }
 
     /// What a hook said, if it said something; a failure is told, and kept where it blocks.
-    fn heard(&self, ran: Ran, failed: &mut Option<HookError>) -> Option<(Arc<Hook>, Reply)> {
+    fn heard(&self, ran: HookRun, failed: &mut Option<HookError>) -> Option<(Arc<ConfiguredHook>, HookReply)> {
         let blocks = ran.blocks();
-        let Ran { hook, outcome } = ran;
+        let HookRun { hook, outcome } = ran;
         match outcome {
             Ok(reply) => return reply.map(|reply| (hook, reply)),
             Err(why) if blocks => {
@@ -108,12 +108,12 @@ impl<'a> Together<'a> {
         None
     }
 
-    fn failed(&self, hook: &Hook, why: &str) {
+    fn failed(&self, hook: &ConfiguredHook, why: &str) {
         self.warn(hook, format!("it failed, and what it should look at goes on: {why}"));
     }
 }
 
-impl PreHook for Configured {
+impl PreHook for EventHooks {
     fn name(&self) -> &str {
         NAME
     }
@@ -136,20 +136,20 @@ const DENIES: u8 = 4;
 
 /// The strictest of several answers, and whose it is.
 #[derive(Default)]
-struct Strictest {
+struct StrictestReply {
     decision: Option<(u8, String, DecisionReason)>,
     stops: bool,
 }
 
-impl Strictest {
-    fn add(&mut self, hook: &Hook, rank: u8, decision: DecisionReason) {
+impl StrictestReply {
+    fn add(&mut self, hook: &ConfiguredHook, rank: u8, decision: DecisionReason) {
         if self.decision.as_ref().is_none_or(|(least, ..)| rank > *least) {
             self.decision = Some((rank, hook.label.clone(), decision));
         }
     }
 }
 
-impl Configured {
+impl EventHooks {
     async fn gate(&self, call: &HookCall<'_>) -> Result<Before, HookError> {
         let mut hooks = self.hooks.matching_call(self.event, call);
         // The author of an input has judged it already, and what it said stands, whether or not it is meant any more.
@@ -165,17 +165,17 @@ impl Configured {
         let mut ran = self.hooks.run_for_call(self.event, hooks, call, |_| {}).await;
         if let Some((hook, rewrote)) = author {
             let decision = rewrote.decision.clone().filter(|decision| decision.verdict != Verdict::Deny);
-            let reply = Reply { decision, context: rewrote.context.clone(), ..Reply::default() };
-            ran.insert(0, Ran { hook, outcome: Ok(Some(reply)) });
+            let reply = HookReply { decision, context: rewrote.context.clone(), ..HookReply::default() };
+            ran.insert(0, HookRun { hook, outcome: Ok(Some(reply)) });
         }
         if ran.is_empty() {
             return Ok(Before::default());
         }
         let shown = input::shown_input(call);
         let warn = |words: String| call.context.warn(words);
-        let mut together = Together::new(call.context.ports().result_store(), &warn);
+        let mut together = CombinedReplies::new(call.context.ports().result_store(), &warn);
         let (mut strictest, mut failed, mut rewrite) =
-            (Strictest::default(), None, None::<(Arc<Hook>, Value, Option<DecisionReason>, Vec<String>)>);
+            (StrictestReply::default(), None, None::<(Arc<ConfiguredHook>, Value, Option<DecisionReason>, Vec<String>)>);
         for ran in ran {
             let Some((hook, mut reply)) = together.heard(ran, &mut failed) else { continue };
             let said_before = together.context.len();
@@ -213,7 +213,7 @@ impl Configured {
         if let (Some(failed), false) = (failed, denies) {
             return Err(failed);
         }
-        let Together { context, messages, stop, .. } = together;
+        let CombinedReplies { context, messages, stop, .. } = together;
         let (stopper, stop) = stop.map_or((None, None), |(by, reason)| (Some(by), Some(reason)));
         let refuses = stop.is_some() || matches!(&strictest.decision, Some((BLOCKS.., ..)));
         let (decider, decision, blocked) = match strictest.decision {
@@ -234,7 +234,7 @@ impl Configured {
     }
 }
 
-impl PermissionHook for Configured {
+impl PermissionHook for EventHooks {
     fn name(&self) -> &str {
         NAME
     }
@@ -252,7 +252,7 @@ impl PermissionHook for Configured {
     }
 }
 
-impl Configured {
+impl EventHooks {
     async fn answer(&self, call: &HookCall<'_>, asked: &Asked<'_>) -> Result<Before, HookError> {
         if let Some(rewrote) = call.rewrote.filter(|rewrote| rewrote.by.is_some()) {
             // Asked for the same reason about its own work: its answer stands.
@@ -261,12 +261,12 @@ impl Configured {
         }
         let hooks = self.hooks.matching_call(self.event, call);
         let more = |object: &mut Map<String, Value>| {
-            object.insert("permission_suggestions".into(), input::suggestions(asked));
+            object.insert("permission_suggestions".into(), input::permission_suggestions(asked));
         };
         let ran = self.hooks.run_for_call(self.event, hooks, call, more).await;
         let warn = |words: String| call.context.warn(words);
-        let mut together = Together::new(call.context.ports().result_store(), &warn);
-        let (mut strictest, mut failed, mut input) = (Strictest::default(), None, None);
+        let mut together = CombinedReplies::new(call.context.ports().result_store(), &warn);
+        let (mut strictest, mut failed, mut input) = (StrictestReply::default(), None, None);
         let mut updates = Vec::new();
         for ran in ran {
             let Some((hook, mut reply)) = together.heard(ran, &mut failed) else { continue };
@@ -302,7 +302,7 @@ impl Configured {
             }
         }
         let interrupts = strictest.stops;
-        let Together { context, messages, stop, .. } = together;
+        let CombinedReplies { context, messages, stop, .. } = together;
         let (stopper, mut stop) = stop.map_or((None, None), |(by, reason)| (Some(by), Some(reason)));
         let (decider, decision) =
             strictest.decision.map_or((None, None), |(_, by, decision)| (Some(by), Some(decision)));
@@ -314,7 +314,7 @@ impl Configured {
     }
 }
 
-impl DeniedHook for Configured {
+impl DeniedHook for EventHooks {
     fn name(&self) -> &str {
         NAME
     }
@@ -331,8 +331,8 @@ impl DeniedHook for Configured {
             };
             let ran = self.hooks.run_for_call(self.event, hooks, call, more).await;
             let warn = |words: String| call.context.warn(words);
-            let mut together = Together::new(call.context.ports().result_store(), &warn);
-            for Ran { hook, outcome } in ran {
+            let mut together = CombinedReplies::new(call.context.ports().result_store(), &warn);
+            for HookRun { hook, outcome } in ran {
                 match outcome {
                     Ok(Some(mut reply)) => {
                         together.take(&hook, &mut reply);
@@ -346,7 +346,7 @@ impl DeniedHook for Configured {
                     Err(why) => together.failed(&hook, &why),
                 }
             }
-            Ok(after(together, None))
+            Ok(combine_output(together, None))
         })
     }
 
@@ -355,7 +355,7 @@ impl DeniedHook for Configured {
     }
 }
 
-impl PostHook for Configured {
+impl PostHook for EventHooks {
     fn name(&self) -> &str {
         NAME
     }
@@ -373,21 +373,21 @@ impl PostHook for Configured {
     }
 }
 
-impl Configured {
+impl EventHooks {
     async fn observe(&self, call: &HookCall<'_>, result: &ToolResult) -> Result<After, HookError> {
         let event = match result.error_kind() {
-            None => Event::PostToolUse,
+            None => HookEvent::PostToolUse,
             // Whoever cancelled knows; there is no outcome to look at.
             Some(ErrorKind::Cancelled) => return Ok(After::default()),
-            Some(_) => Event::PostToolUseFailure,
+            Some(_) => HookEvent::PostToolUseFailure,
         };
         let hooks = self.hooks.matching_call(event, call);
         let store = call.context.ports().result_store();
         let more = |object: &mut Map<String, Value>| {
             match result.error() {
-                None => object.insert("tool_response".into(), input::response(result, store)),
+                None => object.insert("tool_response".into(), input::tool_response(result, store)),
                 Some(error) => {
-                    let words = input::failure(result.tool_name(), error.message());
+                    let words = input::failure_text(result.tool_name(), error.message());
                     let words = input::without_middle(&words, limits::ERROR_CHARS_MAX);
                     object.insert("is_interrupt".into(), false.into());
                     object.insert("error".into(), words.into())
@@ -397,17 +397,17 @@ impl Configured {
         };
         let ran = self.hooks.run_for_call(event, hooks, call, more).await;
         let warn = |words: String| call.context.warn(words);
-        let mut together = Together::new(store, &warn);
+        let mut together = CombinedReplies::new(store, &warn);
         let mut output = None;
         for ran in ran {
             let blocks = ran.blocks();
-            let Ran { hook, outcome } = ran;
+            let HookRun { hook, outcome } = ran;
             match outcome {
                 Ok(Some(mut reply)) => {
                     together.take(&hook, &mut reply);
-                    feedback(&mut together, &hook, reply.denial());
+                    add_feedback(&mut together, &hook, reply.denial());
                     if let (Some(updated), Ok(given)) = (reply.updated_output, result.outcome()) {
-                        match fitting(updated, given) {
+                        match matching_output(updated, given) {
                             Some(fitting) => output = Some(fitting),
                             None => together.warn(
                                 &hook,
@@ -419,16 +419,16 @@ impl Configured {
                 Ok(None) => {}
                 Err(why) if blocks => {
                     let words = format!("it failed: {why}");
-                    feedback(&mut together, &hook, Some(words));
+                    add_feedback(&mut together, &hook, Some(words));
                 }
                 Err(why) => together.failed(&hook, &why),
             }
         }
-        Ok(after(together, output))
+        Ok(combine_output(together, output))
     }
 }
 
-impl BatchHook for Configured {
+impl BatchHook for EventHooks {
     fn name(&self) -> &str {
         NAME
     }
@@ -446,27 +446,27 @@ impl BatchHook for Configured {
             if hooks.is_empty() {
                 return Ok(After::default());
             }
-            let mut object = Common::of_batch(&inner.session, batch).object(&inner.session, self.event);
+            let mut object = EventContext::for_batch(&inner.session, batch).object(&inner.session, self.event);
             let calls = valid.iter().map(|result| {
                 json!({
                     "tool_name": result.tool_name(),
-                    "tool_input": result.input().map(|given| input::absolute(result.tool_name(), given, batch.cwd)),
+                    "tool_input": result.input().map(|given| input::make_paths_absolute(result.tool_name(), given, batch.cwd)),
                     "tool_use_id": result.call_id(),
-                    "tool_response": input::response(result, Some(batch.results_in)),
+                    "tool_response": input::tool_response(result, Some(batch.results_in)),
                 })
             });
             object.insert("tool_calls".into(), calls.collect());
             let (cwd, cancel): (&Path, _) = (batch.cwd, batch.cancel);
-            let fire = Fire { object, cwd, cancel };
+            let fire = FiredEvent { object, cwd, cancel };
             let ran = inner.run(hooks, fire, |_| {}).await;
             let failures = std::sync::Mutex::new(Vec::new());
             let warn = |words: String| {
                 lock(&failures).push(words);
             };
-            let mut together = Together::new(Some(batch.results_in), &warn);
+            let mut together = CombinedReplies::new(Some(batch.results_in), &warn);
             for ran in ran {
                 let blocks = ran.blocks();
-                let Ran { hook, outcome } = ran;
+                let HookRun { hook, outcome } = ran;
                 let denial = match outcome {
                     Ok(Some(mut reply)) => {
                         together.take(&hook, &mut reply);
@@ -485,9 +485,9 @@ impl BatchHook for Configured {
                 {
                     together.stop = Some((hook.label.clone(), together.within(reason.clone())));
                 }
-                feedback(&mut together, &hook, denial);
+                add_feedback(&mut together, &hook, denial);
             }
-            let mut after = after(together, None);
+            let mut after = combine_output(together, None);
             after.messages.extend(failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
             Ok(after)
         })
@@ -499,15 +499,15 @@ impl BatchHook for Configured {
 }
 
 /// A no after the fact is words for the model.
-fn feedback(together: &mut Together<'_>, hook: &Hook, denial: Option<String>) {
+fn add_feedback(together: &mut CombinedReplies<'_>, hook: &ConfiguredHook, denial: Option<String>) {
     if let Some(reason) = denial {
         let reason = together.within(reason);
         together.context.push(format!("hook `{}` says: {reason}", hook.label));
     }
 }
 
-fn after(together: Together<'_>, output: Option<Output>) -> After {
-    let Together { context, messages, stop, .. } = together;
+fn combine_output(together: CombinedReplies<'_>, output: Option<Output>) -> After {
+    let CombinedReplies { context, messages, stop, .. } = together;
     After { context, output, stop: stop.map(|(_, reason)| reason), messages }
 }
 
@@ -516,7 +516,7 @@ fn duration_ms(duration: Duration) -> Value {
 }
 
 /// Another output, if it has the shape of the one that the tool gave.
-fn fitting(updated: Value, given: &Output) -> Option<Output> {
+fn matching_output(updated: Value, given: &Output) -> Option<Output> {
     let text = |text: String| Some(Output::from(Content::text(text)));
     if let (Value::Object(updated), Some(Value::Object(_))) = (&updated, given.response()) {
         // A command's answer: what it printed is what the model reads.

@@ -8,7 +8,7 @@ use std::fmt;
 /// An event that fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Event {
+pub enum HookEvent {
     /// Before a valid call is judged.
     PreToolUse,
     /// After a call succeeded.
@@ -37,83 +37,83 @@ pub enum Event {
     PreCompact,
 }
 
-impl Event {
+impl HookEvent {
     /// All of them.
-    pub const ALL: [Event; 13] = [
-        Event::PreToolUse,
-        Event::PostToolUse,
-        Event::PostToolUseFailure,
-        Event::PostToolBatch,
-        Event::PermissionRequest,
-        Event::PermissionDenied,
-        Event::Notification,
-        Event::UserPromptSubmit,
-        Event::SessionStart,
-        Event::SessionEnd,
-        Event::Stop,
-        Event::SubagentStop,
-        Event::PreCompact,
+    pub const ALL: [HookEvent; 13] = [
+        HookEvent::PreToolUse,
+        HookEvent::PostToolUse,
+        HookEvent::PostToolUseFailure,
+        HookEvent::PostToolBatch,
+        HookEvent::PermissionRequest,
+        HookEvent::PermissionDenied,
+        HookEvent::Notification,
+        HookEvent::UserPromptSubmit,
+        HookEvent::SessionStart,
+        HookEvent::SessionEnd,
+        HookEvent::Stop,
+        HookEvent::SubagentStop,
+        HookEvent::PreCompact,
     ];
 
     /// Its name in settings.
     pub fn name(self) -> &'static str {
         match self {
-            Event::PreToolUse => "PreToolUse",
-            Event::PostToolUse => "PostToolUse",
-            Event::PostToolUseFailure => "PostToolUseFailure",
-            Event::PostToolBatch => "PostToolBatch",
-            Event::PermissionRequest => "PermissionRequest",
-            Event::PermissionDenied => "PermissionDenied",
-            Event::Notification => "Notification",
-            Event::UserPromptSubmit => "UserPromptSubmit",
-            Event::SessionStart => "SessionStart",
-            Event::SessionEnd => "SessionEnd",
-            Event::Stop => "Stop",
-            Event::SubagentStop => "SubagentStop",
-            Event::PreCompact => "PreCompact",
+            HookEvent::PreToolUse => "PreToolUse",
+            HookEvent::PostToolUse => "PostToolUse",
+            HookEvent::PostToolUseFailure => "PostToolUseFailure",
+            HookEvent::PostToolBatch => "PostToolBatch",
+            HookEvent::PermissionRequest => "PermissionRequest",
+            HookEvent::PermissionDenied => "PermissionDenied",
+            HookEvent::Notification => "Notification",
+            HookEvent::UserPromptSubmit => "UserPromptSubmit",
+            HookEvent::SessionStart => "SessionStart",
+            HookEvent::SessionEnd => "SessionEnd",
+            HookEvent::Stop => "Stop",
+            HookEvent::SubagentStop => "SubagentStop",
+            HookEvent::PreCompact => "PreCompact",
         }
     }
 
     /// The event of this name, if it fires.
-    pub fn of(name: &str) -> Option<Event> {
-        Event::ALL.into_iter().find(|event| event.name() == name)
+    pub fn from_name(name: &str) -> Option<HookEvent> {
+        HookEvent::ALL.into_iter().find(|event| event.name() == name)
     }
 
     /// Whether a hook that fails blocks, unless it says otherwise: it stands between a call and its running.
     pub fn is_gate(self) -> bool {
-        matches!(self, Event::PreToolUse | Event::PermissionRequest)
+        matches!(self, HookEvent::PreToolUse | HookEvent::PermissionRequest)
     }
 
     /// Whether it is about one call: `if` works for these, and a matcher means the tool.
     pub fn is_of_call(self) -> bool {
         matches!(
             self,
-            Event::PreToolUse
-                | Event::PostToolUse
-                | Event::PostToolUseFailure
-                | Event::PermissionRequest
-                | Event::PermissionDenied
+            HookEvent::PreToolUse
+                | HookEvent::PostToolUse
+                | HookEvent::PostToolUseFailure
+                | HookEvent::PermissionRequest
+                | HookEvent::PermissionDenied
         )
     }
 
     /// Whether a matcher means something. Without, all hooks of the event run.
     pub(super) fn has_matcher(self) -> bool {
-        !matches!(self, Event::PostToolBatch | Event::UserPromptSubmit | Event::Stop)
+        !matches!(self, HookEvent::PostToolBatch | HookEvent::UserPromptSubmit | HookEvent::Stop)
     }
 
     /// Whether what a hook prints, if it isn't JSON, goes to the model.
     pub(super) fn takes_text(self) -> bool {
-        matches!(self, Event::SessionStart | Event::UserPromptSubmit)
+        matches!(self, HookEvent::SessionStart | HookEvent::UserPromptSubmit)
     }
 
     /// Whether `onFailure: "block"` means something beyond the gates.
     pub(super) fn may_block_on_failure(self) -> bool {
-        !matches!(self, Event::Stop | Event::SubagentStop | Event::Notification)
-            && !matches!(self, Event::SessionStart | Event::SessionEnd | Event::PermissionDenied)
+        !matches!(self, HookEvent::Stop | HookEvent::SubagentStop | HookEvent::Notification)
+            && !matches!(self, HookEvent::SessionStart | HookEvent::SessionEnd | HookEvent::PermissionDenied)
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for HookEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -127,11 +127,11 @@ mod tests {
     #[test]
     fn settings_and_hooks_agree_on_what_fires() {
         let fires: Vec<&str> = EVENTS.iter().filter(|(_, fires)| *fires).map(|(name, _)| *name).collect();
-        let mut here: Vec<&str> = Event::ALL.iter().map(|event| event.name()).collect();
+        let mut here: Vec<&str> = HookEvent::ALL.iter().map(|event| event.name()).collect();
         assert_eq!(here.len(), fires.len());
         here.retain(|name| !fires.contains(name));
         assert_eq!(here, [""; 0]);
         assert_eq!(EVENTS.len(), 33);
-        assert!(EVENTS.iter().all(|(name, fires)| Event::of(name).is_some() == *fires));
+        assert!(EVENTS.iter().all(|(name, fires)| HookEvent::from_name(name).is_some() == *fires));
     }
 }

@@ -10,23 +10,23 @@ use std::time::Duration;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Url, redirect};
 
-use super::{Session, limits};
-use crate::settings::{At, HookSettings};
+use super::{HookSession, limits};
+use crate::settings::{SettingValue, HookSettings};
 
 /// What requests need, and what settings let them do.
-pub(super) struct Web {
+pub(super) struct HookHttpClient {
     /// The client, once there is one.
     client: OnceLock<Result<reqwest::Client, String>>,
     allowed_urls: Option<Vec<String>>,
     allowed_variables: Option<Vec<String>>,
 }
 
-impl Web {
-    pub(super) fn new(settings: &HookSettings) -> Web {
-        let texts = |list: &Option<Vec<At<String>>>| {
+impl HookHttpClient {
+    pub(super) fn new(settings: &HookSettings) -> HookHttpClient {
+        let texts = |list: &Option<Vec<SettingValue<String>>>| {
             list.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect())
         };
-        Web {
+        HookHttpClient {
             client: OnceLock::new(),
             allowed_urls: texts(&settings.allowed_urls),
             allowed_variables: texts(&settings.allowed_env_vars),
@@ -42,7 +42,7 @@ impl Web {
                 .redirect(redirect::Policy::none())
                 .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
                 .build()
-                .map_err(|error| format!("no request can be sent: {}", chain(&error)))
+                .map_err(|error| format!("no request can be sent: {}", describe_error_chain(&error)))
         });
         made.as_ref().map_err(Clone::clone)
     }
@@ -57,12 +57,12 @@ impl Web {
     ) -> Result<(String, bool), String> {
         let request = self.client()?.post(url).headers(headers?).header("content-type", "application/json");
         let exchange = async {
-            let mut answer = request.body(body).send().await.map_err(|error| failed(&error))?;
+            let mut answer = request.body(body).send().await.map_err(|error| describe_failure(&error))?;
             if !answer.status().is_success() {
                 return Err(format!("its address answered {}", answer.status()));
             }
             let mut body = Vec::new();
-            while let Some(bytes) = answer.chunk().await.map_err(|error| failed(&error))? {
+            while let Some(bytes) = answer.chunk().await.map_err(|error| describe_failure(&error))? {
                 let room = limits::OUTPUT_BYTES_MAX - body.len();
                 body.extend_from_slice(&bytes[..bytes.len().min(room)]);
                 if bytes.len() > room {
@@ -78,12 +78,12 @@ impl Web {
     }
 }
 
-fn failed(error: &reqwest::Error) -> String {
-    format!("its address could not be asked: {}", chain(error))
+fn describe_failure(error: &reqwest::Error) -> String {
+    format!("its address could not be asked: {}", describe_error_chain(error))
 }
 
 /// An error with what is behind it, without the address, which may hold a secret.
-fn chain(error: &reqwest::Error) -> String {
+fn describe_error_chain(error: &reqwest::Error) -> String {
     let mut words = Vec::new();
     let mut next = std::error::Error::source(error);
     while let Some(error) = next {
@@ -97,7 +97,7 @@ fn chain(error: &reqwest::Error) -> String {
     }
 }
 
-impl Web {
+impl HookHttpClient {
     /// Whether an address is among those that settings allow.
     pub(super) fn may_reach(&self, url: &str) -> Result<(), String> {
         let parsed = Url::parse(url).map_err(|error| format!("its address can't be read: {error}"))?;
@@ -123,7 +123,7 @@ impl Web {
         &self,
         headers: &BTreeMap<String, String>,
         allowed: &[String],
-        session: &Session,
+        session: &HookSession,
     ) -> Result<HeaderMap, String> {
         let value_of = |name: &str| {
             let may = allowed.iter().any(|known| known == name)
@@ -134,7 +134,7 @@ impl Web {
         for (name, value) in headers {
             let bad = || format!("its header `{name}` can't be sent");
             let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-            let mut value = HeaderValue::from_str(&expanded(value, value_of)).map_err(|_| bad())?;
+            let mut value = HeaderValue::from_str(&expand_variables(value, value_of)).map_err(|_| bad())?;
             value.set_sensitive(true);
             map.append(key, value);
         }
@@ -143,7 +143,7 @@ impl Web {
 }
 
 /// A text with its variables replaced.
-fn expanded<'a>(text: &str, value_of: impl Fn(&str) -> &'a str) -> String {
+fn expand_variables<'a>(text: &str, value_of: impl Fn(&str) -> &'a str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -190,13 +190,13 @@ fn is_allowed(pattern: &str, url: &Url) -> bool {
     let known_port = url.port_or_known_default().map(|port| format!("{host}:{port}"));
     let authority = authority.to_ascii_lowercase();
     let authorities = [Some(port.unwrap_or_else(|| host.to_owned())), known_port];
-    glob(&scheme.to_ascii_lowercase(), url.scheme())
-        && authorities.into_iter().flatten().any(|given| glob(&authority, &given))
-        && glob(path, &target)
+    matches_glob(&scheme.to_ascii_lowercase(), url.scheme())
+        && authorities.into_iter().flatten().any(|given| matches_glob(&authority, &given))
+        && matches_glob(path, &target)
 }
 
 /// Whether a text fits a pattern in which `*` stands for anything.
-fn glob(pattern: &str, text: &str) -> bool {
+fn matches_glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else { return false };
@@ -258,7 +258,7 @@ mod tests {
             ("${not a name}", "${not a name}"),
             ("${TOKEN", "${TOKEN"),
         ] {
-            assert_eq!(expanded(text, value_of), expected, "{text}");
+            assert_eq!(expand_variables(text, value_of), expected, "{text}");
         }
     }
 }

@@ -11,11 +11,11 @@ use haft::text::truncate_chars;
 use haft::{Content, Output, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::event::Event;
-use super::{Session, limits};
+use super::event::HookEvent;
+use super::{HookSession, limits};
 
 /// The facts that every event has.
-pub(super) struct Common<'a> {
+pub(super) struct EventContext<'a> {
     pub(super) session_id: &'a str,
     pub(super) cwd: &'a Path,
     pub(super) mode: String,
@@ -23,11 +23,11 @@ pub(super) struct Common<'a> {
     pub(super) agent: Option<&'a str>,
 }
 
-impl<'a> Common<'a> {
-    pub(super) fn of_call(session: &'a Session, call: &HookCall<'a>) -> Common<'a> {
+impl<'a> EventContext<'a> {
+    pub(super) fn for_call(session: &'a HookSession, call: &HookCall<'a>) -> EventContext<'a> {
         let cx = call.context;
         let mode = session.mode_or(|| cx.ports().mode().map(|mode| mode.current().to_string()));
-        Common {
+        EventContext {
             session_id: cx.call().session_id(),
             cwd: cx.cwd(),
             mode,
@@ -35,23 +35,23 @@ impl<'a> Common<'a> {
         }
     }
 
-    pub(super) fn of_batch(session: &'a Session, batch: &HookBatch<'a>) -> Common<'a> {
+    pub(super) fn for_batch(session: &'a HookSession, batch: &HookBatch<'a>) -> EventContext<'a> {
         let mode = session.mode_or(|| batch.mode.map(|mode| mode.current().to_string()));
-        Common { session_id: batch.session, cwd: batch.cwd, mode, agent: sub_agent(batch.agent) }
+        EventContext { session_id: batch.session, cwd: batch.cwd, mode, agent: sub_agent(batch.agent) }
     }
 
-    pub(super) fn of_session(session: &'a Session) -> Common<'a> {
-        Common { session_id: &session.id, cwd: &session.cwd, mode: session.mode_or(|| None), agent: None }
+    pub(super) fn for_session(session: &'a HookSession) -> EventContext<'a> {
+        EventContext { session_id: &session.id, cwd: &session.cwd, mode: session.mode_or(|| None), agent: None }
     }
 
     /// The object of an event with what every event has.
-    pub(super) fn object(&self, session: &Session, event: Event) -> Map<String, Value> {
+    pub(super) fn object(&self, session: &HookSession, event: HookEvent) -> Map<String, Value> {
         let mut object = Map::new();
         let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
         put("session_id", self.session_id.into());
-        let transcript = session.transcript_path.as_deref().map_or_else(String::new, shown);
+        let transcript = session.transcript_path.as_deref().map_or_else(String::new, path_text);
         put("transcript_path", transcript.into());
-        put("cwd", shown(self.cwd).into());
+        put("cwd", path_text(self.cwd).into());
         put("permission_mode", self.mode.as_str().into());
         put("hook_event_name", event.name().into());
         if let Some(agent) = self.agent {
@@ -67,16 +67,16 @@ fn sub_agent(agent: &str) -> Option<&str> {
     (agent != "main").then_some(agent)
 }
 
-fn shown(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
 /// What events about one call have beside that.
-pub(super) fn of_call(session: &Session, event: Event, call: &HookCall<'_>) -> Map<String, Value> {
-    let mut object = Common::of_call(session, call).object(session, event);
+pub(super) fn call_object(session: &HookSession, event: HookEvent, call: &HookCall<'_>) -> Map<String, Value> {
+    let mut object = EventContext::for_call(session, call).object(session, event);
     object.insert("tool_name".into(), call.tool.into());
     object.insert("tool_input".into(), shown_input(call));
-    if event != Event::PermissionRequest {
+    if event != HookEvent::PermissionRequest {
         object.insert("tool_use_id".into(), call.context.call().id().into());
     }
     if let (Origin::External(server), true) = (call.origin, call.tool.starts_with("mcp__")) {
@@ -87,18 +87,18 @@ pub(super) fn of_call(session: &Session, event: Event, call: &HookCall<'_>) -> M
 
 /// The input as hooks are shown it: paths of file tools are absolute.
 pub(super) fn shown_input(call: &HookCall<'_>) -> Value {
-    absolute(call.tool, call.input, call.context.cwd())
+    make_paths_absolute(call.tool, call.input, call.context.cwd())
 }
 
 /// An input with the paths of file tools made absolute.
-pub(super) fn absolute(tool: &str, input: &Value, cwd: &Path) -> Value {
+pub(super) fn make_paths_absolute(tool: &str, input: &Value, cwd: &Path) -> Value {
     let mut input = input.clone();
     if matches!(tool, "Read" | "Write" | "Edit" | "MultiEdit" | "NotebookEdit") {
         for key in ["file_path", "notebook_path"] {
             if let Some(Value::String(path)) = input.get_mut(key)
                 && !Path::new(&*path).is_absolute()
             {
-                *path = shown(&cwd.join(&*path));
+                *path = path_text(&cwd.join(&*path));
             }
         }
     }
@@ -106,7 +106,7 @@ pub(super) fn absolute(tool: &str, input: &Value, cwd: &Path) -> Value {
 }
 
 /// Suggestions of a permission request: the rules that would allow the call for good, as a hook may give them back.
-pub(super) fn suggestions(asked: &Asked<'_>) -> Value {
+pub(super) fn permission_suggestions(asked: &Asked<'_>) -> Value {
     let rule = |rule: &String| match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
         Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),
         None => json!({"toolName": rule}),
@@ -119,7 +119,7 @@ pub(super) fn suggestions(asked: &Asked<'_>) -> Value {
 }
 
 /// What a tool gave back. What is too long is shown in part, with the file that has the whole.
-pub(super) fn response(result: &ToolResult, store: Option<&Arc<OffloadStore>>) -> Value {
+pub(super) fn tool_response(result: &ToolResult, store: Option<&Arc<OffloadStore>>) -> Value {
     let value = match result.outcome() {
         Ok(output) => output.response().cloned().unwrap_or_else(|| output.to_json()),
         Err(error) => Value::String(error.message().to_owned()),
@@ -135,11 +135,11 @@ pub(super) fn response(result: &ToolResult, store: Option<&Arc<OffloadStore>>) -
         Value::String(text) => text,
         value => value.to_string(),
     };
-    Value::String(within(text, result.tool_name(), store))
+    Value::String(limit_text(text, result.tool_name(), store))
 }
 
 /// A text within the limit of hooks, the whole in a file if it is longer and there is a place for files.
-pub(super) fn within(text: String, name: &str, store: Option<&Arc<OffloadStore>>) -> String {
+pub(super) fn limit_text(text: String, name: &str, store: Option<&Arc<OffloadStore>>) -> String {
     let limit = limits::TEXT_CHARS_MAX;
     if text.len() <= limit || text.chars().nth(limit).is_none() {
         return text;
@@ -154,7 +154,7 @@ pub(super) fn within(text: String, name: &str, store: Option<&Arc<OffloadStore>>
 }
 
 /// The words of a failure as hooks know them: a command's exit code stands first, where a model reads it last.
-pub(super) fn failure<'m>(tool: &str, message: &'m str) -> Cow<'m, str> {
+pub(super) fn failure_text<'m>(tool: &str, message: &'m str) -> Cow<'m, str> {
     let (before, last) = message.rsplit_once('\n').unwrap_or(("", message));
     let said = last.strip_prefix("exit code ").filter(|_| tool == "Bash");
     match said.map(|said| said.split_once(": ").unwrap_or((said, ""))) {
@@ -181,7 +181,7 @@ pub(super) fn without_middle(text: &str, chars_max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::failure;
+    use super::failure_text;
 
     #[test]
     fn the_exit_code_of_a_command_stands_first() {
@@ -195,8 +195,8 @@ mod tests {
             ("x\nexit code unknown", "x\nexit code unknown"),
             ("it took too long", "it took too long"),
         ] {
-            assert_eq!(failure("Bash", message), expected);
+            assert_eq!(failure_text("Bash", message), expected);
         }
-        assert_eq!(failure("deploy", "x\nexit code 3"), "x\nexit code 3");
+        assert_eq!(failure_text("deploy", "x\nexit code 3"), "x\nexit code 3");
     }
 }

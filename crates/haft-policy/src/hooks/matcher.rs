@@ -10,18 +10,18 @@ use super::limits;
 
 /// A matcher that was understood.
 #[derive(Debug, Clone)]
-pub(super) enum Matcher {
+pub(super) enum HookMatcher {
     All,
     Names(Vec<String>),
     Pattern(Box<Regex>),
 }
 
-impl Matcher {
+impl HookMatcher {
     /// Reads a matcher, or says what is wrong with it.
-    pub(super) fn read(written: Option<&str>) -> Result<Matcher, String> {
+    pub(super) fn parse(written: Option<&str>) -> Result<HookMatcher, String> {
         let written = written.unwrap_or("");
         if written.is_empty() || written == "*" {
-            return Ok(Matcher::All);
+            return Ok(HookMatcher::All);
         }
         if written.chars().nth(limits::MATCHER_CHARS_MAX).is_some() {
             let most = limits::MATCHER_CHARS_MAX;
@@ -30,12 +30,12 @@ impl Matcher {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ' ' | ',' | '|' | '-');
         if written.chars().all(plain) {
             let names = written.split(['|', ',']).map(str::trim).filter(|name| !name.is_empty());
-            return Ok(Matcher::Names(names.map(str::to_owned).collect()));
+            return Ok(HookMatcher::Names(names.map(str::to_owned).collect()));
         }
         RegexBuilder::new(written)
             .backtrack_limit(limits::MATCHER_STEPS_MAX)
             .build()
-            .map(|regex| Matcher::Pattern(Box::new(regex)))
+            .map(|regex| HookMatcher::Pattern(Box::new(regex)))
             .map_err(|error| {
                 format!("the matcher `{written}` is neither names nor a regular expression: {error}")
             })
@@ -49,9 +49,9 @@ impl Matcher {
 
     fn matches_name(&self, subject: &str) -> bool {
         match self {
-            Matcher::All => true,
-            Matcher::Names(names) => names.iter().any(|name| name == subject),
-            Matcher::Pattern(regex) => regex.is_match(subject).unwrap_or(true),
+            HookMatcher::All => true,
+            HookMatcher::Names(names) => names.iter().any(|name| name == subject),
+            HookMatcher::Pattern(regex) => regex.is_match(subject).unwrap_or(true),
         }
     }
 }
@@ -62,7 +62,7 @@ mod tests {
 
     #[track_caller]
     fn check(matcher: &str, hits: &[&str], misses: &[&str]) {
-        let matcher = Matcher::read(Some(matcher)).expect("it can be read");
+        let matcher = HookMatcher::parse(Some(matcher)).expect("it can be read");
         for name in hits {
             assert!(matcher.matches(name), "{matcher:?} should match {name}");
         }
@@ -89,12 +89,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_said() {
-        let error = Matcher::read(Some("Edit(")).unwrap_err();
+        let error = HookMatcher::parse(Some("Edit(")).unwrap_err();
         assert!(
             error.starts_with("the matcher `Edit(` is neither names nor a regular expression"),
             "{error}"
         );
-        assert!(Matcher::read(Some(&"a".repeat(2_001))).is_err());
+        assert!(HookMatcher::parse(Some(&"a".repeat(2_001))).is_err());
     }
 
     #[test]

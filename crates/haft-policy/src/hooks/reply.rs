@@ -11,12 +11,12 @@ use haft::text::truncate_with_note;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::event::Event;
+use super::event::HookEvent;
 use super::limits;
 
 /// What a hook said.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Reply {
+pub(super) struct HookReply {
     /// `continue: false`, with the reason.
     pub(super) stop: Option<String>,
     /// What it decides.
@@ -34,10 +34,10 @@ pub(super) struct Reply {
     /// `retry` on a denial.
     pub(super) retry: bool,
     pub(super) permissions: Vec<PermissionUpdate>,
-    pub(super) start: Start,
+    pub(super) start: SessionStartReply,
 }
 
-impl Reply {
+impl HookReply {
     /// The reason, if the hook denies. For any event but a call, what the event would lead to is blocked.
     pub(super) fn denial(&self) -> Option<String> {
         let decision = self.decision.as_ref().filter(|decision| decision.verdict == Verdict::Deny)?;
@@ -47,7 +47,7 @@ impl Reply {
 
 /// What only the beginning of a session asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Start {
+pub(super) struct SessionStartReply {
     pub(super) initial_user_message: Option<String>,
     pub(super) watch_paths: Vec<String>,
     pub(super) session_title: Option<String>,
@@ -120,7 +120,7 @@ pub struct RuleUpdate {
 }
 
 /// How a command ended.
-pub(super) struct Ended<'a> {
+pub(super) struct CommandExit<'a> {
     pub(super) exit: Exit,
     pub(super) stdout: &'a str,
     pub(super) stderr: &'a str,
@@ -131,7 +131,7 @@ pub(super) struct Ended<'a> {
 }
 
 /// What a command said, or why it counts as failed.
-pub(super) fn of_command(event: Event, ended: &Ended<'_>) -> Result<Reply, String> {
+pub(super) fn parse_command_output(event: HookEvent, ended: &CommandExit<'_>) -> Result<HookReply, String> {
     let code = match ended.exit {
         Exit::Code(code) => code,
         Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
@@ -147,7 +147,7 @@ pub(super) fn of_command(event: Event, ended: &Ended<'_>) -> Result<Reply, Strin
         let printed = reply.decision.filter(|_| !std::mem::take(&mut reply.is_deferred));
         reply.decision = match (event, printed.as_ref().map(|printed| printed.verdict)) {
             // Here the code says nothing: the user is asked, whatever the hook printed.
-            (Event::PermissionRequest, Some(Verdict::Allow) | None) => None,
+            (HookEvent::PermissionRequest, Some(Verdict::Allow) | None) => None,
             (_, Some(Verdict::Deny)) => printed,
             _ => Some(DecisionReason::deny(first_of(ended.stderr, "it gave no reason"))),
         };
@@ -158,27 +158,27 @@ pub(super) fn of_command(event: Event, ended: &Ended<'_>) -> Result<Reply, Strin
         (None, 0) => {
             let text = ended.stdout.trim_end();
             let context = (event.takes_text() && !text.is_empty()).then(|| text.to_owned());
-            Ok(Reply { context: context.into_iter().collect(), ..Reply::default() })
+            Ok(HookReply { context: context.into_iter().collect(), ..HookReply::default() })
         }
         (None, 126 | 127) => {
             let words = first_of(ended.stderr, "the shell found no such program, or may not run it");
-            Err(format!("it could not be started (exit code {code}): {}", shown(&words)))
+            Err(format!("it could not be started (exit code {code}): {}", excerpt_for_message(&words)))
         }
         (None, code) => {
             let words = first_of(ended.stderr, "it gave no reason");
-            Err(format!("exit code {code}, which is neither 0 nor 2: {}", shown(&words)))
+            Err(format!("exit code {code}, which is neither 0 nor 2: {}", excerpt_for_message(&words)))
         }
     }
 }
 
 /// What the body of a good answer to a request says, or the text of a tool's result.
-pub(super) fn of_body(event: Event, body: &str, cut: bool) -> Result<Reply, String> {
+pub(super) fn parse_http_body(event: HookEvent, body: &str, cut: bool) -> Result<HookReply, String> {
     match as_json(event, body, cut) {
         Some(json) => json,
         None => {
             let text = body.trim_end();
             let context = (event.takes_text() && !text.is_empty()).then(|| text.to_owned());
-            Ok(Reply { context: context.into_iter().collect(), ..Reply::default() })
+            Ok(HookReply { context: context.into_iter().collect(), ..HookReply::default() })
         }
     }
 }
@@ -191,7 +191,7 @@ pub(super) fn as_async(printed: &[u8]) -> Option<Option<u64>> {
 }
 
 /// The JSON of an output, if it is meant to be JSON.
-fn as_json(event: Event, printed: &str, cut: bool) -> Option<Result<Reply, String>> {
+fn as_json(event: HookEvent, printed: &str, cut: bool) -> Option<Result<HookReply, String>> {
     // Some programs put a mark before every text; what follows it is JSON all the same.
     let printed = printed.trim_start_matches('\u{feff}').trim();
     if !printed.starts_with('{') {
@@ -201,39 +201,39 @@ fn as_json(event: Event, printed: &str, cut: bool) -> Option<Result<Reply, Strin
         return Some(Err(format!("it printed more than {} bytes of JSON", limits::OUTPUT_BYTES_MAX)));
     }
     Some(match parse_json(printed) {
-        Ok(Value::Object(object)) => read(event, &object),
+        Ok(Value::Object(object)) => parse_object(event, &object),
         Ok(_) => return None,
         Err(violation) => Err(format!("it printed JSON that can't be read: {violation}")),
     })
 }
 
 /// What an object says about an event.
-fn read(event: Event, object: &Map<String, Value>) -> Result<Reply, String> {
-    let mut reply = Reply { message: text(object, "systemMessage")?, ..Reply::default() };
-    if flag(object, "continue")? == Some(false) {
-        let reason = text(object, "stopReason")?.filter(|reason| !reason.is_empty());
+fn parse_object(event: HookEvent, object: &Map<String, Value>) -> Result<HookReply, String> {
+    let mut reply = HookReply { message: text_field(object, "systemMessage")?, ..HookReply::default() };
+    if bool_field(object, "continue")? == Some(false) {
+        let reason = text_field(object, "stopReason")?.filter(|reason| !reason.is_empty());
         reply.stop = Some(reason.unwrap_or_else(|| "it gave no reason".into()));
     }
-    let reason = text(object, "reason")?;
+    let reason = text_field(object, "reason")?;
     let because = |reason: Option<String>| {
         reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| "it gave no reason".into())
     };
     // A permission hook's `decision` is an object in its own part.
-    if event != Event::PermissionRequest {
-        reply.decision = match text(object, "decision")?.as_deref() {
+    if event != HookEvent::PermissionRequest {
+        reply.decision = match text_field(object, "decision")?.as_deref() {
             None => None,
             Some("block") => Some(DecisionReason::deny(because(reason))),
-            Some("approve") if event == Event::PreToolUse => Some(DecisionReason::allow()),
+            Some("approve") if event == HookEvent::PreToolUse => Some(DecisionReason::allow()),
             Some("approve") => None,
-            Some(other) => return Err(unknown("decision", other, "`block`, `approve`")),
+            Some(other) => return Err(unknown_value("decision", other, "`block`, `approve`")),
         };
     }
     let specific = match object.get("hookSpecificOutput") {
         None | Some(Value::Null) => return Ok(reply),
         Some(Value::Object(specific)) => specific,
-        Some(_) => return Err(wrong("hookSpecificOutput", "an object")),
+        Some(_) => return Err(wrong_type("hookSpecificOutput", "an object")),
     };
-    match text(specific, "hookEventName")?.as_deref() {
+    match text_field(specific, "hookEventName")?.as_deref() {
         Some(name) if name == event.name() => {}
         Some(other) => {
             return Err(format!(
@@ -244,19 +244,19 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Reply, String> {
             return Err(format!("its `hookSpecificOutput` lacks `\"hookEventName\": \"{event}\"`"));
         }
     }
-    let context = text(specific, "additionalContext")?.filter(|words| !words.is_empty());
+    let context = text_field(specific, "additionalContext")?.filter(|words| !words.is_empty());
     reply.context.extend(context);
     match event {
-        Event::PreToolUse => {
-            let reason = text(specific, "permissionDecisionReason")?;
-            let word = text(specific, "permissionDecision")?;
+        HookEvent::PreToolUse => {
+            let reason = text_field(specific, "permissionDecisionReason")?;
+            let word = text_field(specific, "permissionDecision")?;
             let decision = match word.as_deref() {
                 None => None,
                 Some("allow") => Some(DecisionReason::allow()),
                 Some("ask") => Some(DecisionReason::ask(because(reason))),
                 Some("defer" | "deny") => Some(DecisionReason::deny(because(reason))),
                 Some(other) => {
-                    return Err(unknown("permissionDecision", other, "`allow`, `deny`, `ask`, `defer`"));
+                    return Err(unknown_value("permissionDecision", other, "`allow`, `deny`, `ask`, `defer`"));
                 }
             };
             reply.is_deferred = word.as_deref() == Some("defer");
@@ -264,23 +264,23 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Reply, String> {
             reply.decision = decision.or(reply.decision);
             reply.updated_input = updated_input(specific)?;
         }
-        Event::PermissionRequest => read_permission(specific, &mut reply, because)?,
-        Event::PostToolUse => {
+        HookEvent::PermissionRequest => read_permission(specific, &mut reply, because)?,
+        HookEvent::PostToolUse => {
             let own = specific.get("updatedToolOutput").or_else(|| specific.get("updatedMCPToolOutput"));
             reply.updated_output = own.filter(|value| !value.is_null()).cloned();
         }
-        Event::PermissionDenied => reply.retry = flag(specific, "retry")? == Some(true),
-        Event::SessionStart => {
+        HookEvent::PermissionDenied => reply.retry = bool_field(specific, "retry")? == Some(true),
+        HookEvent::SessionStart => {
             let paths = specific.get("watchPaths").and_then(Value::as_array);
-            reply.start = Start {
-                initial_user_message: text(specific, "initialUserMessage")?,
+            reply.start = SessionStartReply {
+                initial_user_message: text_field(specific, "initialUserMessage")?,
                 watch_paths: paths
                     .into_iter()
                     .flatten()
                     .filter_map(|path| path.as_str().map(str::to_owned))
                     .collect(),
-                session_title: text(specific, "sessionTitle")?,
-                reload_skills: flag(specific, "reloadSkills")? == Some(true),
+                session_title: text_field(specific, "sessionTitle")?,
+                reload_skills: bool_field(specific, "reloadSkills")? == Some(true),
             };
         }
         _ => {}
@@ -290,15 +290,15 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Reply, String> {
 
 fn read_permission(
     specific: &Map<String, Value>,
-    reply: &mut Reply,
+    reply: &mut HookReply,
     because: impl Fn(Option<String>) -> String,
 ) -> Result<(), String> {
     let decision = match specific.get("decision") {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::Object(decision)) => decision,
-        Some(_) => return Err(wrong("decision", "an object with `behavior`")),
+        Some(_) => return Err(wrong_type("decision", "an object with `behavior`")),
     };
-    match text(decision, "behavior")?.as_deref() {
+    match text_field(decision, "behavior")?.as_deref() {
         Some("allow") => {
             reply.decision = Some(DecisionReason::allow());
             reply.updated_input = updated_input(decision)?;
@@ -313,10 +313,10 @@ fn read_permission(
             reply.permissions = updates;
         }
         Some("deny") => {
-            reply.decision = Some(DecisionReason::deny(because(text(decision, "message")?)));
-            reply.interrupt = flag(decision, "interrupt")? == Some(true);
+            reply.decision = Some(DecisionReason::deny(because(text_field(decision, "message")?)));
+            reply.interrupt = bool_field(decision, "interrupt")? == Some(true);
         }
-        Some(other) => return Err(unknown("behavior", other, "`allow`, `deny`")),
+        Some(other) => return Err(unknown_value("behavior", other, "`allow`, `deny`")),
         None => return Err("its `decision` lacks `behavior`; `allow` and `deny` are accepted".into()),
     }
     Ok(())
@@ -326,32 +326,32 @@ fn updated_input(object: &Map<String, Value>) -> Result<Option<Value>, String> {
     match object.get("updatedInput") {
         None | Some(Value::Null) => Ok(None),
         Some(input @ Value::Object(_)) => Ok(Some(input.clone())),
-        Some(_) => Err(wrong("updatedInput", "an object, the whole input")),
+        Some(_) => Err(wrong_type("updatedInput", "an object, the whole input")),
     }
 }
 
-fn text(object: &Map<String, Value>, key: &str) -> Result<Option<String>, String> {
+fn text_field(object: &Map<String, Value>, key: &str) -> Result<Option<String>, String> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(wrong(key, "a string")),
+        Some(_) => Err(wrong_type(key, "a string")),
     }
 }
 
-fn flag(object: &Map<String, Value>, key: &str) -> Result<Option<bool>, String> {
+fn bool_field(object: &Map<String, Value>, key: &str) -> Result<Option<bool>, String> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Bool(flag)) => Ok(Some(*flag)),
-        Some(_) => Err(wrong(key, "`true` or `false`")),
+        Some(_) => Err(wrong_type(key, "`true` or `false`")),
     }
 }
 
-fn wrong(key: &str, accepted: &str) -> String {
+fn wrong_type(key: &str, accepted: &str) -> String {
     format!("the key `{key}` of what it printed must be {accepted}")
 }
 
-fn unknown(key: &str, got: &str, accepted: &str) -> String {
-    format!("the key `{key}` of what it printed is `{}`; accepted: {accepted}", shown(got))
+fn unknown_value(key: &str, got: &str, accepted: &str) -> String {
+    format!("the key `{key}` of what it printed is `{}`; accepted: {accepted}", excerpt_for_message(got))
 }
 
 fn first_of(text: &str, instead: &str) -> String {
@@ -360,7 +360,7 @@ fn first_of(text: &str, instead: &str) -> String {
 }
 
 /// So much of a text as a message about a failure has room for.
-pub(super) fn shown(text: &str) -> String {
+pub(super) fn excerpt_for_message(text: &str) -> String {
     truncate_with_note(text, limits::FAILURE_CHARS_MAX)
 }
 
@@ -368,14 +368,14 @@ pub(super) fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn ended(exit: Exit, stdout: &'static str, stderr: &'static str) -> Ended<'static> {
-        Ended { exit, stdout, stderr, cut: false, limit_s: 3.0 }
+    fn ended(exit: Exit, stdout: &'static str, stderr: &'static str) -> CommandExit<'static> {
+        CommandExit { exit, stdout, stderr, cut: false, limit_s: 3.0 }
     }
 
     /// `event: exit | stdout | stderr` gives this reply, in a few words.
     #[track_caller]
-    fn check(event: Event, code: i32, stdout: &'static str, stderr: &'static str, expected: &str) {
-        let words = match of_command(event, &ended(Exit::Code(code), stdout, stderr)) {
+    fn check(event: HookEvent, code: i32, stdout: &'static str, stderr: &'static str, expected: &str) {
+        let words = match parse_command_output(event, &ended(Exit::Code(code), stdout, stderr)) {
             Err(why) => format!("failed: {why}"),
             Ok(reply) => {
                 let mut words = Vec::new();
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn exit_codes() {
-        use Event::*;
+        use HookEvent::*;
         check(PreToolUse, 0, "", "noise", "");
         check(PreToolUse, 0, "some words", "", "");
         check(UserPromptSubmit, 0, "some words\n", "", "context some words");
@@ -437,23 +437,23 @@ mod tests {
 
     #[test]
     fn other_ends_are_failures() {
-        let failed = |exit| of_command(Event::PreToolUse, &ended(exit, "", "")).unwrap_err();
+        let failed = |exit| parse_command_output(HookEvent::PreToolUse, &ended(exit, "", "")).unwrap_err();
         assert_eq!(failed(Exit::Signal(9)), "it was ended by signal 9");
         assert_eq!(failed(Exit::TimedOut), "it took longer than 3 s");
         assert_eq!(failed(Exit::Cancelled), "it was cancelled");
         let killed = failed(Exit::Killed(haft::ports::KillReason::TempTooLarge));
         assert_eq!(killed, "it was killed: the session's `/tmp` became too large");
-        let cut = Ended { cut: true, ..ended(Exit::Code(0), "{", "") };
-        assert!(of_command(Event::PreToolUse, &cut).unwrap_err().starts_with("it printed more than"));
+        let cut = CommandExit { cut: true, ..ended(Exit::Code(0), "{", "") };
+        assert!(parse_command_output(HookEvent::PreToolUse, &cut).unwrap_err().starts_with("it printed more than"));
         // A no behind a byte order mark is a no.
         let marked = ended(Exit::Code(0), "\u{feff}{\"decision\":\"block\",\"reason\":\"r\"}", "");
-        let reply = of_command(Event::PreToolUse, &marked).unwrap();
+        let reply = parse_command_output(HookEvent::PreToolUse, &marked).unwrap();
         assert_eq!(reply.decision, Some(DecisionReason::deny("r")));
     }
 
     #[test]
     fn json_for_calls() {
-        use Event::*;
+        use HookEvent::*;
         let pre =
             |inner: &str| format!(r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{inner}}}}}"#);
         let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };

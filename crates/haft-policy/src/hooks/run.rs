@@ -20,28 +20,28 @@ use haft::sync::lock;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
-use super::event::Event;
-use super::reply::{self, Ended, Reply};
-use super::tool_use::{ToolUse, put_in};
-use super::{Hook, Inner, limits};
-use crate::settings::{Action, Background as How, OnFailure, Shell};
-use crate::source::Scope;
+use super::event::HookEvent;
+use super::reply::{self, CommandExit, HookReply};
+use super::tool_use::{HookToolUse, put_in};
+use super::{ConfiguredHook, HooksInner, limits};
+use crate::settings::{HookAction, BackgroundMode as How, OnFailure, Shell};
+use crate::source::SourceScope;
 
 /// One event that happens now.
-pub(super) struct Fire<'a> {
+pub(super) struct FiredEvent<'a> {
     pub(super) object: Map<String, Value>,
     pub(super) cwd: &'a Path,
     pub(super) cancel: &'a Cancel,
 }
 
 /// What came of one hook.
-pub(super) struct Ran {
-    pub(super) hook: Arc<Hook>,
+pub(super) struct HookRun {
+    pub(super) hook: Arc<ConfiguredHook>,
     /// What it said; nothing if it went to the background.
-    pub(super) outcome: Result<Option<Reply>, String>,
+    pub(super) outcome: Result<Option<HookReply>, String>,
 }
 
-impl Ran {
+impl HookRun {
     /// Whether a failure of it blocks.
     pub(super) fn blocks(&self) -> bool {
         self.hook.on_failure == OnFailure::Block
@@ -50,17 +50,17 @@ impl Ran {
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-impl Inner {
+impl HooksInner {
     /// The hooks that an event means, in order; of identical ones the first.
     pub(super) fn matching(
         &self,
-        event: Event,
+        event: HookEvent,
         subject: Option<&str>,
-        condition: impl Fn(&Hook) -> bool,
-    ) -> Vec<Arc<Hook>> {
-        let mut found: Vec<Arc<Hook>> = Vec::new();
+        condition: impl Fn(&ConfiguredHook) -> bool,
+    ) -> Vec<Arc<ConfiguredHook>> {
+        let mut found: Vec<Arc<ConfiguredHook>> = Vec::new();
         for hook in self.hooks.get(&event).into_iter().flatten() {
-            let same = |other: &Arc<Hook>| other.same == hook.same;
+            let same = |other: &Arc<ConfiguredHook>| other.same == hook.same;
             if subject.is_none_or(|subject| hook.matcher.matches(subject))
                 && condition(hook)
                 && !found.iter().any(same)
@@ -73,7 +73,7 @@ impl Inner {
     }
 
     /// Runs hooks on one event, all at once; `begin` is told of each.
-    pub(super) async fn run(&self, hooks: Vec<Arc<Hook>>, fire: Fire<'_>, begin: impl Fn(&Hook)) -> Vec<Ran> {
+    pub(super) async fn run(&self, hooks: Vec<Arc<ConfiguredHook>>, fire: FiredEvent<'_>, begin: impl Fn(&ConfiguredHook)) -> Vec<HookRun> {
         if hooks.is_empty() {
             return Vec::new();
         }
@@ -82,26 +82,26 @@ impl Inner {
             begin(&hook);
             let stdin = stdin.clone();
             let fire = &fire;
-            let run: BoxFuture<'_, Ran> = Box::pin(async move {
+            let run: BoxFuture<'_, HookRun> = Box::pin(async move {
                 let outcome = self.run_one(&hook, fire, stdin).await;
-                Ran { hook, outcome }
+                HookRun { hook, outcome }
             });
             run
         });
-        all(each.collect()).await
+        join_all(each.collect()).await
     }
 
     async fn run_one(
         &self,
-        hook: &Arc<Hook>,
-        fire: &Fire<'_>,
+        hook: &Arc<ConfiguredHook>,
+        fire: &FiredEvent<'_>,
         stdin: Arc<[u8]>,
-    ) -> Result<Option<Reply>, String> {
+    ) -> Result<Option<HookReply>, String> {
         if let Some(verify) = &self.session.verify {
             verify(&hook.handler).map_err(|why| format!("it was not started: {why}"))?;
         }
         match &hook.handler.action {
-            Action::Command { command, args, shell, background } => {
+            HookAction::Command { command, args, shell, background } => {
                 let argv = self.argv(command, args.as_deref(), *shell);
                 let request = self.request(hook, argv, fire.cwd, &stdin);
                 match background {
@@ -110,16 +110,16 @@ impl Inner {
                 }
             }
             #[cfg(feature = "http-hooks")]
-            Action::Http { url, headers, allowed_env_vars } => {
+            HookAction::Http { url, headers, allowed_env_vars } => {
                 self.web.may_reach(url)?;
                 let headers = self.web.headers(headers, allowed_env_vars, &self.session);
                 let sent = self.web.post(url, headers, stdin.to_vec(), hook.timeout);
                 let (body, cut) = or_cancelled(fire.cancel, sent).await??;
-                reply::of_body(hook.event, &body, cut).map(Some)
+                reply::parse_http_body(hook.event, &body, cut).map(Some)
             }
-            Action::McpTool { server, tool, input } if self.session.call_tool.is_some() => {
+            HookAction::McpTool { server, tool, input } if self.session.call_tool.is_some() => {
                 let Some(call) = &self.session.call_tool else { return Ok(None) };
-                let said = call(ToolUse {
+                let said = call(HookToolUse {
                     server: server.clone(),
                     tool: tool.clone(),
                     input: put_in(input, &fire.object),
@@ -129,17 +129,17 @@ impl Inner {
                 let late = |_| format!("it took longer than {} s", hook.timeout.as_secs_f64());
                 let text = or_cancelled(fire.cancel, limited).await?.map_err(late)??;
                 let cut = text.len() > limits::OUTPUT_BYTES_MAX;
-                reply::of_body(hook.event, &text, cut).map(Some)
+                reply::parse_http_body(hook.event, &text, cut).map(Some)
             }
             other => {
-                let kind = super::kind(other);
+                let kind = super::action_kind(other);
                 Err(format!("hooks of the type `{kind}` are not run here; use `command`, or remove it"))
             }
         }
     }
 
     /// Waits for a command, or lets it go on if its first words say so.
-    async fn command(&self, hook: &Arc<Hook>, request: ProcessRequest) -> Result<Option<Reply>, String> {
+    async fn command(&self, hook: &Arc<ConfiguredHook>, request: ProcessRequest) -> Result<Option<HookReply>, String> {
         let asked = Arc::new((Notify::new(), Mutex::new(Vec::new())));
         let heard = asked.clone();
         let request = request.with_on_output(move |bytes| {
@@ -160,7 +160,7 @@ impl Inner {
         .await;
         let printed = lock(&asked.1).clone();
         match (ended, reply::as_async(&printed)) {
-            (Some(outcome), None) => said(hook, outcome).map(Some),
+            (Some(outcome), None) => parse_outcome(hook, outcome).map(Some),
             // It had said so, and is done.
             (Some(_), Some(_)) => Ok(None),
             (None, limit) => {
@@ -175,7 +175,7 @@ impl Inner {
         Box::pin(async move { processes.run(request).await })
     }
 
-    fn in_background(&self, hook: &Arc<Hook>, request: ProcessRequest, how: How) -> Result<(), String> {
+    fn in_background(&self, hook: &Arc<ConfiguredHook>, request: ProcessRequest, how: How) -> Result<(), String> {
         let request = request.with_cancel(self.background.cancel.child());
         self.detach(hook, self.start(request), hook.timeout, how)
     }
@@ -183,18 +183,18 @@ impl Inner {
     /// Lets a command go on by itself.
     fn detach(
         &self,
-        hook: &Arc<Hook>,
+        hook: &Arc<ConfiguredHook>,
         run: BoxFuture<'static, Result<ProcessOutcome, ProcessError>>,
         limit: Duration,
         how: How,
     ) -> Result<(), String> {
-        let place = Place::take(&self.background)?;
+        let place = BackgroundSlot::take(&self.background)?;
         let (hook, cancel) = (hook.clone(), self.background.cancel.clone());
         tokio::spawn(async move {
             let waited = tokio::time::timeout(limit.saturating_add(limits::TIMEOUT_GRACE), run);
             let Ok(Ok(outcome)) = or_cancelled(&cancel, waited).await else { return };
-            let report = |words: String, wakes: bool| Report { hook: hook.label.clone(), words, wakes };
-            match said(&hook, outcome) {
+            let report = |words: String, wakes: bool| BackgroundReport { hook: hook.label.clone(), words, wakes };
+            match parse_outcome(&hook, outcome) {
                 Err(words) => place.0.report(report(words, false)),
                 Ok(reply) => {
                     if let Some(reason) = reply.denial().filter(|_| how == How::Rewake) {
@@ -245,11 +245,11 @@ impl Inner {
         if left.len() == all.len() { None } else { std::env::join_paths(left).ok() }
     }
 
-    fn request(&self, hook: &Hook, argv: Vec<OsString>, cwd: &Path, stdin: &[u8]) -> ProcessRequest {
+    fn request(&self, hook: &ConfiguredHook, argv: Vec<OsString>, cwd: &Path, stdin: &[u8]) -> ProcessRequest {
         // A hook of the user is a program of the user's own, unless it lies in the workspace: what does runs code that a call may just have
         // written, and is held to what commands may do.
         let confinement = match hook.handler.source.scope {
-            Scope::Project | Scope::Local => Confinement::Session,
+            SourceScope::Project | SourceScope::Local => Confinement::Session,
             _ if self.session.confined.as_ref().is_some_and(|confined| confined(&hook.handler)) => {
                 Confinement::Session
             }
@@ -273,7 +273,7 @@ impl Inner {
         for name in ["CLAUDE_PROJECT_DIR", "HAFT_PROJECT_DIR"] {
             request = request.with_env(name, &self.session.project_dir);
         }
-        if let (Event::SessionStart, Some(file)) = (hook.event, &self.session.env_file) {
+        if let (HookEvent::SessionStart, Some(file)) = (hook.event, &self.session.env_file) {
             request = request.with_env("CLAUDE_ENV_FILE", file);
         }
         request
@@ -281,17 +281,17 @@ impl Inner {
 }
 
 /// What a command said, once it has ended.
-fn said(hook: &Hook, outcome: Result<ProcessOutcome, ProcessError>) -> Result<Reply, String> {
+fn parse_outcome(hook: &ConfiguredHook, outcome: Result<ProcessOutcome, ProcessError>) -> Result<HookReply, String> {
     let outcome = outcome.map_err(|error| format!("it could not be started: {error}"))?;
-    let (stdout, stderr) = (text(&outcome.stdout), text(&outcome.stderr));
+    let (stdout, stderr) = (captured_text(&outcome.stdout), captured_text(&outcome.stderr));
     let exit: Exit = outcome.exit;
     let cut = outcome.stdout.whole().is_none();
     let limit_s = hook.timeout.as_secs_f64();
-    reply::of_command(hook.event, &Ended { exit, stdout: &stdout, stderr: &stderr, cut, limit_s })
+    reply::parse_command_output(hook.event, &CommandExit { exit, stdout: &stdout, stderr: &stderr, cut, limit_s })
 }
 
 /// What came through a pipe; where it was too much, its beginning and its end.
-fn text(captured: &Captured) -> String {
+fn captured_text(captured: &Captured) -> String {
     let (head, tail) = captured.to_text();
     if captured.whole().is_some() {
         return head;
@@ -302,7 +302,7 @@ fn text(captured: &Captured) -> String {
 
 /// What a hook in the background had to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct BackgroundReport {
     /// The hook.
     pub hook: String,
     /// What it said, or why it failed.
@@ -312,40 +312,40 @@ pub struct Report {
 }
 
 /// Hooks in the background.
-pub(super) struct Background {
+pub(super) struct BackgroundHooks {
     pub(super) cancel: Cancel,
     pub(super) running: AtomicUsize,
-    pub(super) reports: Mutex<Vec<Report>>,
+    pub(super) reports: Mutex<Vec<BackgroundReport>>,
 }
 
-impl Background {
-    fn report(&self, report: Report) {
+impl BackgroundHooks {
+    fn report(&self, report: BackgroundReport) {
         let mut reports = lock(&self.reports);
         if reports.len() < limits::REPORTS_MAX {
             reports.push(report);
         }
     }
 
-    pub(super) fn take(&self) -> Vec<Report> {
+    pub(super) fn take(&self) -> Vec<BackgroundReport> {
         std::mem::take(&mut *lock(&self.reports))
     }
 }
 
 /// The place of one hook among [`limits::BACKGROUND_MAX`].
-struct Place(Arc<Background>);
+struct BackgroundSlot(Arc<BackgroundHooks>);
 
-impl Place {
-    fn take(background: &Arc<Background>) -> Result<Place, String> {
+impl BackgroundSlot {
+    fn take(background: &Arc<BackgroundHooks>) -> Result<BackgroundSlot, String> {
         if background.running.fetch_add(1, Ordering::Relaxed) >= limits::BACKGROUND_MAX {
             background.running.fetch_sub(1, Ordering::Relaxed);
             let most = limits::BACKGROUND_MAX;
             return Err(format!("{most} hooks run in the background already, and no more may"));
         }
-        Ok(Place(background.clone()))
+        Ok(BackgroundSlot(background.clone()))
     }
 }
 
-impl Drop for Place {
+impl Drop for BackgroundSlot {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
@@ -362,7 +362,7 @@ async fn or_cancelled<T>(cancel: &Cancel, work: impl Future<Output = T>) -> Resu
 }
 
 /// Waits for all, side by side; answers come in the order of the futures.
-async fn all<T>(futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+async fn join_all<T>(futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
     let mut waiting: Vec<Option<BoxFuture<'_, T>>> = futures.into_iter().map(Some).collect();
     let mut done: Vec<Option<T>> = waiting.iter().map(|_| None).collect();
     poll_fn(|task| {

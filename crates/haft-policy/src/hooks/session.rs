@@ -4,10 +4,10 @@ use haft::Cancel;
 use haft::sync::lock;
 use serde_json::{Value, json};
 
-use super::event::Event;
-use super::input::{self, Common};
-use super::reply::Start;
-use super::run::{Fire, Ran};
+use super::event::HookEvent;
+use super::input::{self, EventContext};
+use super::reply::SessionStartReply;
+use super::run::{FiredEvent, HookRun};
 use super::{Hooks, limits};
 
 /// The main agent among those that stop.
@@ -28,7 +28,7 @@ pub struct SessionOutcome {
 
 /// A hook said no.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blocked {
+pub struct HookBlock {
     /// The hook.
     pub by: String,
     /// Why.
@@ -39,7 +39,7 @@ pub struct Blocked {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PromptOutcome {
     /// The words must not reach the model; the user is told why.
-    pub blocked: Option<Blocked>,
+    pub blocked: Option<HookBlock>,
     /// The rest.
     pub outcome: SessionOutcome,
 }
@@ -89,7 +89,7 @@ impl StopInput {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StopOutcome {
     /// It should go on; the reason is for the model.
-    pub go_on: Option<Blocked>,
+    pub go_on: Option<HookBlock>,
     /// The rest.
     pub outcome: SessionOutcome,
 }
@@ -98,7 +98,7 @@ pub struct StopOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CompactOutcome {
     /// It should not.
-    pub blocked: Option<Blocked>,
+    pub blocked: Option<HookBlock>,
     /// The rest.
     pub outcome: SessionOutcome,
 }
@@ -112,9 +112,9 @@ pub struct NotificationOutcome {
 
 /// What came of an event, before it is given its own type.
 #[derive(Default)]
-struct Fired {
-    blocked: Option<Blocked>,
-    start: Start,
+struct EventResult {
+    blocked: Option<HookBlock>,
+    start: SessionStartReply,
     outcome: SessionOutcome,
 }
 
@@ -122,7 +122,7 @@ impl Hooks {
     /// The user said something. To be asked before it reaches the model.
     pub async fn user_prompt_submit(&self, prompt: &str) -> PromptOutcome {
         lock(&self.0.stops).remove(MAIN);
-        let fired = self.fire(Event::UserPromptSubmit, None, json!({"prompt": prompt})).await;
+        let fired = self.fire(HookEvent::UserPromptSubmit, None, json!({"prompt": prompt})).await;
         PromptOutcome { blocked: fired.blocked, outcome: fired.outcome }
     }
 
@@ -132,30 +132,30 @@ impl Hooks {
         if let Some(model) = model {
             more["model"] = model.into();
         }
-        let Fired { start, outcome, .. } = self.fire(Event::SessionStart, Some(source), more).await;
-        let Start { initial_user_message, watch_paths, session_title, reload_skills } = start;
+        let EventResult { start, outcome, .. } = self.fire(HookEvent::SessionStart, Some(source), more).await;
+        let SessionStartReply { initial_user_message, watch_paths, session_title, reload_skills } = start;
         StartOutcome { initial_user_message, watch_paths, session_title, reload_skills, outcome }
     }
 
     /// A session ends: `clear`, `logout`, `prompt_input_exit`, `other`.
     pub async fn session_end(&self, reason: &str) -> SessionOutcome {
-        self.fire(Event::SessionEnd, Some(reason), json!({"reason": reason})).await.outcome
+        self.fire(HookEvent::SessionEnd, Some(reason), json!({"reason": reason})).await.outcome
     }
 
     /// Whether anybody hears that an agent would stop: a long answer need not be copied for nobody.
     pub fn hears_stop(&self) -> bool {
-        !self.0.matching(Event::Stop, None, |_| true).is_empty()
+        !self.0.matching(HookEvent::Stop, None, |_| true).is_empty()
     }
 
     /// The agent would stop. Hooks may keep it going, [`limits::STOP_BLOCKS_MAX`] times in a row.
     pub async fn stop(&self, input: &StopInput) -> StopOutcome {
-        let fired = self.fire(Event::Stop, None, of_stop(input)).await;
+        let fired = self.fire(HookEvent::Stop, None, stop_object(input)).await;
         self.kept_going(MAIN, fired)
     }
 
     /// Whether an agent goes on: a hook wants it to, and it hasn't been kept from stopping too often.
-    fn kept_going(&self, agent: &str, fired: Fired) -> StopOutcome {
-        let Fired { blocked, mut outcome, .. } = fired;
+    fn kept_going(&self, agent: &str, fired: EventResult) -> StopOutcome {
+        let EventResult { blocked, mut outcome, .. } = fired;
         let mut stops = lock(&self.0.stops);
         // `continue: false` beats a block.
         let Some(blocked) = blocked.filter(|_| outcome.stop.is_none()) else {
@@ -179,10 +179,10 @@ impl Hooks {
 
     /// A sub-agent would stop. Hooks may keep it going as often as the main one, each for itself.
     pub async fn subagent_stop(&self, agent_id: &str, agent_type: &str, input: &StopInput) -> StopOutcome {
-        let mut more = of_stop(input);
+        let mut more = stop_object(input);
         more["agent_id"] = agent_id.into();
         more["agent_type"] = agent_type.into();
-        let fired = self.fire(Event::SubagentStop, Some(agent_type), more).await;
+        let fired = self.fire(HookEvent::SubagentStop, Some(agent_type), more).await;
         self.kept_going(agent_id, fired)
     }
 
@@ -192,35 +192,35 @@ impl Hooks {
         if let Some(title) = title {
             more["title"] = title.into();
         }
-        let fired = self.fire(Event::Notification, Some(kind), more).await;
+        let fired = self.fire(HookEvent::Notification, Some(kind), more).await;
         NotificationOutcome { outcome: fired.outcome }
     }
 
     /// A conversation would be made shorter: `manual` or `auto`.
     pub async fn pre_compact(&self, trigger: &str, custom_instructions: &str) -> CompactOutcome {
         let more = json!({"trigger": trigger, "custom_instructions": custom_instructions});
-        let fired = self.fire(Event::PreCompact, Some(trigger), more).await;
+        let fired = self.fire(HookEvent::PreCompact, Some(trigger), more).await;
         CompactOutcome { blocked: fired.blocked, outcome: fired.outcome }
     }
 
-    async fn fire(&self, event: Event, subject: Option<&str>, more: Value) -> Fired {
+    async fn fire(&self, event: HookEvent, subject: Option<&str>, more: Value) -> EventResult {
         let inner = &self.0;
         let hooks = inner.matching(event, subject, |_| true);
-        let mut fired = Fired::default();
+        let mut fired = EventResult::default();
         if hooks.is_empty() {
             return fired;
         }
         let session = &inner.session;
-        let mut object = Common::of_session(session).object(session, event);
+        let mut object = EventContext::for_session(session).object(session, event);
         if let Value::Object(more) = more {
             object.extend(more);
         }
         let cancel = Cancel::new();
-        let fire = Fire { object, cwd: &session.cwd, cancel: &cancel };
-        let within = |text: String| input::within(text, "hook", session.results.as_ref());
+        let fire = FiredEvent { object, cwd: &session.cwd, cancel: &cancel };
+        let within = |text: String| input::limit_text(text, "hook", session.results.as_ref());
         for ran in inner.run(hooks, fire, |_| {}).await {
             let blocks = ran.blocks();
-            let Ran { hook, outcome } = ran;
+            let HookRun { hook, outcome } = ran;
             let reply = match outcome {
                 Ok(Some(reply)) => reply,
                 Ok(None) => continue,
@@ -228,7 +228,7 @@ impl Hooks {
                     fired.outcome.warnings.push(format!("hook `{}` of `{event}` failed: {why}", hook.label));
                     if blocks {
                         let blocked =
-                            Blocked { by: hook.label.clone(), reason: format!("the hook failed: {why}") };
+                            HookBlock { by: hook.label.clone(), reason: format!("the hook failed: {why}") };
                         fired.blocked.get_or_insert(blocked);
                     }
                     continue;
@@ -238,11 +238,11 @@ impl Hooks {
                 let reason = within(reason);
                 match event {
                     // Nothing is left to block: the user is told.
-                    Event::SessionStart | Event::SessionEnd | Event::Notification => {
+                    HookEvent::SessionStart | HookEvent::SessionEnd | HookEvent::Notification => {
                         fired.outcome.messages.push(format!("hook `{}` says: {reason}", hook.label));
                     }
                     _ => {
-                        fired.blocked.get_or_insert(Blocked { by: hook.label.clone(), reason });
+                        fired.blocked.get_or_insert(HookBlock { by: hook.label.clone(), reason });
                     }
                 }
             }
@@ -251,7 +251,7 @@ impl Hooks {
             if let Some(reason) = reply.stop {
                 fired.outcome.stop.get_or_insert(within(reason));
             }
-            let Start { initial_user_message, watch_paths, session_title, reload_skills } = reply.start;
+            let SessionStartReply { initial_user_message, watch_paths, session_title, reload_skills } = reply.start;
             let start = &mut fired.start;
             start.initial_user_message = initial_user_message.or(start.initial_user_message.take());
             start.session_title = session_title.or(start.session_title.take());
@@ -262,7 +262,7 @@ impl Hooks {
     }
 }
 
-fn of_stop(input: &StopInput) -> Value {
+fn stop_object(input: &StopInput) -> Value {
     json!({
         "stop_hook_active": input.stop_hook_active,
         "last_assistant_message": input.last_assistant_message,

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use haft::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use crate::source::Source;
+use crate::source::SettingsSource;
 
 /// The use of a server's tool that a hook is.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct ToolUse {
+pub struct HookToolUse {
     /// The server.
     pub server: String,
     /// The tool, as the server calls it.
@@ -21,11 +21,11 @@ pub struct ToolUse {
     /// Its input, with what happened put in.
     pub input: Value,
     /// Where the hook stands: who wants the call.
-    pub source: Source,
+    pub source: SettingsSource,
 }
 
 /// Calls a tool for a hook, and gives the text of its result; or why there is none, in words.
-pub type CallTool = Arc<dyn Fn(ToolUse) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+pub type CallTool = Arc<dyn Fn(HookToolUse) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// An input as it was written, with `${tool_input.x}` and the like put in from what happened.
 pub(super) fn put_in(written: &Map<String, Value>, happened: &Map<String, Value>) -> Value {
@@ -46,13 +46,13 @@ fn put_into(written: &Value, happened: &Map<String, Value>) -> Value {
 fn put_into_text(text: &str, happened: &Map<String, Value>) -> Value {
     let whole = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     if let Some(name) = whole.filter(|name| !name.contains('}')) {
-        return found(name, happened).cloned().unwrap_or_default();
+        return find_field(name, happened).cloned().unwrap_or_default();
     }
     let (mut put, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else { break };
         put.push_str(before);
-        match found(name, happened) {
+        match find_field(name, happened) {
             None | Some(Value::Null) => {}
             Some(Value::String(text)) => put.push_str(text),
             Some(other) => put.push_str(&other.to_string()),
@@ -64,7 +64,7 @@ fn put_into_text(text: &str, happened: &Map<String, Value>) -> Value {
 }
 
 /// What stands under a name with dots between its parts.
-fn found<'v>(name: &str, happened: &'v Map<String, Value>) -> Option<&'v Value> {
+fn find_field<'v>(name: &str, happened: &'v Map<String, Value>) -> Option<&'v Value> {
     let mut parts = name.split('.');
     let first = happened.get(parts.next()?)?;
     parts.try_fold(first, |value, part| match value {

@@ -6,20 +6,20 @@
 
 use serde_json::Value;
 
-use super::fold::fold;
-use super::pattern::{Shape, Wild};
+use super::fold_names::fold_name;
+use super::pattern::{IndexedPattern, WildcardPattern};
 use super::spelling;
 
 /// An argument and its value as a rule writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArgumentSpec {
     pub(super) name: String,
-    pub(super) value: Wild,
+    pub(super) value: WildcardPattern,
 }
 
 /// What has to match where an argument holds several values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needs {
+pub(super) enum RequiredMatches {
     One,
     All,
 }
@@ -31,38 +31,38 @@ impl ArgumentSpec {
         let (name, value) = (name.trim(), value.trim());
         let plain = |c: char| c.is_alphanumeric() || "_-.$".contains(c);
         let named = !name.is_empty() && name.chars().all(plain);
-        named.then(|| ArgumentSpec { name: name.to_owned(), value: Wild::escaped(value) })
+        named.then(|| ArgumentSpec { name: name.to_owned(), value: WildcardPattern::escaped(value) })
     }
 
-    pub(super) fn matches(&self, input: &Value, needs: Needs) -> bool {
+    pub(super) fn matches(&self, input: &Value, needs: RequiredMatches) -> bool {
         let mut values = Vec::new();
         // A field may have a dot in its own name; then both readings count.
-        input.get(&self.name).into_iter().for_each(|place| scalars(place, &mut values));
+        input.get(&self.name).into_iter().for_each(|place| collect_scalars(place, &mut values));
         if let Some((first, rest)) = self.name.split_once('.')
             && let Some(place) = input.get(first)
         {
-            nested(place, rest, &mut values);
+            collect_nested(place, rest, &mut values);
         }
         let matches = |value: &Option<&Value>| value.is_some_and(|value| self.is_met(value, needs));
         match needs {
-            Needs::One => values.iter().any(matches),
-            Needs::All => !values.is_empty() && values.iter().all(matches),
+            RequiredMatches::One => values.iter().any(matches),
+            RequiredMatches::All => !values.is_empty() && values.iter().all(matches),
         }
     }
 
-    fn is_met(&self, value: &Value, needs: Needs) -> bool {
+    fn is_met(&self, value: &Value, needs: RequiredMatches) -> bool {
         match (value, needs) {
-            (Value::String(text), Needs::One) => {
-                let folded = self.value.map(fold);
-                self.value.matches(text) || spelling::all(text).iter().any(|text| folded.matches(text))
+            (Value::String(text), RequiredMatches::One) => {
+                let folded = self.value.map(fold_name);
+                self.value.matches(text) || spelling::all_spellings(text).iter().any(|text| folded.matches(text))
             }
-            (Value::String(text), Needs::All) => {
+            (Value::String(text), RequiredMatches::All) => {
                 let stays = || spelling::going_back(text).is_none_or(|end| self.value.matches(&end));
                 self.value.matches(text) && stays()
             }
             (Value::Number(number), _) => {
                 let number = number.to_string();
-                let same = |rule: &str| decimal(rule).is_some_and(|rule| Some(rule) == decimal(&number));
+                let same = |rule: &str| parse_decimal(rule).is_some_and(|rule| Some(rule) == parse_decimal(&number));
                 self.value.matches(&number) || self.value.exact().is_some_and(same)
             }
             (Value::Bool(value), _) => self.value.matches(if *value { "true" } else { "false" }),
@@ -73,21 +73,21 @@ impl ArgumentSpec {
 
 /// Collects the values of a nested argument; nothing stands for one that isn't there where a list is on the way, so that
 /// not every element has it.
-fn nested<'v>(place: &'v Value, names: &str, into: &mut Vec<Option<&'v Value>>) {
+fn collect_nested<'v>(place: &'v Value, names: &str, into: &mut Vec<Option<&'v Value>>) {
     match place {
         Value::Object(fields) => {
             // Here too a name may have dots in it.
             let whole = fields.get(names);
-            whole.into_iter().for_each(|value| scalars(value, into));
+            whole.into_iter().for_each(|value| collect_scalars(value, into));
             let inner = names.split_once('.').and_then(|(first, rest)| Some((fields.get(first)?, rest)));
             if let Some((inner, rest)) = inner {
-                nested(inner, rest, into);
+                collect_nested(inner, rest, into);
             }
         }
         Value::Array(items) => {
             for item in items {
                 let before = into.len();
-                nested(item, names, into);
+                collect_nested(item, names, into);
                 if into.len() == before {
                     into.push(None);
                 }
@@ -98,12 +98,12 @@ fn nested<'v>(place: &'v Value, names: &str, into: &mut Vec<Option<&'v Value>>) 
 }
 
 /// A scalar, or those of a list; nothing for what has no text.
-fn scalars<'v>(value: &'v Value, into: &mut Vec<Option<&'v Value>>) {
+fn collect_scalars<'v>(value: &'v Value, into: &mut Vec<Option<&'v Value>>) {
     match value {
         Value::String(_) | Value::Bool(_) | Value::Number(_) => into.push(Some(value)),
         Value::Array(items) => items.iter().for_each(|item| match item {
             Value::Array(_) => into.push(None),
-            item => scalars(item, into),
+            item => collect_scalars(item, into),
         }),
         Value::Null | Value::Object(_) => into.push(None),
     }
@@ -111,7 +111,7 @@ fn scalars<'v>(value: &'v Value, into: &mut Vec<Option<&'v Value>>) {
 
 /// A decimal number in the one form that it has: whether it is negative, its digits without zeros around them, and the
 /// power of ten behind the last one. No rounding: two large numbers that differ in the last digit differ.
-fn decimal(text: &str) -> Option<(bool, String, i64)> {
+fn parse_decimal(text: &str) -> Option<(bool, String, i64)> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text),
@@ -146,7 +146,7 @@ mod tests {
     fn arguments_are_compared_with_what_the_model_sent() {
         let check = |rule: &str, input: Value, one: bool, all: bool| {
             let spec = ArgumentSpec::parse(rule).unwrap();
-            let got = (spec.matches(&input, Needs::One), spec.matches(&input, Needs::All));
+            let got = (spec.matches(&input, RequiredMatches::One), spec.matches(&input, RequiredMatches::All));
             assert_eq!(got, (one, all), "{rule} on {input}");
         };
         check("model:opus", json!({"model": "opus"}), true, true);

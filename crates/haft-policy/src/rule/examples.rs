@@ -7,18 +7,18 @@ use std::path::Path;
 use haft::effects::Extent;
 use serde_json::{Value, json};
 
-use super::lint::{Lint, LintKind};
-use super::set::{Anchors, RuleSet};
-use super::subject::{Command, Place, Subject};
-use super::tool;
-use super::{Names, Rule, Spec};
-use crate::source::List;
+use super::lint::{RuleLint, LintKind};
+use super::rule_set::{RuleAnchors, RuleSet};
+use super::subject::{SubjectCommand, SubjectPath, RuleSubject};
+use super::known_tools;
+use super::{ToolPattern, Rule, RuleSpecifier};
+use crate::source::RuleList;
 
 /// Says what a call of a tool with this input would do.
-pub type Examine<'e> = dyn for<'a> Fn(&'a str, &'a Value) -> Subject<'a> + 'e;
+pub type BuildSubject<'e> = dyn for<'a> Fn(&'a str, &'a Value) -> RuleSubject<'a> + 'e;
 
 /// The examples that fail, one lint each.
-pub(super) fn check(rules: &[Rule], anchors: &Anchors, examine: &Examine<'_>) -> Vec<Lint> {
+pub(super) fn check_examples(rules: &[Rule], anchors: &RuleAnchors, examine: &BuildSubject<'_>) -> Vec<RuleLint> {
     let mut lints = Vec::new();
     for (id, rule) in (0..).zip(rules) {
         let written = rule.written();
@@ -28,23 +28,23 @@ pub(super) fn check(rules: &[Rule], anchors: &Anchors, examine: &Examine<'_>) ->
         let alone = RuleSet::build(vec![rule.clone()], anchors, vec![true]);
         let examples = written.matches.iter().map(|example| (example, true));
         for (example, wanted) in examples.chain(written.not_matches.iter().map(|example| (example, false))) {
-            if let Err(words) = holds(&alone, rule, example, wanted, examine) {
-                lints.push(Lint::new(id, rule, LintKind::FailingExample, words));
+            if let Err(words) = example_holds(&alone, rule, example, wanted, examine) {
+                lints.push(RuleLint::new(id, rule, LintKind::FailingExample, words));
             }
         }
     }
     lints
 }
 
-fn holds(
+fn example_holds(
     alone: &RuleSet,
     rule: &Rule,
     example: &Value,
     wanted: bool,
-    examine: &Examine<'_>,
+    examine: &BuildSubject<'_>,
 ) -> Result<(), String> {
     let (key, not) = if wanted { ("match", "doesn't match") } else { ("not_match", "matches") };
-    let input = input(rule, example).ok_or_else(|| {
+    let input = example_input(rule, example).ok_or_else(|| {
         let accepted = "an object with the whole input is accepted, or a string for the field that decides";
         format!("the example {example} in `{key}` is not understood; {accepted}")
     })?;
@@ -56,22 +56,22 @@ fn holds(
         return Ok(());
     }
     let left_out =
-        if rule.list() == List::Allow { "; the rule is left out until that is mended" } else { "" };
+        if rule.list() == RuleList::Allow { "; the rule is left out until that is mended" } else { "" };
     Err(format!("its example {example} in `{key}` {not}{left_out}"))
 }
 
 /// The whole input that an example stands for.
-fn input(rule: &Rule, example: &Value) -> Option<Value> {
+fn example_input(rule: &Rule, example: &Value) -> Option<Value> {
     match (example, &rule.spec) {
         (Value::Object(_), _) => Some(example.clone()),
-        (Value::String(_), Spec::Argument(spec)) => {
+        (Value::String(_), RuleSpecifier::Argument(spec)) => {
             let names: Vec<&str> = spec.name.split('.').collect();
             Some(names.iter().rev().fold(example.clone(), |inner, name| json!({ *name: inner })))
         }
-        (Value::String(host), Spec::Host(_)) if !host.contains("//") => {
+        (Value::String(host), RuleSpecifier::Host(_)) if !host.contains("//") => {
             Some(json!({ "url": format!("https://{host}/") }))
         }
-        (Value::String(_), _) => tool::primary(&rule.tool).map(|field| json!({ field: example })),
+        (Value::String(_), _) => known_tools::primary_field(&rule.tool).map(|field| json!({ field: example })),
         _ => None,
     }
 }
@@ -79,19 +79,19 @@ fn input(rule: &Rule, example: &Value) -> Option<Value> {
 /// A tool that the rule names.
 fn sample_name(rule: &Rule) -> String {
     match rule.names {
-        Names::One => rule.tool.clone(),
-        Names::Server => format!("{}__tool", rule.tool),
-        Names::Matching(_) => rule.tool.replace('*', "tool"),
+        ToolPattern::One => rule.tool.clone(),
+        ToolPattern::Server => format!("{}__tool", rule.tool),
+        ToolPattern::Matching(_) => rule.tool.replace('*', "tool"),
     }
 }
 
 /// What a call does, taken at its word: a command is one command, a path leads where it says.
-pub(super) fn plain<'a>(tool: &'a str, input: &'a Value, cwd: &Path) -> Subject<'a> {
-    let mut subject = Subject::new(tool, input);
-    let Some(text) = tool::primary(tool).and_then(|field| input.get(field)?.as_str()) else { return subject };
+pub(super) fn plain_subject<'a>(tool: &'a str, input: &'a Value, cwd: &Path) -> RuleSubject<'a> {
+    let mut subject = RuleSubject::new(tool, input);
+    let Some(text) = known_tools::primary_field(tool).and_then(|field| input.get(field)?.as_str()) else { return subject };
     let place = || {
         let path = cwd.join(text);
-        Place {
+        SubjectPath {
             real: Cow::Owned(path.clone()),
             given: Cow::Owned(path),
             extent: Extent::File,
@@ -100,18 +100,18 @@ pub(super) fn plain<'a>(tool: &'a str, input: &'a Value, cwd: &Path) -> Subject<
         }
     };
     match tool {
-        "Bash" | "Monitor" | "PowerShell" => subject.commands.push(Command::plain(text.trim())),
+        "Bash" | "Monitor" | "PowerShell" => subject.commands.push(SubjectCommand::plain(text.trim())),
         "Read" => subject.touches.reads.push(place()),
         "Grep" | "Glob" => subject.touches.reads.push(place().and_below()),
         "Edit" | "Write" | "NotebookEdit" | "MultiEdit" => subject.touches.writes.push(place()),
-        "WebFetch" => subject.touches.hosts.extend(host(text).map(Cow::Borrowed)),
+        "WebFetch" => subject.touches.hosts.extend(url_host(text).map(Cow::Borrowed)),
         _ => {}
     }
     subject
 }
 
 /// The host of a URL. For examples in settings only: tools parse theirs properly.
-fn host(url: &str) -> Option<&str> {
+fn url_host(url: &str) -> Option<&str> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next()?;
     let host = authority.rsplit('@').next()?;

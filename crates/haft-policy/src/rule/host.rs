@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use haft::effects::template;
 
-use super::pattern::{Shape, Wild};
+use super::pattern::{IndexedPattern, WildcardPattern};
 
 /// The longest host name that is accepted.
 const HOST_CHARS_MAX: usize = 253;
@@ -23,7 +23,7 @@ pub(super) enum HostSpec {
         /// `*.`: something before the labels, at any depth.
         below: bool,
         /// A `*` in a label stays in it.
-        labels: Vec<Wild>,
+        labels: Vec<WildcardPattern>,
     },
 }
 
@@ -49,18 +49,18 @@ impl HostSpec {
             return Err(refused());
         }
         let host = match rest.contains('*') {
-            true => wild(rest).ok_or_else(refused)?,
+            true => parse_wildcard(rest).ok_or_else(refused)?,
             false => template::host(rest).ok_or_else(refused)?,
         };
         if host.split('.').any(str::is_empty) {
             return Err(format!("`{text}` has an empty label; {wanted}"));
         }
-        Ok(HostSpec::Some { below, labels: host.split('.').map(Wild::new).collect() })
+        Ok(HostSpec::Some { below, labels: host.split('.').map(WildcardPattern::new).collect() })
     }
 }
 
 /// A name with wildcards in it, label by label: those without one as they are sent.
-fn wild(text: &str) -> Option<String> {
+fn parse_wildcard(text: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_*".contains(c);
     let label = |label: &str| match label.contains('*') {
         true => label.chars().all(plain).then(|| label.to_ascii_lowercase()),
@@ -73,7 +73,7 @@ fn wild(text: &str) -> Option<String> {
 }
 
 /// The form in which rules compare; what is no host at all only in small letters.
-pub(super) fn canonical(host: &str) -> Cow<'_, str> {
+pub(super) fn canonical_host(host: &str) -> Cow<'_, str> {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
     let last = host.rsplit('.').next().unwrap_or("");
     // A number at the end makes an address of it, and there are many ways to write one.
@@ -86,17 +86,17 @@ pub(super) fn canonical(host: &str) -> Cow<'_, str> {
 
 /// Rules by host.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Hosts {
+pub(super) struct HostIndex {
     exact: HashMap<String, Vec<u32>>,
     below: HashMap<String, Vec<u32>>,
-    wild: Vec<(bool, Vec<Wild>, u32)>,
+    wild: Vec<(bool, Vec<WildcardPattern>, u32)>,
     all: Vec<u32>,
 }
 
-impl Hosts {
+impl HostIndex {
     pub(super) fn insert(&mut self, spec: &HostSpec, rule: u32) {
         let HostSpec::Some { below, labels } = spec else { return self.all.push(rule) };
-        let exact: Option<Vec<&str>> = labels.iter().map(Shape::exact).collect();
+        let exact: Option<Vec<&str>> = labels.iter().map(IndexedPattern::exact).collect();
         match exact {
             Some(labels) => {
                 let map = if *below { &mut self.below } else { &mut self.exact };
@@ -108,7 +108,7 @@ impl Hosts {
 
     /// Hands over every rule for this host.
     pub(super) fn each(&self, host: &str, mut found: impl FnMut(u32)) {
-        let host = canonical(host);
+        let host = canonical_host(host);
         self.all.iter().for_each(|rule| found(*rule));
         let host = &*host;
         self.exact.get(host).into_iter().flatten().for_each(|rule| found(*rule));

@@ -10,23 +10,23 @@ use std::fmt;
 
 use haft::spelling::edits;
 
-use super::pattern::{Segment, Shape};
-use super::tool::{self, Kind};
-use super::{Names, Never, Rule, RuleId, RuleSet, Spec};
-use crate::source::{List, Source};
+use super::pattern::{SegmentPattern, IndexedPattern};
+use super::known_tools::{self, SpecifierKind};
+use super::{ToolPattern, IneffectiveReason, Rule, RuleId, RuleSet, RuleSpecifier};
+use crate::source::{RuleList, SettingsSource};
 
 /// The longest name that is compared with others.
 const NAME_CHARS_MAX: usize = 64;
 
 /// Something doubtful about a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lint {
+pub struct RuleLint {
     /// The rule.
     pub rule: RuleId,
     /// Its text.
     pub text: String,
     /// Where it stands.
-    pub source: Source,
+    pub source: SettingsSource,
     /// What kind of doubt.
     pub kind: LintKind,
     /// What is doubtful and what to do about it.
@@ -59,23 +59,23 @@ pub enum LintKind {
     FailingExample,
 }
 
-impl fmt::Display for Lint {
+impl fmt::Display for RuleLint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Lint { text, source, words, .. } = self;
+        let RuleLint { text, source, words, .. } = self;
         write!(f, "{source}: rule `{text}`: {words}")
     }
 }
 
-impl Lint {
-    pub(super) fn new(id: u32, rule: &Rule, kind: LintKind, words: impl Into<String>) -> Lint {
+impl RuleLint {
+    pub(super) fn new(id: u32, rule: &Rule, kind: LintKind, words: impl Into<String>) -> RuleLint {
         let (text, source) = (rule.to_string(), rule.source().clone());
-        Lint { rule: RuleId(id), text, source, kind, words: words.into() }
+        RuleLint { rule: RuleId(id), text, source, kind, words: words.into() }
     }
 }
 
 /// Whether an allow rule is left out for being too wide.
 pub(super) fn is_skipped(rule: &Rule) -> bool {
-    rule.list() == List::Allow && too_wide(rule).is_some()
+    rule.list() == RuleList::Allow && too_wide(rule).is_some()
 }
 
 fn too_wide(rule: &Rule) -> Option<&'static str> {
@@ -84,10 +84,10 @@ fn too_wide(rule: &Rule) -> Option<&'static str> {
         let (server, _) = tail.split_once("__")?;
         (!server.is_empty() && !server.contains('*')).then_some(())
     };
-    if matches!(rule.names, Names::Matching(_)) && below_a_server(&rule.tool).is_none() {
+    if matches!(rule.names, ToolPattern::Matching(_)) && below_a_server(&rule.tool).is_none() {
         return Some("left out: in `allow` a name may have `*` only after `mcp__<server>__`");
     }
-    if matches!(rule.spec, Spec::Argument(_)) && tool::kind(&rule.tool) == Kind::Command {
+    if matches!(rule.spec, RuleSpecifier::Argument(_)) && known_tools::specifier_kind(&rule.tool) == SpecifierKind::Command {
         return Some(
             "left out: it would allow every command with that argument; name the command, `Bash(command)`",
         );
@@ -96,29 +96,29 @@ fn too_wide(rule: &Rule) -> Option<&'static str> {
 }
 
 /// What can be said of rules by themselves.
-pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
+pub(super) fn lint_rules(rules: &[Rule]) -> Vec<RuleLint> {
     let mut lints = Vec::new();
-    let stricter = Stricter::new(rules);
+    let stricter = StricterRules::new(rules);
     for (id, rule) in (0..).zip(rules) {
-        let mut say = |kind, words: String| lints.push(Lint::new(id, rule, kind, words));
-        let allows = rule.list() == List::Allow;
+        let mut say = |kind, words: String| lints.push(RuleLint::new(id, rule, kind, words));
+        let allows = rule.list() == RuleList::Allow;
         match &rule.spec {
-            Spec::Never(Never::Path(bad)) => {
+            RuleSpecifier::Never(IneffectiveReason::Path(bad)) => {
                 say(LintKind::NeverConsulted, format!("left out: {bad}"));
             }
-            Spec::Never(Never::PathOf(other)) => say(
+            RuleSpecifier::Never(IneffectiveReason::PathOf(other)) => say(
                 LintKind::NeverConsulted,
                 format!("never consulted; paths of {} are judged by `{other}(path)` rules", rule.tool),
             ),
-            Spec::Never(Never::Primary { field, write }) => say(
+            RuleSpecifier::Never(IneffectiveReason::Primary { field, write }) => say(
                 LintKind::PrimaryField,
                 format!("never consulted; `{field}` is judged by rules of the form `{write}`"),
             ),
-            Spec::Never(Never::NoSpecifier) => say(
+            RuleSpecifier::Never(IneffectiveReason::NoSpecifier) => say(
                 LintKind::NeverConsulted,
                 format!("never consulted; `{0}` or `{0}(argument:value)` is accepted", rule.tool),
             ),
-            Spec::Path(_) => {
+            RuleSpecifier::Path(_) => {
                 if let Some(words) = odd_path(rule) {
                     say(LintKind::OddPath, words);
                 }
@@ -126,16 +126,16 @@ pub(super) fn rules(rules: &[Rule]) -> Vec<Lint> {
                     say(LintKind::OddPattern, words);
                 }
             }
-            Spec::Host(_) if allows && rule.host().is_some_and(is_own_machine) => say(
+            RuleSpecifier::Host(_) if allows && rule.host().is_some_and(is_own_machine) => say(
                 LintKind::OwnMachine,
                 "opens no port of this machine to commands; `localhost:PORT` in `sandbox.network.allowedDomains` does"
                     .to_owned(),
             ),
-            Spec::Command(spec) if allows && !spec.exact && spec.has_operator() && !quotes(rule) => say(
+            RuleSpecifier::Command(spec) if allows && !spec.exact && spec.has_operator() && !has_quoted_operator(rule) => say(
                 LintKind::NeverConsulted,
                 "never matches: a command line is taken apart; write a rule for each command".to_owned(),
             ),
-            Spec::Command(spec) if allows && spec.is_headless() => say(
+            RuleSpecifier::Command(spec) if allows && spec.is_headless() => say(
                 LintKind::LeadingWildcard,
                 "allows any program: it begins with `*`; begin with the program's name".to_owned(),
             ),
@@ -163,7 +163,7 @@ fn is_own_machine(host: &str) -> bool {
 }
 
 /// Whether an operator may stand in quotes.
-fn quotes(rule: &Rule) -> bool {
+fn has_quoted_operator(rule: &Rule) -> bool {
     rule.to_string().contains(['\'', '"', '\\'])
 }
 
@@ -171,7 +171,7 @@ fn quotes(rule: &Rule) -> bool {
 fn odd_pattern(rule: &Rule) -> Option<String> {
     let text = rule.to_string();
     let path = text.split_once('(')?.1.strip_suffix(')')?;
-    let plain = unescaped(path);
+    let plain = unescape_text(path);
     let count = |c: char| plain.chars().filter(|other| *other == c).count();
     if count('(') != count(')') {
         return Some(format!("names a path with a parenthesis in it, `{}`", path.trim()));
@@ -180,7 +180,7 @@ fn odd_pattern(rule: &Rule) -> Option<String> {
     if braces.is_some_and(|(inside, _)| inside.contains(',')) {
         return Some("braces stand for themselves; write a rule for each name".to_owned());
     }
-    if plain.split('/').any(|segment| segment.contains('[') && !Segment::new(segment).has_class()) {
+    if plain.split('/').any(|segment| segment.contains('[') && !SegmentPattern::new(segment).has_class()) {
         return Some("`[` is never closed and stands for itself; a class is written `[ab]`".to_owned());
     }
     let stars = plain.split('/').find(|segment| segment.contains("**") && *segment != "**")?;
@@ -188,7 +188,7 @@ fn odd_pattern(rule: &Rule) -> Option<String> {
 }
 
 /// A text without what a backslash makes literal.
-fn unescaped(text: &str) -> String {
+fn unescape_text(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut letters = text.chars();
     while let Some(c) = letters.next() {
@@ -220,70 +220,70 @@ fn odd_path(rule: &Rule) -> Option<String> {
     })
 }
 
-fn name_of(list: List) -> &'static str {
+fn name_of(list: RuleList) -> &'static str {
     match list {
-        List::Deny => "`deny`",
-        List::Ask => "`ask`",
-        List::Allow => "`allow`",
+        RuleList::Deny => "`deny`",
+        RuleList::Ask => "`ask`",
+        RuleList::Allow => "`allow`",
     }
 }
 
 /// Rules that deny or ask, to find those that go before others.
-struct Stricter<'a> {
-    same: HashMap<(String, List), usize>,
+struct StricterRules<'a> {
+    same: HashMap<(String, RuleList), usize>,
     /// Rules for every use of tools whose names match.
     matching: Vec<&'a Rule>,
 }
 
-impl<'a> Stricter<'a> {
-    fn new(rules: &'a [Rule]) -> Stricter<'a> {
+impl<'a> StricterRules<'a> {
+    fn new(rules: &'a [Rule]) -> StricterRules<'a> {
         let mut same = HashMap::new();
         for (id, rule) in rules.iter().enumerate() {
-            if rule.list() != List::Allow && !matches!(rule.spec, Spec::Never(_)) {
-                same.entry((key(rule), rule.list())).or_insert(id);
+            if rule.list() != RuleList::Allow && !matches!(rule.spec, RuleSpecifier::Never(_)) {
+                same.entry((rule_key(rule), rule.list())).or_insert(id);
             }
         }
-        let wide = |rule: &&Rule| rule.list() != List::Allow && rule.is_bare() && rule.names != Names::One;
-        Stricter { same, matching: rules.iter().filter(wide).collect() }
+        let wide = |rule: &&Rule| rule.list() != RuleList::Allow && rule.is_bare() && rule.names != ToolPattern::One;
+        StricterRules { same, matching: rules.iter().filter(wide).collect() }
     }
 
     /// The first rule of a stricter list that always goes before this one.
     fn before(&self, rules: &'a [Rule], rule: &Rule) -> Option<&'a Rule> {
-        let lists: &[List] = match rule.list() {
-            List::Deny => return None,
-            List::Ask => &[List::Deny],
-            List::Allow => &[List::Deny, List::Ask],
+        let lists: &[RuleList] = match rule.list() {
+            RuleList::Deny => return None,
+            RuleList::Ask => &[RuleList::Deny],
+            RuleList::Allow => &[RuleList::Deny, RuleList::Ask],
         };
         lists.iter().find_map(|list| {
             let same = |text: String| self.same.get(&(text, *list)).map(|id| &rules[*id]);
             // `Edit(src/**)` in `allow` lets read too, which `Edit` in `deny` leaves alone.
-            let by_tool = !matches!(rule.spec, Spec::Path(_)) && rule.names == Names::One;
+            let by_tool = !matches!(rule.spec, RuleSpecifier::Path(_)) && rule.names == ToolPattern::One;
             let bare = || if by_tool { same(rule.tool.clone()) } else { None };
-            let covers = |other: &&&Rule| other.list() == *list && by_tool && names(other, &rule.tool);
-            same(key(rule)).or_else(bare).or_else(|| self.matching.iter().find(covers).copied())
+            let covers = |other: &&&Rule| other.list() == *list && by_tool && names_tool(other, &rule.tool);
+            same(rule_key(rule)).or_else(bare).or_else(|| self.matching.iter().find(covers).copied())
         })
     }
 }
 
 /// Rules with the same key say the same.
-fn key(rule: &Rule) -> String {
+fn rule_key(rule: &Rule) -> String {
     if rule.is_bare() { rule.tool.clone() } else { format!("{}\0{}", rule.source().anchor.display(), rule) }
 }
 
 /// Whether a rule for every use names this tool.
-fn names(rule: &Rule, tool: &str) -> bool {
+fn names_tool(rule: &Rule, tool: &str) -> bool {
     match &rule.names {
-        Names::One => rule.tool == tool,
-        Names::Server => tool.strip_prefix(&*rule.tool).is_some_and(|rest| rest.starts_with("__")),
-        Names::Matching(pattern) => pattern.matches(tool),
+        ToolPattern::One => rule.tool == tool,
+        ToolPattern::Server => tool.strip_prefix(&*rule.tool).is_some_and(|rest| rest.starts_with("__")),
+        ToolPattern::Matching(pattern) => pattern.matches(tool),
     }
 }
 
 impl RuleSet {
     /// Rules that name a tool which nobody has; `known` are the tools of this session. Names with `_` or `*` may belong
     /// to a server that comes later and are left alone, unless they are several in one rule: that would be about none of them.
-    pub fn unknown_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<Lint> {
-        let known: HashSet<&str> = known.into_iter().chain(tool::CONVENTIONAL.iter().copied()).collect();
+    pub fn unknown_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<RuleLint> {
+        let known: HashSet<&str> = known.into_iter().chain(known_tools::CONVENTIONAL.iter().copied()).collect();
         let mut lints = Vec::new();
         for (id, rule) in (0..).zip(&self.rules) {
             let name = &*rule.tool;
@@ -291,12 +291,12 @@ impl RuleSet {
             if (name.contains(['_', '*']) && !are_several) || known.contains(name) {
                 continue;
             }
-            let closest = match closest(name, &known) {
+            let closest = match closest_name(name, &known) {
                 _ if are_several => "; a rule names one tool, so write a rule for each".to_owned(),
                 Some(near) => format!("; did you mean `{near}`?"),
                 None => String::new(),
             };
-            lints.push(Lint::new(
+            lints.push(RuleLint::new(
                 id,
                 rule,
                 LintKind::UnknownTool,
@@ -307,7 +307,7 @@ impl RuleSet {
     }
 }
 
-fn closest<'a>(wanted: &str, known: &HashSet<&'a str>) -> Option<&'a str> {
+fn closest_name<'a>(wanted: &str, known: &HashSet<&'a str>) -> Option<&'a str> {
     let plain = |name: &str| -> Vec<char> {
         let letters = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
         letters.take(NAME_CHARS_MAX).collect()

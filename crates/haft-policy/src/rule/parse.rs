@@ -6,14 +6,14 @@ use haft::decision::RuleRef;
 
 use super::argument::ArgumentSpec;
 use super::host::HostSpec;
-use super::path::{BadPath, PathSpec};
-use super::pattern::{Shape, Wild};
-use super::tool::{self, Kind};
-use super::{BadRule, CommandSpec, Names, Never, RULE_BYTES_MAX, Rule, Spec};
-use crate::source::{List, WrittenRule};
+use super::path::{InvalidPathSpec, PathSpec};
+use super::pattern::{IndexedPattern, WildcardPattern};
+use super::known_tools::{self, SpecifierKind};
+use super::{InvalidRule, CommandSpec, ToolPattern, IneffectiveReason, RULE_BYTES_MAX, Rule, RuleSpecifier};
+use crate::source::{RuleList, UnparsedRule};
 
-pub(super) fn parse(written: WrittenRule) -> Result<Rule, BadRule> {
-    match understand(&written) {
+pub(super) fn parse_rule(written: UnparsedRule) -> Result<Rule, InvalidRule> {
+    match parse_parts(&written) {
         Ok((tool, names, spec)) => {
             let reference = RuleRef {
                 text: written.rule.trim().to_owned(),
@@ -23,27 +23,27 @@ pub(super) fn parse(written: WrittenRule) -> Result<Rule, BadRule> {
             };
             Ok(Rule { tool, names, spec, written, reference: Arc::new(reference) })
         }
-        Err(what) => Err(BadRule { rule: written.rule, source: written.source, what }),
+        Err(what) => Err(InvalidRule { rule: written.rule, source: written.source, what }),
     }
 }
 
-fn understand(written: &WrittenRule) -> Result<(String, Names, Spec), String> {
+fn parse_parts(written: &UnparsedRule) -> Result<(String, ToolPattern, RuleSpecifier), String> {
     let text = written.rule.trim();
     if text.len() > RULE_BYTES_MAX {
         return Err(format!("{} bytes long; at most {RULE_BYTES_MAX} are accepted", text.len()));
     }
-    let (name, inside) = split(text)?;
-    let name = tool::current(name);
-    let names = names(name);
+    let (name, inside) = split_specifier(text)?;
+    let name = known_tools::current_name(name);
+    let names = parse_tool_pattern(name);
     let spec = match inside {
-        None => Spec::Every,
-        Some(inside) => specifier(name, inside, written.list)?,
+        None => RuleSpecifier::Every,
+        Some(inside) => parse_specifier(name, inside, written.list)?,
     };
     Ok((name.to_owned(), names, spec))
 }
 
 /// The name, and what stands in parentheses.
-fn split(text: &str) -> Result<(&str, Option<&str>), String> {
+fn split_specifier(text: &str) -> Result<(&str, Option<&str>), String> {
     const FORMS: &str = "`Tool` or `Tool(specifier)` is accepted";
     let Some((name, rest)) = text.split_once('(') else {
         return match text {
@@ -73,25 +73,25 @@ fn split(text: &str) -> Result<(&str, Option<&str>), String> {
     Ok((name, Some(inside)))
 }
 
-fn names(name: &str) -> Names {
+fn parse_tool_pattern(name: &str) -> ToolPattern {
     if name.contains('*') {
-        return Names::Matching(Wild::new(name));
+        return ToolPattern::Matching(WildcardPattern::new(name));
     }
     match name.strip_prefix("mcp__") {
-        Some(server) if !server.is_empty() && !server.contains("__") => Names::Server,
-        _ => Names::One,
+        Some(server) if !server.is_empty() && !server.contains("__") => ToolPattern::Server,
+        _ => ToolPattern::One,
     }
 }
 
-fn specifier(name: &str, inside: &str, list: List) -> Result<Spec, String> {
+fn parse_specifier(name: &str, inside: &str, list: RuleList) -> Result<RuleSpecifier, String> {
     let text = inside.trim();
     if text == "*" {
-        return Ok(Spec::Every);
+        return Ok(RuleSpecifier::Every);
     }
-    let kind = tool::kind(name);
-    if let Some(argument) = ArgumentSpec::parse(text).filter(|found| tool::has_argument(name, &found.name)) {
+    let kind = known_tools::specifier_kind(name);
+    if let Some(argument) = ArgumentSpec::parse(text).filter(|found| known_tools::has_argument(name, &found.name)) {
         // `timeout` and `command` are programs too, and `:*` at the end is the old way to write a prefix.
-        let program = kind == Kind::Command
+        let program = kind == SpecifierKind::Command
             && matches!(&*argument.name, "timeout" | "command")
             && argument.value.is_all();
         if !program {
@@ -99,48 +99,48 @@ fn specifier(name: &str, inside: &str, list: List) -> Result<Spec, String> {
         }
     }
     Ok(match kind {
-        Kind::Command => {
+        SpecifierKind::Command => {
             let spec = CommandSpec::parse(text).or_saved(text, list);
-            if spec.is_all() { Spec::Every } else { Spec::Command(spec.folded(name == "PowerShell")) }
+            if spec.is_all() { RuleSpecifier::Every } else { RuleSpecifier::Command(spec.folded(name == "PowerShell")) }
         }
-        Kind::Called => {
+        SpecifierKind::Called => {
             let spec = CommandSpec::parse(text).or_saved(text, list);
-            if spec.is_all() { Spec::Every } else { Spec::Called(spec) }
+            if spec.is_all() { RuleSpecifier::Every } else { RuleSpecifier::Called(spec) }
         }
         // Blanks at the end of a path are its own matter.
-        Kind::Path => match PathSpec::parse(inside.trim_start(), list) {
-            Ok(spec) => Spec::Path(spec),
+        SpecifierKind::Path => match PathSpec::parse(inside.trim_start(), list) {
+            Ok(spec) => RuleSpecifier::Path(spec),
             // Elsewhere such a rule is accepted and means nothing. Without one that lets through nothing is lost; one that
             // should stop something has to be heard of.
-            Err(bad @ (BadPath::GoesUp | BadPath::Excepts)) if list == List::Allow => {
-                Spec::Never(Never::Path(bad))
+            Err(bad @ (InvalidPathSpec::GoesUp | InvalidPathSpec::Excepts)) if list == RuleList::Allow => {
+                RuleSpecifier::Never(IneffectiveReason::Path(bad))
             }
             Err(bad) => return Err(bad.to_string()),
         },
-        Kind::Host => match text.split_once(':') {
+        SpecifierKind::Host => match text.split_once(':') {
             Some((before, host)) if before.trim() == "domain" => match HostSpec::parse(host)? {
-                HostSpec::All => Spec::Every,
-                some => Spec::Host(some),
+                HostSpec::All => RuleSpecifier::Every,
+                some => RuleSpecifier::Host(some),
             },
             _ => return Err(format!("`{text}` is no host; write `{name}(domain:example.com)`")),
         },
-        Kind::PathOf(rules) => Spec::Never(Never::PathOf(rules)),
-        Kind::Other => Spec::Never(Never::NoSpecifier),
+        SpecifierKind::PathOf(rules) => RuleSpecifier::Never(IneffectiveReason::PathOf(rules)),
+        SpecifierKind::Other => RuleSpecifier::Never(IneffectiveReason::NoSpecifier),
     })
 }
 
 /// A rule about an argument, unless other rules speak of that one.
-fn about_argument(name: &str, kind: Kind, argument: ArgumentSpec) -> Spec {
+fn about_argument(name: &str, kind: SpecifierKind, argument: ArgumentSpec) -> RuleSpecifier {
     let write = match kind {
-        Kind::Command => "Bash(command)",
-        Kind::Path | Kind::PathOf("Read") if name != "Edit" => "Read(path)",
-        Kind::Path | Kind::PathOf(_) => "Edit(path)",
-        Kind::Host => "WebFetch(domain:host)",
-        Kind::Called | Kind::Other => return Spec::Argument(argument),
+        SpecifierKind::Command => "Bash(command)",
+        SpecifierKind::Path | SpecifierKind::PathOf("Read") if name != "Edit" => "Read(path)",
+        SpecifierKind::Path | SpecifierKind::PathOf(_) => "Edit(path)",
+        SpecifierKind::Host => "WebFetch(domain:host)",
+        SpecifierKind::Called | SpecifierKind::Other => return RuleSpecifier::Argument(argument),
     };
-    match tool::primary(name) {
-        Some(field) if field == argument.name => Spec::Never(Never::Primary { field, write }),
-        _ => Spec::Argument(argument),
+    match known_tools::primary_field(name) {
+        Some(field) if field == argument.name => RuleSpecifier::Never(IneffectiveReason::Primary { field, write }),
+        _ => RuleSpecifier::Argument(argument),
     }
 }
 
@@ -148,9 +148,9 @@ impl CommandSpec {
     pub(super) fn parse(text: &str) -> CommandSpec {
         let prefix = text.strip_suffix(":*").or_else(|| text.strip_suffix(" *"));
         let patterns = match prefix.map(str::trim_end) {
-            Some("") => vec![Wild::new("*")],
-            Some(base) => vec![Wild::read(base), Wild::read(&format!("{base} *"))],
-            None => vec![Wild::escaped(text)],
+            Some("") => vec![WildcardPattern::new("*")],
+            Some(base) => vec![WildcardPattern::read(base), WildcardPattern::read(&format!("{base} *"))],
+            None => vec![WildcardPattern::escaped(text)],
         };
         let exact = matches!(&*patterns, [only] if only.exact().is_some());
         CommandSpec { exact, patterns }
@@ -160,7 +160,7 @@ impl CommandSpec {
     ///
     /// Nobody can tell by looking whether a text was saved so or written by hand. To stop, both readings count. To let
     /// through, the other one counts only where every parenthesis has its backslash, which hardly a hand writes.
-    fn or_saved(mut self, text: &str, list: List) -> CommandSpec {
+    fn or_saved(mut self, text: &str, list: RuleList) -> CommandSpec {
         let (mut plain, mut escaped, mut bare) = (String::with_capacity(text.len()), false, false);
         let mut letters = text.chars().peekable();
         while let Some(c) = letters.next() {
@@ -170,7 +170,7 @@ impl CommandSpec {
             plain.push(next.unwrap_or(c));
         }
         let other = CommandSpec::parse(&plain);
-        let counts = list != List::Allow || (escaped && !bare && other.exact == self.exact);
+        let counts = list != RuleList::Allow || (escaped && !bare && other.exact == self.exact);
         if plain != text && counts && !other.is_all() {
             self.exact &= other.exact;
             self.patterns.extend(other.patterns);
@@ -179,7 +179,7 @@ impl CommandSpec {
     }
 
     fn is_all(&self) -> bool {
-        self.patterns.iter().any(Wild::is_all)
+        self.patterns.iter().any(WildcardPattern::is_all)
     }
 
     /// Without regard to case.

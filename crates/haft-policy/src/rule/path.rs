@@ -7,8 +7,8 @@
 use std::fmt;
 use std::path::{Component, Path};
 
-use super::pattern::{Segment, Shape};
-use crate::source::List;
+use super::pattern::{SegmentPattern, IndexedPattern};
+use crate::source::RuleList;
 
 /// How many segments a path in a rule may have.
 pub const SEGMENTS_MAX: usize = 128;
@@ -16,14 +16,14 @@ pub const SEGMENTS_MAX: usize = 128;
 /// A path as a rule writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathSpec {
-    pub(super) anchor: Anchor,
-    pub(super) steps: Vec<Step>,
-    pub(super) end: End,
+    pub(super) anchor: PathAnchor,
+    pub(super) steps: Vec<PathStep>,
+    pub(super) end: PathEnd,
 }
 
 /// Where the first segment is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub(super) enum PathAnchor {
     /// `//p`: the root of the file system.
     Root,
     /// `~/p`: the user's home.
@@ -35,15 +35,15 @@ pub(super) enum Anchor {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     /// `**`: any number of folders, also none.
     Any,
-    One(Segment),
+    One(SegmentPattern),
 }
 
 /// What is matched at the last segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum End {
+pub(super) enum PathEnd {
     /// That file or folder.
     Itself,
     /// That, and everything below it.
@@ -54,7 +54,7 @@ pub(super) enum End {
 
 /// What is wrong with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BadPath {
+pub(super) enum InvalidPathSpec {
     /// It begins with `!`.
     Excepts,
     /// It has a `..` in it.
@@ -63,18 +63,18 @@ pub(super) enum BadPath {
     Long(usize),
 }
 
-impl fmt::Display for BadPath {
+impl fmt::Display for InvalidPathSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadPath::Excepts => f.write_str(
+            InvalidPathSpec::Excepts => f.write_str(
                 "a path can't begin with `!`: nothing is excepted from a rule; for a file whose name begins so \
                  write `\\!`",
             ),
-            BadPath::GoesUp => f.write_str(
+            InvalidPathSpec::GoesUp => f.write_str(
                 "a path can't go up with `..`: a rule matches only below its anchor; write `//` and the absolute \
                  path, or `~/` and the path from home",
             ),
-            BadPath::Long(segments) => {
+            InvalidPathSpec::Long(segments) => {
                 write!(f, "a path of {segments} segments; at most {SEGMENTS_MAX} are accepted")
             }
         }
@@ -86,55 +86,55 @@ impl PathSpec {
     ///
     /// # Errors
     /// What is wrong and what to write instead.
-    pub(super) fn parse(text: &str, list: List) -> Result<PathSpec, BadPath> {
+    pub(super) fn parse(text: &str, list: RuleList) -> Result<PathSpec, InvalidPathSpec> {
         let drive = from_drive(text);
         let text = drive.as_deref().unwrap_or(text);
         let text = without_trailing_blanks(text);
         if text.starts_with('!') {
-            return Err(BadPath::Excepts);
+            return Err(InvalidPathSpec::Excepts);
         }
         let (anchor, rest) = if let Some(rest) = text.strip_prefix("//") {
-            (Anchor::Root, rest)
+            (PathAnchor::Root, rest)
         } else if let Some(rest) = text.strip_prefix("~/").or((text == "~").then_some("")) {
-            (Anchor::Home, rest)
+            (PathAnchor::Home, rest)
         } else if let Some(rest) = text.strip_prefix('/') {
-            (Anchor::Source, rest)
+            (PathAnchor::Source, rest)
         } else {
-            (Anchor::Cwd, text)
+            (PathAnchor::Cwd, text)
         };
-        let dotted = anchor == Anchor::Cwd && rest.starts_with("./");
-        let mut steps: Vec<Step> = Vec::new();
+        let dotted = anchor == PathAnchor::Cwd && rest.starts_with("./");
+        let mut steps: Vec<PathStep> = Vec::new();
         for segment in rest.split('/') {
             match segment {
                 "" | "." => {}
-                ".." => return Err(BadPath::GoesUp),
-                "**" if steps.last() == Some(&Step::Any) => {}
-                "**" => steps.push(Step::Any),
-                name => steps.push(Step::One(Segment::new(name))),
+                ".." => return Err(InvalidPathSpec::GoesUp),
+                "**" if steps.last() == Some(&PathStep::Any) => {}
+                "**" => steps.push(PathStep::Any),
+                name => steps.push(PathStep::One(SegmentPattern::new(name))),
             }
         }
         if steps.len() > SEGMENTS_MAX {
-            return Err(BadPath::Long(steps.len()));
+            return Err(InvalidPathSpec::Long(steps.len()));
         }
         Ok(Self::ended(anchor, steps, dotted, rest.ends_with('/'), list))
     }
 
-    fn ended(anchor: Anchor, mut steps: Vec<Step>, dotted: bool, slash: bool, list: List) -> PathSpec {
-        let allows = list == List::Allow;
-        let all_below = steps.pop_if(|last| *last == Step::Any).is_some();
-        let wild = matches!(steps.last(), Some(Step::One(segment)) if segment.exact().is_none());
+    fn ended(anchor: PathAnchor, mut steps: Vec<PathStep>, dotted: bool, slash: bool, list: RuleList) -> PathSpec {
+        let allows = list == RuleList::Allow;
+        let all_below = steps.pop_if(|last| *last == PathStep::Any).is_some();
+        let wild = matches!(steps.last(), Some(PathStep::One(segment)) if segment.exact().is_none());
         let end = match () {
-            () if all_below => End::Below,
-            () if slash && allows && !steps.is_empty() => End::Below,
-            () if wild && allows => End::Itself,
-            () => End::Tree,
+            () if all_below => PathEnd::Below,
+            () if slash && allows && !steps.is_empty() => PathEnd::Below,
+            () if wild && allows => PathEnd::Itself,
+            () => PathEnd::Tree,
         };
         let folder = all_below || slash;
-        let any_depth = anchor == Anchor::Cwd
-            && matches!(&*steps, [Step::One(_)])
+        let any_depth = anchor == PathAnchor::Cwd
+            && matches!(&*steps, [PathStep::One(_)])
             && if allows { !folder && !dotted } else { true };
         if any_depth {
-            steps.insert(0, Step::Any);
+            steps.insert(0, PathStep::Any);
         }
         PathSpec { anchor, steps, end }
     }
@@ -149,7 +149,7 @@ impl PathSpec {
     /// The names after so many segments, before the next wildcard.
     pub(super) fn names_after(&self, skipped: usize) -> Vec<&str> {
         let steps = self.steps.iter().skip(skipped);
-        steps.map_while(|step| if let Step::One(segment) = step { segment.exact() } else { None }).collect()
+        steps.map_while(|step| if let PathStep::One(segment) = step { segment.exact() } else { None }).collect()
     }
 }
 
@@ -170,13 +170,13 @@ fn without_trailing_blanks(text: &str) -> &str {
 }
 
 /// The rule's text for exactly this absolute path; `below` for everything below it instead.
-pub(super) fn written(path: &Path, below: bool) -> Option<String> {
+pub(super) fn path_rule_text(path: &Path, below: bool) -> Option<String> {
     let mut text = String::from("/");
     for component in path.components() {
         match component {
             Component::Normal(name) => {
                 text.push('/');
-                text.push_str(&Segment::escape(name.to_str()?));
+                text.push_str(&SegmentPattern::escape(name.to_str()?));
             }
             Component::RootDir => {}
             _ => return None,
@@ -195,15 +195,15 @@ pub(super) fn written(path: &Path, below: bool) -> Option<String> {
 
 /// The names of an absolute path, one after the other in one buffer; `..` takes one away.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct PathNames {
     text: String,
     ends: Vec<usize>,
 }
 
-impl Names {
-    pub(super) fn of(path: &Path, folded: bool) -> Names {
+impl PathNames {
+    pub(super) fn from_path(path: &Path, folded: bool) -> PathNames {
         let path = path.to_string_lossy();
-        let mut names = Names { text: String::with_capacity(path.len()), ends: Vec::with_capacity(16) };
+        let mut names = PathNames { text: String::with_capacity(path.len()), ends: Vec::with_capacity(16) };
         for name in path.split('/') {
             match name {
                 "" | "." => {}
@@ -213,7 +213,7 @@ impl Names {
                 }
                 name => {
                     if folded {
-                        super::fold::fold_into(name, &mut names.text);
+                        super::fold_names::fold_into(name, &mut names.text);
                     } else {
                         names.text.push_str(name);
                     }
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn names_of_a_path_are_plain() {
         let names = |path: &str, folded| {
-            Names::of(Path::new(path), folded).iter().map(str::to_owned).collect::<Vec<_>>()
+            PathNames::from_path(Path::new(path), folded).iter().map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(names("/w/./A//b/../c/", false), ["w", "A", "c"]);
         assert_eq!(names("/W/\u{c9}a", true), ["w", "\u{e9}a"]);
@@ -259,13 +259,13 @@ mod tests {
     #[test]
     fn a_written_path_is_escaped() {
         let check = |path: &str, text: &str| {
-            assert_eq!(written(Path::new(path), false).as_deref(), Some(text));
+            assert_eq!(path_rule_text(Path::new(path), false).as_deref(), Some(text));
         };
         check("/w/a.rs", "//w/a.rs");
         check("/w/[a]*?/b ", r"//w/\[a\]\*\?/b\ ");
         check("/", "//");
-        assert_eq!(written(Path::new("/w"), true).as_deref(), Some("//w/**"));
-        assert_eq!(written(Path::new("/"), true).as_deref(), Some("//**"));
-        assert_eq!(written(Path::new("w"), false).as_deref(), Some("//w"));
+        assert_eq!(path_rule_text(Path::new("/w"), true).as_deref(), Some("//w/**"));
+        assert_eq!(path_rule_text(Path::new("/"), true).as_deref(), Some("//**"));
+        assert_eq!(path_rule_text(Path::new("w"), false).as_deref(), Some("//w"));
     }
 }

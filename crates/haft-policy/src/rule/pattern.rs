@@ -1,12 +1,12 @@
 //! Texts with wildcards: whole texts for commands, names and values, and single segments of paths.
 //!
-//! Two kinds, because their costs differ: [`Wild`] knows only `*`, so it is matched by looking for its parts one after
-//! the other, in time linear in the text; a [`Segment`] knows `?` and `[…]` too and goes back to its last star, which
+//! Two kinds, because their costs differ: [`WildcardPattern`] knows only `*`, so it is matched by looking for its parts one after
+//! the other, in time linear in the text; a [`SegmentPattern`] knows `?` and `[…]` too and goes back to its last star, which
 //! is fine for the few hundred bytes of a file name. Regular expressions would do both, and would let a rule that
 //! somebody pasted decide how long every call takes to judge.
 
-/// What an [index](super::index) needs to know of a pattern.
-pub(super) trait Shape: Clone + Eq + std::hash::Hash {
+/// What an [index](super::pattern_index) needs to know of a pattern.
+pub(super) trait IndexedPattern: Clone + Eq + std::hash::Hash {
     /// The only text that it matches, if there is only one.
     fn exact(&self) -> Option<&str>;
     /// What every matching text begins with.
@@ -19,34 +19,34 @@ pub(super) trait Shape: Clone + Eq + std::hash::Hash {
 
 /// A text in which `*` stands for any run of characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Wild {
+pub(super) struct WildcardPattern {
     /// What stands between the stars; one part if there is none.
     parts: Vec<Box<str>>,
 }
 
-impl Wild {
+impl WildcardPattern {
     /// This text and nothing else.
-    pub(super) fn literal(text: &str) -> Wild {
-        Wild { parts: vec![text.into()] }
+    pub(super) fn literal(text: &str) -> WildcardPattern {
+        WildcardPattern { parts: vec![text.into()] }
     }
 
     /// Every text that begins so.
-    pub(super) fn starting(head: &str) -> Wild {
-        Wild { parts: vec![head.into(), "".into()] }
+    pub(super) fn starting(head: &str) -> WildcardPattern {
+        WildcardPattern { parts: vec![head.into(), "".into()] }
     }
 
     /// `*` is a wildcard wherever it stands.
-    pub(super) fn new(text: &str) -> Wild {
-        Wild::from_parts(text.split('*').map(str::to_owned))
+    pub(super) fn new(text: &str) -> WildcardPattern {
+        WildcardPattern::from_parts(text.split('*').map(str::to_owned))
     }
 
-    /// As [`Wild::new`]; but if there is a star at all, `\*` is a star and `\\` a backslash.
-    pub(super) fn escaped(text: &str) -> Wild {
-        if text.contains('*') { Wild::read(text) } else { Wild::literal(text) }
+    /// As [`WildcardPattern::new`]; but if there is a star at all, `\*` is a star and `\\` a backslash.
+    pub(super) fn escaped(text: &str) -> WildcardPattern {
+        if text.contains('*') { WildcardPattern::read(text) } else { WildcardPattern::literal(text) }
     }
 
     /// With escapes, whether there is a star or not.
-    pub(super) fn read(text: &str) -> Wild {
+    pub(super) fn read(text: &str) -> WildcardPattern {
         let mut parts = vec![String::new()];
         let mut rest = text.chars().peekable();
         while let Some(c) = rest.next() {
@@ -57,16 +57,16 @@ impl Wild {
                 _ => part.push(c),
             }
         }
-        Wild::from_parts(parts.into_iter())
+        WildcardPattern::from_parts(parts.into_iter())
     }
 
-    /// The text that [`Wild::escaped`] reads as exactly this one.
+    /// The text that [`WildcardPattern::escaped`] reads as exactly this one.
     pub(super) fn escape(text: &str) -> String {
         if text.contains('*') { text.replace('\\', r"\\").replace('*', r"\*") } else { text.to_owned() }
     }
 
     /// Two stars in a row are one.
-    fn from_parts(parts: impl Iterator<Item = String>) -> Wild {
+    fn from_parts(parts: impl Iterator<Item = String>) -> WildcardPattern {
         let mut kept: Vec<Box<str>> = Vec::new();
         let mut parts = parts.peekable();
         while let Some(part) = parts.next() {
@@ -75,20 +75,20 @@ impl Wild {
                 kept.push(part.into());
             }
         }
-        Wild { parts: kept }
+        WildcardPattern { parts: kept }
     }
 
     /// The same with each part changed.
-    pub(super) fn map(&self, change: impl Fn(&str) -> String) -> Wild {
-        Wild { parts: self.parts.iter().map(|part| change(part).into()).collect() }
+    pub(super) fn map(&self, change: impl Fn(&str) -> String) -> WildcardPattern {
+        WildcardPattern { parts: self.parts.iter().map(|part| change(part).into()).collect() }
     }
 
     /// The same for lines in their [one form](super::line).
-    pub(super) fn as_line(&self) -> Wild {
+    pub(super) fn as_line(&self) -> WildcardPattern {
         // A command line that holds this character isn't understood.
         const STAR: &str = "\u{1}";
-        let line = super::line::Line::new(&self.parts.join(STAR));
-        Wild { parts: line.text().split(STAR).map(Into::into).collect() }
+        let line = super::command_line::NormalizedLine::new(&self.parts.join(STAR));
+        WildcardPattern { parts: line.text().split(STAR).map(Into::into).collect() }
     }
 
     /// Whether one of these stands in it.
@@ -103,7 +103,7 @@ impl Wild {
             text.strip_prefix(&**first).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         };
         if let Some(text) = self.exact() {
-            let open = Wild { parts: pieces.iter().map(|piece| (**piece).into()).collect() };
+            let open = WildcardPattern { parts: pieces.iter().map(|piece| (**piece).into()).collect() };
             return goes_on(text) && open.matches(text);
         }
         // Both have room in the middle for whatever the other wants there.
@@ -117,7 +117,7 @@ impl Wild {
     }
 }
 
-impl Shape for Wild {
+impl IndexedPattern for WildcardPattern {
     fn exact(&self) -> Option<&str> {
         if let [only] = &*self.parts { Some(only) } else { None }
     }
@@ -148,26 +148,26 @@ impl Shape for Wild {
 
 /// One segment of a path as gitignore writes it: `*`, `?`, `[a-z]`, `[!a]`, and `\` before what is meant literally.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Segment {
-    tokens: Vec<Token>,
+pub(super) struct SegmentPattern {
+    tokens: Vec<SegmentToken>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Token {
+enum SegmentToken {
     Text(String),
     Star,
     One,
     Class { negated: bool, ranges: Vec<(char, char)>, folded: bool },
 }
 
-impl Segment {
+impl SegmentPattern {
     /// This name and nothing else.
-    pub(super) fn literal(name: &str) -> Segment {
-        Segment { tokens: vec![Token::Text(name.to_owned())] }
+    pub(super) fn literal(name: &str) -> SegmentPattern {
+        SegmentPattern { tokens: vec![SegmentToken::Text(name.to_owned())] }
     }
 
-    pub(super) fn new(text: &str) -> Segment {
-        let mut tokens: Vec<Token> = Vec::new();
+    pub(super) fn new(text: &str) -> SegmentPattern {
+        let mut tokens: Vec<SegmentToken> = Vec::new();
         let letters: Vec<char> = text.chars().collect();
         let mut at = 0;
         while at < letters.len() {
@@ -175,29 +175,29 @@ impl Segment {
             at += 1;
             match c {
                 '*' => {
-                    if tokens.last() != Some(&Token::Star) {
-                        tokens.push(Token::Star);
+                    if tokens.last() != Some(&SegmentToken::Star) {
+                        tokens.push(SegmentToken::Star);
                     }
                 }
-                '?' => tokens.push(Token::One),
-                '[' => match class(&letters[at..]) {
+                '?' => tokens.push(SegmentToken::One),
+                '[' => match parse_class(&letters[at..]) {
                     Some((found, length)) => {
                         tokens.push(found);
                         at += length;
                     }
-                    None => push(&mut tokens, '['),
+                    None => push_char(&mut tokens, '['),
                 },
                 '\\' if at < letters.len() => {
-                    push(&mut tokens, letters[at]);
+                    push_char(&mut tokens, letters[at]);
                     at += 1;
                 }
-                _ => push(&mut tokens, c),
+                _ => push_char(&mut tokens, c),
             }
         }
-        Segment { tokens }
+        SegmentPattern { tokens }
     }
 
-    /// The text that [`Segment::new`] reads as exactly this name.
+    /// The text that [`SegmentPattern::new`] reads as exactly this name.
     pub(super) fn escape(name: &str) -> String {
         let mut text = String::with_capacity(name.len());
         for c in name.chars() {
@@ -211,37 +211,37 @@ impl Segment {
 
     /// Whether some `[…]` in it is one of several characters.
     pub(super) fn has_class(&self) -> bool {
-        self.tokens.iter().any(|token| matches!(token, Token::Class { .. }))
+        self.tokens.iter().any(|token| matches!(token, SegmentToken::Class { .. }))
     }
 
     /// The same for folded names.
-    pub(super) fn folded(&self) -> Segment {
-        let fold = |token: &Token| match token {
-            Token::Text(text) => Token::Text(super::fold::fold(text)),
-            Token::Class { negated, ranges, .. } => {
-                Token::Class { negated: *negated, ranges: ranges.clone(), folded: true }
+    pub(super) fn folded(&self) -> SegmentPattern {
+        let fold = |token: &SegmentToken| match token {
+            SegmentToken::Text(text) => SegmentToken::Text(super::fold_names::fold_name(text)),
+            SegmentToken::Class { negated, ranges, .. } => {
+                SegmentToken::Class { negated: *negated, ranges: ranges.clone(), folded: true }
             }
             other => other.clone(),
         };
-        Segment { tokens: self.tokens.iter().map(fold).collect() }
+        SegmentPattern { tokens: self.tokens.iter().map(fold).collect() }
     }
 }
 
-impl Shape for Segment {
+impl IndexedPattern for SegmentPattern {
     fn exact(&self) -> Option<&str> {
         match &*self.tokens {
             [] => Some(""),
-            [Token::Text(text)] => Some(text),
+            [SegmentToken::Text(text)] => Some(text),
             _ => None,
         }
     }
 
     fn head(&self) -> &str {
-        if let Some(Token::Text(text)) = self.tokens.first() { text } else { "" }
+        if let Some(SegmentToken::Text(text)) = self.tokens.first() { text } else { "" }
     }
 
     fn tail(&self) -> &str {
-        if let Some(Token::Text(text)) = self.tokens.last() { text } else { "" }
+        if let Some(SegmentToken::Text(text)) = self.tokens.last() { text } else { "" }
     }
 
     fn matches(&self, name: &str) -> bool {
@@ -250,11 +250,11 @@ impl Shape for Segment {
         let mut retry: Option<(usize, &str)> = None;
         loop {
             let step = match self.tokens.get(token) {
-                Some(Token::Star) => {
+                Some(SegmentToken::Star) => {
                     retry = Some((token + 1, rest));
                     Some(rest)
                 }
-                Some(Token::Text(text)) => rest.strip_prefix(&**text),
+                Some(SegmentToken::Text(text)) => rest.strip_prefix(&**text),
                 Some(one) => {
                     let mut letters = rest.chars();
                     letters.next().filter(|c| one.takes(*c)).map(|_| letters.as_str())
@@ -278,24 +278,24 @@ impl Shape for Segment {
     }
 }
 
-impl Token {
+impl SegmentToken {
     fn takes(&self, c: char) -> bool {
-        let Token::Class { negated, ranges, folded } = self else { return matches!(self, Token::One) };
+        let SegmentToken::Class { negated, ranges, folded } = self else { return matches!(self, SegmentToken::One) };
         let within = |c: char| ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated;
         // A folded name has lost its case: what either case would be taken for, it is taken for.
         within(c) || (*folded && (c.to_uppercase().any(within) || c.to_lowercase().any(within)))
     }
 }
 
-fn push(tokens: &mut Vec<Token>, c: char) {
+fn push_char(tokens: &mut Vec<SegmentToken>, c: char) {
     match tokens.last_mut() {
-        Some(Token::Text(text)) => text.push(c),
-        _ => tokens.push(Token::Text(c.into())),
+        Some(SegmentToken::Text(text)) => text.push(c),
+        _ => tokens.push(SegmentToken::Text(c.into())),
     }
 }
 
 /// A class after its `[`, and how many characters it took; none if it isn't closed.
-fn class(letters: &[char]) -> Option<(Token, usize)> {
+fn parse_class(letters: &[char]) -> Option<(SegmentToken, usize)> {
     let mut at = 0;
     let negated = matches!(letters.first(), Some('!' | '^'));
     at += usize::from(negated);
@@ -311,7 +311,7 @@ fn class(letters: &[char]) -> Option<(Token, usize)> {
     };
     loop {
         if letters.get(at) == Some(&']') && at > first {
-            return Some((Token::Class { negated, ranges, folded: false }, at + 1));
+            return Some((SegmentToken::Class { negated, ranges, folded: false }, at + 1));
         }
         let from = letter(&mut at)?;
         if letters.get(at) == Some(&'-') && letters.get(at + 1).is_some_and(|c| *c != ']') {
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn stars_stand_for_any_run() {
         let check = |pattern: &str, yes: &[&str], no: &[&str]| {
-            let wild = Wild::escaped(pattern);
+            let wild = WildcardPattern::escaped(pattern);
             yes.iter().for_each(|text| assert!(wild.matches(text), "{pattern} should match {text}"));
             no.iter().for_each(|text| assert!(!wild.matches(text), "{pattern} should not match {text}"));
         };
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn segments_are_read_as_gitignore_reads_them() {
         let check = |pattern: &str, yes: &[&str], no: &[&str]| {
-            let segment = Segment::new(pattern);
+            let segment = SegmentPattern::new(pattern);
             yes.iter().for_each(|name| assert!(segment.matches(name), "{pattern} should match {name}"));
             no.iter().for_each(|name| assert!(!segment.matches(name), "{pattern} should not match {name}"));
         };
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn a_long_pattern_of_stars_is_cheap() {
         let text = "a".repeat(20_000);
-        assert!(!Wild::new(&format!("{}b", "a*".repeat(2_000))).matches(&text));
+        assert!(!WildcardPattern::new(&format!("{}b", "a*".repeat(2_000))).matches(&text));
     }
 
     proptest! {
@@ -377,10 +377,10 @@ mod tests {
 
         #[test]
         fn an_escaped_text_matches_itself_alone(text in ".{0,20}", other in ".{0,20}") {
-            let wild = Wild::escaped(&Wild::escape(&text));
+            let wild = WildcardPattern::escaped(&WildcardPattern::escape(&text));
             prop_assert!(wild.matches(&text));
             prop_assert_eq!(wild.matches(&other), text == other);
-            let segment = Segment::new(&Segment::escape(&text));
+            let segment = SegmentPattern::new(&SegmentPattern::escape(&text));
             prop_assert!(segment.matches(&text));
             prop_assert_eq!(segment.matches(&other), text == other);
         }
@@ -390,7 +390,7 @@ mod tests {
         fn what_may_match_is_found(
             pattern in "[ab *]{0,4}", first in "[ab]{1,2}", last in "( [ab]{1,2})?", between in "( [ab ]{0,4})?",
         ) {
-            let (wild, pieces) = (Wild::new(&pattern), [first.clone(), last.clone()]);
+            let (wild, pieces) = (WildcardPattern::new(&pattern), [first.clone(), last.clone()]);
             if wild.matches(&format!("{first}{between}{last}")) {
                 prop_assert!(wild.may_match(&pieces), "{} {:?} {}", pattern, pieces, between);
             }
@@ -410,12 +410,12 @@ mod tests {
         /// Both kinds agree where they mean the same.
         #[test]
         fn the_two_kinds_agree_on_stars(pattern in "[ab*]{0,8}", text in "[ab]{0,8}") {
-            prop_assert_eq!(Wild::new(&pattern).matches(&text), Segment::new(&pattern).matches(&text));
+            prop_assert_eq!(WildcardPattern::new(&pattern).matches(&text), SegmentPattern::new(&pattern).matches(&text));
         }
 
         #[test]
         fn a_match_has_head_and_tail(pattern in "[ab*?]{0,8}", text in "[ab]{0,8}") {
-            let segment = Segment::new(&pattern);
+            let segment = SegmentPattern::new(&pattern);
             if segment.matches(&text) {
                 prop_assert!(text.starts_with(segment.head()) && text.ends_with(segment.tail()));
             }

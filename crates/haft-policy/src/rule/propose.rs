@@ -5,13 +5,13 @@
 
 use haft::decision::Verdict;
 
-use super::decide::BLANKS;
+use super::evaluate::BLANKS;
 use super::path;
-use super::pattern::{Shape as _, Wild};
-use super::set::RuleSet;
-use super::subject::{Command, Effect, Place, Subject, Touch};
-use super::{Rule, Spec, host, tool};
-use crate::source::{List, Scope, Source, WrittenRule};
+use super::pattern::{IndexedPattern as _, WildcardPattern};
+use super::rule_set::RuleSet;
+use super::subject::{SubjectCommand, EffectRef, SubjectPath, RuleSubject, EffectKind};
+use super::{Rule, RuleSpecifier, host, known_tools};
+use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 
 /// How many rules are proposed for one call.
 pub const PROPOSALS_MAX: usize = 5;
@@ -21,17 +21,17 @@ const HOST_PROPOSALS_MAX: usize = 32;
 impl RuleSet {
     /// The rules that would have to be added to `allow` for this call to be covered: none if it is covered, and none if
     /// no such rules exist, as for a command that isn't understood. Deny and ask rules go before them as before all.
-    pub fn propose(&self, subject: &Subject<'_>) -> Vec<String> {
+    pub fn propose(&self, subject: &RuleSubject<'_>) -> Vec<String> {
         let uncovered = self.explain(subject).uncovered;
         if uncovered.is_empty() {
             return Vec::new();
         }
-        let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
+        let is_shell = known_tools::specifier_kind(subject.tool) == known_tools::SpecifierKind::Command;
         let effects = self.by_effects(subject, &uncovered);
         let named = by_name(subject).filter(|_| !is_shell);
         // What nobody knows is covered by the name alone.
-        let known: Vec<Effect> =
-            uncovered.iter().copied().filter(|effect| effect.touch != Touch::Anything).collect();
+        let known: Vec<EffectRef> =
+            uncovered.iter().copied().filter(|effect| effect.touch != EffectKind::Anything).collect();
         let both = named
             .as_ref()
             .zip(self.by_effects(subject, &known))
@@ -47,7 +47,7 @@ impl RuleSet {
     }
 
     /// A rule for each of these places and hosts; none if one of them can't have one, or there are too many.
-    pub fn propose_grants(&self, subject: &Subject<'_>, effects: &[Effect]) -> Vec<String> {
+    pub fn propose_grants(&self, subject: &RuleSubject<'_>, effects: &[EffectRef]) -> Vec<String> {
         let mut rules: Vec<String> = Vec::new();
         for effect in effects {
             let Some(more) = self.for_effect(subject, *effect) else { return Vec::new() };
@@ -57,14 +57,14 @@ impl RuleSet {
         let edits =
             |rule: &str| rule.strip_prefix("Read").is_some_and(|rest| rules.contains(&format!("Edit{rest}")));
         let needed: Vec<String> = rules.iter().filter(|rule| !edits(rule)).cloned().collect();
-        let only_hosts = effects.iter().all(|effect| effect.touch == Touch::Reaches);
+        let only_hosts = effects.iter().all(|effect| effect.touch == EffectKind::Reaches);
         let most = if only_hosts { HOST_PROPOSALS_MAX } else { PROPOSALS_MAX };
         if needed.len() <= most { needed } else { Vec::new() }
     }
 
     /// The rule for exactly this command line; none for what is no command.
-    pub fn exactly(&self, subject: &Subject<'_>) -> Option<String> {
-        let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
+    pub fn exactly(&self, subject: &RuleSubject<'_>) -> Option<String> {
+        let is_shell = known_tools::specifier_kind(subject.tool) == known_tools::SpecifierKind::Command;
         let text = subject.input.get("command").filter(|_| is_shell)?.as_str()?;
         Some(command_rule(subject.tool, text)).filter(|rule| self.is_for_one(rule))
     }
@@ -72,21 +72,21 @@ impl RuleSet {
     /// Whether a rule has one reading, or the other is no call: with a backslash before each parenthesis it may be one that
     /// was saved so, and mean the text without.
     fn is_for_one(&self, rule: &str) -> bool {
-        let source = Source::of(Scope::Session, &self.anchors.cwd);
-        let Ok(rule) = Rule::parse(WrittenRule::plain(rule, List::Allow, source)) else { return false };
+        let source = SettingsSource::new(SourceScope::Session, &self.anchors.cwd);
+        let Ok(rule) = Rule::parse(UnparsedRule::plain(rule, RuleList::Allow, source)) else { return false };
         match &rule.spec {
-            Spec::Command(spec) => match &*spec.patterns {
+            RuleSpecifier::Command(spec) => match &*spec.patterns {
                 [_] => true,
                 [written, ..] => spec.exact && written.exact().is_some_and(is_grouped),
                 [] => false,
             },
-            Spec::Called(spec) => spec.patterns.len() == 1,
+            RuleSpecifier::Called(spec) => spec.patterns.len() == 1,
             _ => true,
         }
     }
 
     /// These rules without those for reading that the others make needless, as `Edit(x)` does `Read(x)`.
-    fn fewest(&self, mut rules: Vec<String>, subject: &Subject<'_>) -> Vec<String> {
+    fn fewest(&self, mut rules: Vec<String>, subject: &RuleSubject<'_>) -> Vec<String> {
         let mut at = 0;
         while at < rules.len() {
             let mut fewer = rules.clone();
@@ -102,21 +102,21 @@ impl RuleSet {
 
     /// A narrow rule that would deny this call if it were added to `deny`: for the first thing that it does, else for its
     /// name.
-    pub fn propose_deny(&self, subject: &Subject<'_>) -> String {
+    pub fn propose_deny(&self, subject: &RuleSubject<'_>) -> String {
         let denied =
-            |command: &Command<'_>| command.for_deny.first().map(|text| command_rule(subject.tool, text));
+            |command: &SubjectCommand<'_>| command.for_deny.first().map(|text| command_rule(subject.tool, text));
         let touches = &subject.touches;
         let own = [
-            (Touch::Writes, touches.writes.len()),
-            (Touch::Deletes, touches.deletes.len()),
-            (Touch::Reads, touches.reads.len()),
-            (Touch::Reaches, touches.hosts.len()),
+            (EffectKind::Writes, touches.writes.len()),
+            (EffectKind::Deletes, touches.deletes.len()),
+            (EffectKind::Reads, touches.reads.len()),
+            (EffectKind::Reaches, touches.hosts.len()),
         ];
         let touched = || {
             let effects = own.into_iter().filter(|(_, count)| *count > 0);
             effects
                 .filter_map(|(touch, _)| {
-                    self.for_effect(subject, Effect { touch, command: None, index: 0 })?.into_iter().next()
+                    self.for_effect(subject, EffectRef { touch, command: None, index: 0 })?.into_iter().next()
                 })
                 .next()
         };
@@ -128,9 +128,9 @@ impl RuleSet {
             .unwrap_or_else(|| subject.tool.to_owned())
     }
 
-    fn would_deny(&self, rule: &str, subject: &Subject<'_>) -> bool {
-        let source = Source::of(Scope::Session, &self.anchors.cwd);
-        let rule = Rule::parse(WrittenRule::plain(rule, List::Deny, source));
+    fn would_deny(&self, rule: &str, subject: &RuleSubject<'_>) -> bool {
+        let source = SettingsSource::new(SourceScope::Session, &self.anchors.cwd);
+        let rule = Rule::parse(UnparsedRule::plain(rule, RuleList::Deny, source));
         let denies = |rule| {
             RuleSet::build(vec![rule], &self.anchors, vec![true]).decide(subject).verdict
                 == Some(Verdict::Deny)
@@ -139,12 +139,12 @@ impl RuleSet {
     }
 
     /// One rule for each thing that isn't covered; none if one of them can't have one.
-    fn by_effects(&self, subject: &Subject<'_>, uncovered: &[Effect]) -> Option<Vec<String>> {
+    fn by_effects(&self, subject: &RuleSubject<'_>, uncovered: &[EffectRef]) -> Option<Vec<String>> {
         let mut rules: Vec<String> = Vec::new();
         for effect in uncovered {
             // What a command touches is covered with it, but for what a rule for a command doesn't grant.
-            let with_command = |other: &Effect| other.touch == Touch::Runs && other.command == effect.command;
-            let is_part = effect.touch != Touch::Runs && effect.command.is_some();
+            let with_command = |other: &EffectRef| other.touch == EffectKind::Runs && other.command == effect.command;
+            let is_part = effect.touch != EffectKind::Runs && effect.command.is_some();
             if is_part && uncovered.iter().any(with_command) && !self.needs_own_rule(subject, *effect) {
                 continue;
             }
@@ -158,7 +158,7 @@ impl RuleSet {
     }
 
     /// Whether a place or host is covered by no rule for the command that touches it.
-    fn needs_own_rule(&self, subject: &Subject<'_>, effect: Effect) -> bool {
+    fn needs_own_rule(&self, subject: &RuleSubject<'_>, effect: EffectRef) -> bool {
         if !subject.walled || effect.command.is_none() {
             return false;
         }
@@ -171,54 +171,54 @@ impl RuleSet {
         }
     }
 
-    fn for_effect(&self, subject: &Subject<'_>, effect: Effect) -> Option<Vec<String>> {
+    fn for_effect(&self, subject: &RuleSubject<'_>, effect: EffectRef) -> Option<Vec<String>> {
         let touches = match effect.command {
             Some(command) => &subject.commands.get(command)?.touches,
             None => &subject.touches,
         };
-        let place = |places: &[Place<'_>], name: &str| {
+        let place = |places: &[SubjectPath<'_>], name: &str| {
             let place = places.get(effect.index)?;
             let below = place.extent == haft::effects::Extent::Subtree;
             if self.anchors.private.as_ref().is_some_and(|folder| place.real.starts_with(folder)) {
                 // By the name that it is given it would be the host's in another session.
-                return Some(vec![format!("{name}({})", path::written(&place.real, below)?)]);
+                return Some(vec![format!("{name}({})", path::path_rule_text(&place.real, below)?)]);
             }
-            let mut ways = vec![path::written(&place.given, below)?];
+            let mut ways = vec![path::path_rule_text(&place.given, below)?];
             if place.real != place.given {
-                ways.push(path::written(&place.real, below)?);
+                ways.push(path::path_rule_text(&place.real, below)?);
             }
             Some(ways.into_iter().map(|way| format!("{name}({way})")).collect())
         };
         match effect.touch {
             // The name of a shell is for every command, and more than an empty one needs.
-            Touch::Call if tool::kind(subject.tool) == tool::Kind::Command => None,
-            Touch::Call => by_name(subject).map(|rule| vec![rule]),
-            Touch::Anything => None,
-            Touch::Runs => {
+            EffectKind::Call if known_tools::specifier_kind(subject.tool) == known_tools::SpecifierKind::Command => None,
+            EffectKind::Call => by_name(subject).map(|rule| vec![rule]),
+            EffectKind::Anything => None,
+            EffectKind::Runs => {
                 let command = subject.commands.get(effect.command?)?;
                 let text = command.for_allow.first().filter(|_| command.understood)?;
                 Some(vec![command_rule(subject.tool, text)])
             }
-            Touch::Reads => place(&touches.reads, "Read"),
-            Touch::Writes => place(&touches.writes, "Edit"),
-            Touch::Deletes => place(&touches.deletes, "Edit"),
-            Touch::Reaches => {
+            EffectKind::Reads => place(&touches.reads, "Read"),
+            EffectKind::Writes => place(&touches.writes, "Edit"),
+            EffectKind::Deletes => place(&touches.deletes, "Edit"),
+            EffectKind::Reaches => {
                 // A star is allowed in a host, and would be more than itself in a rule.
-                let host = host::canonical(touches.hosts.get(effect.index)?);
+                let host = host::canonical_host(touches.hosts.get(effect.index)?);
                 (!host.contains('*')).then(|| vec![format!("WebFetch(domain:{host})")])
             }
         }
     }
 
     /// Whether the call would be covered with these rules beside those of the set.
-    fn would_cover(&self, rules: &[String], subject: &Subject<'_>) -> bool {
-        let source = Source::of(Scope::Session, &self.anchors.cwd);
+    fn would_cover(&self, rules: &[String], subject: &RuleSubject<'_>) -> bool {
+        let source = SettingsSource::new(SourceScope::Session, &self.anchors.cwd);
         let added: Result<Vec<Rule>, _> = rules
             .iter()
-            .map(|rule| Rule::parse(WrittenRule::plain(rule, List::Allow, source.clone())))
+            .map(|rule| Rule::parse(UnparsedRule::plain(rule, RuleList::Allow, source.clone())))
             .collect();
         let Ok(added) = added else { return false };
-        let counts = |(rule, used): &(&Rule, &bool)| **used && rule.list() == List::Allow;
+        let counts = |(rule, used): &(&Rule, &bool)| **used && rule.list() == RuleList::Allow;
         let allowing = self.rules.iter().zip(&self.used).filter(counts).map(|(rule, _)| rule.clone());
         let all: Vec<Rule> = allowing.chain(added).collect();
         let used = vec![true; all.len()];
@@ -247,15 +247,15 @@ fn is_grouped(text: &str) -> bool {
 }
 
 /// A rule for the tool, as narrow as its name allows.
-fn by_name(subject: &Subject<'_>) -> Option<String> {
-    let name = tool::current(subject.tool);
+fn by_name(subject: &RuleSubject<'_>) -> Option<String> {
+    let name = known_tools::current_name(subject.tool);
     if let Some(server) = subject.server {
-        return Some(format!("{name}(server:{})", Wild::escape(server)));
+        return Some(format!("{name}(server:{})", WildcardPattern::escape(server)));
     }
-    match tool::kind(name) {
-        tool::Kind::Called => {
-            let (_, called) = tool::called(name, subject.input)?;
-            Some(format!("{name}({})", Wild::escape(&called)))
+    match known_tools::specifier_kind(name) {
+        known_tools::SpecifierKind::Called => {
+            let (_, called) = known_tools::invocation_texts(name, subject.input)?;
+            Some(format!("{name}({})", WildcardPattern::escape(&called)))
         }
         _ => Some(name.to_owned()),
     }
@@ -263,5 +263,5 @@ fn by_name(subject: &Subject<'_>) -> Option<String> {
 
 fn command_rule(tool: &str, text: &str) -> String {
     let tool = if tool == "PowerShell" { tool } else { "Bash" };
-    format!("{tool}({})", Wild::escape(text.trim_matches(BLANKS)))
+    format!("{tool}({})", WildcardPattern::escape(text.trim_matches(BLANKS)))
 }

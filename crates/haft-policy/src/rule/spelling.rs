@@ -8,35 +8,35 @@
 
 use std::borrow::Cow;
 
-use super::fold::fold;
+use super::fold_names::fold_name;
 
 /// How often a text may be encoded and still be read.
 const DECODINGS_MAX: usize = 4;
 
 /// The text itself first, then what it is decoded, with slashes for backslashes, as the path of a `file:` address, and
 /// without ways there and back; each folded.
-pub(super) fn all(text: &str) -> Vec<String> {
+pub(super) fn all_spellings(text: &str) -> Vec<String> {
     let mut spellings = vec![text.to_owned()];
-    add(&mut spellings, decoded(text));
+    add_spelling(&mut spellings, percent_decode(text));
     add_each(&mut spellings, |text| Some(text.replace('\\', "/")));
     add_each(&mut spellings, |text| path_of_file(text).map(str::to_owned));
-    add_each(&mut spellings, |text| Some(resolved(text)));
+    add_each(&mut spellings, |text| Some(resolve_segments(text)));
     let mut folded = Vec::with_capacity(spellings.len());
-    spellings.iter().for_each(|spelling| add(&mut folded, fold(spelling.trim_matches(is_nothing))));
-    add(&mut folded, fold(text));
+    spellings.iter().for_each(|spelling| add_spelling(&mut folded, fold_name(spelling.trim_matches(is_nothing))));
+    add_spelling(&mut folded, fold_name(text));
     folded
 }
 
 /// Where the text ends up as a path, if it goes back somewhere on its way.
 pub(super) fn going_back(text: &str) -> Option<String> {
     if !text.contains(['/', '\\', '%']) && text.is_ascii() {
-        return (kind(text) == Kind::Back).then(|| resolved(text));
+        return (segment_kind(text) == SegmentKind::Back).then(|| resolve_segments(text));
     }
-    let text = decoded(text).replace(['\\', '\u{ff0f}', '\u{ff3c}'], "/");
-    text.split('/').any(|segment| kind(segment) == Kind::Back).then(|| resolved(&text))
+    let text = percent_decode(text).replace(['\\', '\u{ff0f}', '\u{ff3c}'], "/");
+    text.split('/').any(|segment| segment_kind(segment) == SegmentKind::Back).then(|| resolve_segments(&text))
 }
 
-fn add(spellings: &mut Vec<String>, spelling: String) {
+fn add_spelling(spellings: &mut Vec<String>, spelling: String) {
     if !spellings.contains(&spelling) {
         spellings.push(spelling);
     }
@@ -44,7 +44,7 @@ fn add(spellings: &mut Vec<String>, spelling: String) {
 
 fn add_each(spellings: &mut Vec<String>, change: impl Fn(&str) -> Option<String>) {
     let changed: Vec<String> = spellings.iter().filter_map(|spelling| change(spelling)).collect();
-    changed.into_iter().for_each(|spelling| add(spellings, spelling));
+    changed.into_iter().for_each(|spelling| add_spelling(spellings, spelling));
 }
 
 /// What is skipped around a name, or ends it.
@@ -53,24 +53,24 @@ fn is_nothing(c: char) -> bool {
 }
 
 #[derive(PartialEq, Eq)]
-enum Kind {
+enum SegmentKind {
     Here,
     Back,
     Name,
 }
 
-fn kind(segment: &str) -> Kind {
-    let folded = if segment.is_ascii() { Cow::Borrowed(segment) } else { Cow::Owned(fold(segment)) };
+fn segment_kind(segment: &str) -> SegmentKind {
+    let folded = if segment.is_ascii() { Cow::Borrowed(segment) } else { Cow::Owned(fold_name(segment)) };
     match folded.trim_matches(is_nothing) {
-        "" | "." => Kind::Here,
-        ".." => Kind::Back,
-        _ => Kind::Name,
+        "" | "." => SegmentKind::Here,
+        ".." => SegmentKind::Back,
+        _ => SegmentKind::Name,
     }
 }
 
 /// Without empty segments, `.` and `..`; the scheme of an address stays, and a way back from the beginning of a relative
 /// path too.
-fn resolved(text: &str) -> String {
+fn resolve_segments(text: &str) -> String {
     let (scheme, path) = match text.split_once("://") {
         Some((scheme, _)) if is_scheme(scheme) => text.split_at(scheme.len() + 3),
         _ => ("", text),
@@ -80,14 +80,14 @@ fn resolved(text: &str) -> String {
     // The host of an address can't be left.
     let floor = usize::from(!scheme.is_empty());
     for segment in path.split('/') {
-        match kind(segment) {
-            Kind::Here => {}
-            Kind::Name => kept.push(segment),
-            Kind::Back if kept.len() > floor && kept.last().is_some_and(|last| kind(last) == Kind::Name) => {
+        match segment_kind(segment) {
+            SegmentKind::Here => {}
+            SegmentKind::Name => kept.push(segment),
+            SegmentKind::Back if kept.len() > floor && kept.last().is_some_and(|last| segment_kind(last) == SegmentKind::Name) => {
                 kept.pop();
             }
-            Kind::Back if absolute || floor > 0 => {}
-            Kind::Back => kept.push(".."),
+            SegmentKind::Back if absolute || floor > 0 => {}
+            SegmentKind::Back => kept.push(".."),
         }
     }
     format!("{scheme}{}{}", if absolute { "/" } else { "" }, kept.join("/"))
@@ -108,7 +108,7 @@ fn path_of_file(text: &str) -> Option<&str> {
 }
 
 /// Without `%2e` and the like, also where that was encoded again.
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..DECODINGS_MAX {
         if !text.contains('%') {
@@ -173,13 +173,13 @@ mod tests {
             "/x%2f..%5Ca/b",
             "/a/b\0",
         ] {
-            assert!(all(text).iter().any(|spelling| spelling == "/a/b"), "{text:?}: {:?}", all(text));
+            assert!(all_spellings(text).iter().any(|spelling| spelling == "/a/b"), "{text:?}: {:?}", all_spellings(text));
         }
         for text in ["a/b", "/a/b/c", "/a", "/a/../b", "", "%", "%zz", "/a%"] {
-            assert!(!all(text).iter().any(|spelling| spelling == "/a/b"), "{text:?}: {:?}", all(text));
+            assert!(!all_spellings(text).iter().any(|spelling| spelling == "/a/b"), "{text:?}: {:?}", all_spellings(text));
         }
-        assert!(all("https://x/v1/../Admin").iter().any(|spelling| spelling == "https://x/admin"));
-        assert!(all("https://x/../../y").iter().any(|spelling| spelling == "https://x/y"));
+        assert!(all_spellings("https://x/v1/../Admin").iter().any(|spelling| spelling == "https://x/admin"));
+        assert!(all_spellings("https://x/../../y").iter().any(|spelling| spelling == "https://x/y"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// A call as the rules see it.
 #[derive(Debug, Clone)]
-pub struct Subject<'a> {
+pub struct RuleSubject<'a> {
     /// The name under which the tool is offered.
     pub tool: &'a str,
     /// Its other names. Deny and ask rules know them; allow rules don't, since a tool chooses them itself.
@@ -33,9 +33,9 @@ pub struct Subject<'a> {
     /// Anything may happen; what is declared is only a hint.
     pub open: bool,
     /// What is touched, apart from what commands touch: for a shell call its redirections.
-    pub touches: Touches<'a>,
+    pub touches: SubjectEffects<'a>,
     /// Every command that would be run.
-    pub commands: Vec<Command<'a>>,
+    pub commands: Vec<SubjectCommand<'a>>,
     /// Command lines within the command line, as `sh -c` is given one. For rules that speak of more than one command.
     pub scripts: Vec<Cow<'a, str>>,
     /// Only a part of the line is meant, so that rules for more than one command don't speak of it.
@@ -49,20 +49,20 @@ pub struct Subject<'a> {
 
 /// What is touched.
 #[derive(Debug, Clone, Default)]
-pub struct Touches<'a> {
+pub struct SubjectEffects<'a> {
     /// What is read.
-    pub reads: Vec<Place<'a>>,
+    pub reads: Vec<SubjectPath<'a>>,
     /// What is created or changed.
-    pub writes: Vec<Place<'a>>,
+    pub writes: Vec<SubjectPath<'a>>,
     /// What is removed.
-    pub deletes: Vec<Place<'a>>,
+    pub deletes: Vec<SubjectPath<'a>>,
     /// Hosts that are reached, without scheme and port.
     pub hosts: Vec<Cow<'a, str>>,
 }
 
 /// A file or folder, by both of its paths.
 #[derive(Debug, Clone)]
-pub struct Place<'a> {
+pub struct SubjectPath<'a> {
     /// As given, absolute.
     pub given: Cow<'a, Path>,
     /// Where that really is.
@@ -77,7 +77,7 @@ pub struct Place<'a> {
 
 /// One command that would be run.
 #[derive(Debug, Clone, Default)]
-pub struct Command<'a> {
+pub struct SubjectCommand<'a> {
     /// The texts of which one has to be allowed.
     pub for_allow: Vec<Cow<'a, str>>,
     /// The texts of which none may be denied or asked for.
@@ -89,16 +89,16 @@ pub struct Command<'a> {
     /// A rule with a wildcard doesn't let it through.
     pub exact_only: bool,
     /// What it touches, as far as its text says.
-    pub touches: Touches<'a>,
+    pub touches: SubjectEffects<'a>,
     /// Texts that are known only when it runs: what is known of each, in pieces, with nothing or a blank and anything
     /// between two of them. For [`RuleSet::may_run`](super::RuleSet::may_run).
     pub open: Vec<Vec<String>>,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> RuleSubject<'a> {
     /// A call that touches nothing.
-    pub fn new(tool: &'a str, input: &'a Value) -> Subject<'a> {
-        Subject {
+    pub fn new(tool: &'a str, input: &'a Value) -> RuleSubject<'a> {
+        RuleSubject {
             tool,
             aliases: Vec::new(),
             server: None,
@@ -108,7 +108,7 @@ impl<'a> Subject<'a> {
             hosts_only: false,
             leaves_out: false,
             open: false,
-            touches: Touches::default(),
+            touches: SubjectEffects::default(),
             commands: Vec::new(),
             scripts: Vec::new(),
             part: false,
@@ -129,7 +129,7 @@ impl<'a> Subject<'a> {
     }
 
     /// What a command touches, or the call itself.
-    fn touches_of(&self, command: Option<usize>) -> Option<&Touches<'a>> {
+    fn touches_of(&self, command: Option<usize>) -> Option<&SubjectEffects<'a>> {
         match command {
             Some(command) => self.commands.get(command).map(|command| &command.touches),
             None => Some(&self.touches),
@@ -137,20 +137,20 @@ impl<'a> Subject<'a> {
     }
 
     /// The place of an effect that has one.
-    pub fn place(&self, effect: Effect) -> Option<&Place<'a>> {
+    pub fn place(&self, effect: EffectRef) -> Option<&SubjectPath<'a>> {
         let touches = self.touches_of(effect.command)?;
         let places = match effect.touch {
-            Touch::Reads => &touches.reads,
-            Touch::Writes => &touches.writes,
-            Touch::Deletes => &touches.deletes,
+            EffectKind::Reads => &touches.reads,
+            EffectKind::Writes => &touches.writes,
+            EffectKind::Deletes => &touches.deletes,
             _ => return None,
         };
         places.get(effect.index)
     }
 
     /// The host of an effect that has one.
-    pub fn host(&self, effect: Effect) -> Option<&str> {
-        let touches = self.touches_of(effect.command).filter(|_| effect.touch == Touch::Reaches)?;
+    pub fn host(&self, effect: EffectRef) -> Option<&str> {
+        let touches = self.touches_of(effect.command).filter(|_| effect.touch == EffectKind::Reaches)?;
         touches.hosts.get(effect.index).map(|host| &**host)
     }
 
@@ -161,65 +161,65 @@ impl<'a> Subject<'a> {
 
     /// Only the declared effects can happen.
     #[must_use]
-    pub fn enforced(mut self) -> Subject<'a> {
+    pub fn enforced(mut self) -> RuleSubject<'a> {
         self.enforced = true;
         self
     }
 
     /// Reads a file whose path leads where it says.
     #[must_use]
-    pub fn reading(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> Subject<'a> {
-        self.touches.reads.push(Place::at(path));
+    pub fn reading(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> RuleSubject<'a> {
+        self.touches.reads.push(SubjectPath::at(path));
         self
     }
 
     /// Writes a file whose path leads where it says.
     #[must_use]
-    pub fn writing(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> Subject<'a> {
-        self.touches.writes.push(Place::at(path));
+    pub fn writing(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> RuleSubject<'a> {
+        self.touches.writes.push(SubjectPath::at(path));
         self
     }
 
     /// Removes a file whose path leads where it says.
     #[must_use]
-    pub fn deleting(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> Subject<'a> {
-        self.touches.deletes.push(Place::at(path));
+    pub fn deleting(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> RuleSubject<'a> {
+        self.touches.deletes.push(SubjectPath::at(path));
         self
     }
 
     /// Reaches a host.
     #[must_use]
-    pub fn reaching(mut self, host: impl Into<Cow<'a, str>>) -> Subject<'a> {
+    pub fn reaching(mut self, host: impl Into<Cow<'a, str>>) -> RuleSubject<'a> {
         self.touches.hosts.push(host.into());
         self
     }
 
     /// Runs a command.
     #[must_use]
-    pub fn running(mut self, command: Command<'a>) -> Subject<'a> {
+    pub fn running(mut self, command: SubjectCommand<'a>) -> RuleSubject<'a> {
         self.commands.push(command);
         self
     }
 
     /// An effect of this call in words.
-    pub fn show(&self, effect: Effect) -> String {
+    pub fn show(&self, effect: EffectRef) -> String {
         let touches = self.touches_of(effect.command);
-        let path = |places: Option<&Vec<Place<'_>>>| {
+        let path = |places: Option<&Vec<SubjectPath<'_>>>| {
             let place = places.and_then(|places| places.get(effect.index));
             place.map_or_else(String::new, |place| place.given.display().to_string())
         };
         match effect.touch {
-            Touch::Call => format!("uses {}", self.tool),
-            Touch::Anything => "may do anything".to_owned(),
-            Touch::Runs => {
+            EffectKind::Call => format!("uses {}", self.tool),
+            EffectKind::Anything => "may do anything".to_owned(),
+            EffectKind::Runs => {
                 let command = effect.command.and_then(|command| self.commands.get(command));
                 let text = command.and_then(|command| command.for_allow.first().or(command.for_deny.first()));
                 format!("runs {}", text.map_or("a command", |text| text))
             }
-            Touch::Reads => format!("reads {}", path(touches.map(|touches| &touches.reads))),
-            Touch::Writes => format!("writes {}", path(touches.map(|touches| &touches.writes))),
-            Touch::Deletes => format!("deletes {}", path(touches.map(|touches| &touches.deletes))),
-            Touch::Reaches => {
+            EffectKind::Reads => format!("reads {}", path(touches.map(|touches| &touches.reads))),
+            EffectKind::Writes => format!("writes {}", path(touches.map(|touches| &touches.writes))),
+            EffectKind::Deletes => format!("deletes {}", path(touches.map(|touches| &touches.deletes))),
+            EffectKind::Reaches => {
                 let host = touches.and_then(|touches| touches.hosts.get(effect.index));
                 format!("reaches {}", host.map_or("", |host| host))
             }
@@ -227,27 +227,27 @@ impl<'a> Subject<'a> {
     }
 }
 
-impl Touches<'_> {
+impl SubjectEffects<'_> {
     /// Whether nothing is touched.
     pub fn is_empty(&self) -> bool {
-        let Touches { reads, writes, deletes, hosts } = self;
+        let SubjectEffects { reads, writes, deletes, hosts } = self;
         reads.is_empty() && writes.is_empty() && deletes.is_empty() && hosts.is_empty()
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> SubjectPath<'a> {
     /// One file whose path leads where it says.
-    pub fn at(path: &'a (impl AsRef<Path> + ?Sized)) -> Place<'a> {
-        Place::linked(path, path)
+    pub fn at(path: &'a (impl AsRef<Path> + ?Sized)) -> SubjectPath<'a> {
+        SubjectPath::linked(path, path)
     }
 
     /// One file whose path leads elsewhere.
     pub fn linked(
         given: &'a (impl AsRef<Path> + ?Sized),
         real: &'a (impl AsRef<Path> + ?Sized),
-    ) -> Place<'a> {
+    ) -> SubjectPath<'a> {
         let (given, real) = (Cow::Borrowed(given.as_ref()), Cow::Borrowed(real.as_ref()));
-        Place { given, real, extent: Extent::File, open: false, partial: false }
+        SubjectPath { given, real, extent: Extent::File, open: false, partial: false }
     }
 
     /// What would have to be kept before it is changed.
@@ -257,31 +257,31 @@ impl<'a> Place<'a> {
 
     /// The folder and everything below it.
     #[must_use]
-    pub fn and_below(mut self) -> Place<'a> {
+    pub fn and_below(mut self) -> SubjectPath<'a> {
         self.extent = Extent::Subtree;
         self
     }
 }
 
-impl<'a> Command<'a> {
+impl<'a> SubjectCommand<'a> {
     /// A command that is what its text says.
-    pub fn plain(text: impl Into<Cow<'a, str>>) -> Command<'a> {
+    pub fn plain(text: impl Into<Cow<'a, str>>) -> SubjectCommand<'a> {
         let text = text.into();
-        Command {
+        SubjectCommand {
             for_allow: vec![text.clone()],
             for_deny: vec![text],
             understood: true,
-            ..Command::default()
+            ..SubjectCommand::default()
         }
     }
 }
 
 /// One thing that a call does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Effect {
+pub struct EffectRef {
     /// What is done.
-    pub touch: Touch,
-    /// The command that does it, by its place in [`Subject::commands`].
+    pub touch: EffectKind,
+    /// The command that does it, by its place in [`RuleSubject::commands`].
     pub command: Option<usize>,
     /// The place in the list of what is touched so.
     pub index: usize,
@@ -289,7 +289,7 @@ pub struct Effect {
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Touch {
+pub enum EffectKind {
     /// The tool is used; the only effect of a call that touches nothing.
     Call,
     /// Anything may happen.
@@ -306,16 +306,16 @@ pub enum Touch {
     Reaches,
 }
 
-impl fmt::Display for Touch {
+impl fmt::Display for EffectKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Touch::Call => "call",
-            Touch::Anything => "anything",
-            Touch::Runs => "run",
-            Touch::Reads => "read",
-            Touch::Writes => "write",
-            Touch::Deletes => "delete",
-            Touch::Reaches => "reach",
+            EffectKind::Call => "call",
+            EffectKind::Anything => "anything",
+            EffectKind::Runs => "run",
+            EffectKind::Reads => "read",
+            EffectKind::Writes => "write",
+            EffectKind::Deletes => "delete",
+            EffectKind::Reaches => "reach",
         })
     }
 }

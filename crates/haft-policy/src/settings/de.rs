@@ -20,23 +20,23 @@ use serde::de::{
     Visitor,
 };
 
-use super::jsonc::{Fault, Json, Key, Node, Spot};
-use super::places::{Places, lexical};
-use crate::source::{Scope, Source};
+use super::jsonc::{SettingsFault, JsonValue, JsonKey, JsonNode, TextPosition};
+use super::places::{SettingsPlaces, normalize_path};
+use crate::source::{SourceScope, SettingsSource};
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct At<T> {
+pub struct SettingValue<T> {
     /// The value.
     pub value: T,
     /// Where it stands.
-    pub source: Source,
+    pub source: SettingsSource,
 }
 
 /// The place of a layer of settings.
 #[derive(Debug, Clone)]
 pub(crate) struct LayerPlace {
-    pub(crate) scope: Scope,
+    pub(crate) scope: SourceScope,
     /// The file as people read it; `None` for flags.
     pub(crate) shown: Option<Arc<Path>>,
     pub(crate) anchor: Arc<Path>,
@@ -44,16 +44,16 @@ pub(crate) struct LayerPlace {
 
 impl LayerPlace {
     /// The place of a value in this layer.
-    pub(crate) fn source(&self, at: Spot) -> Source {
+    pub(crate) fn source(&self, at: TextPosition) -> SettingsSource {
         let line = self.shown.is_some().then_some(at.line);
-        Source { scope: self.scope, file: self.shown.clone(), line, anchor: self.anchor.clone() }
+        SettingsSource { scope: self.scope, file: self.shown.clone(), line, anchor: self.anchor.clone() }
     }
 }
 
 /// A key that the object around it doesn't have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnknownKey {
-    pub(crate) at: Spot,
+    pub(crate) at: TextPosition,
     pub(crate) key: String,
     /// The key of the object itself; `None` for the whole file.
     pub(crate) inside: Option<String>,
@@ -65,30 +65,30 @@ pub(crate) struct UnknownKey {
 #[derive(Default)]
 pub(crate) struct ReadContext<'a> {
     pub(crate) layers: &'a [LayerPlace],
-    pub(crate) places: Option<&'a Places>,
+    pub(crate) places: Option<&'a SettingsPlaces>,
     pub(crate) unknown: RefCell<Vec<UnknownKey>>,
     /// Things that stop nothing.
-    pub(crate) notes: RefCell<Vec<(Spot, String)>>,
+    pub(crate) notes: RefCell<Vec<(TextPosition, String)>>,
     /// Faults after which reading goes on, so that all of them are reported.
-    pub(crate) faults: RefCell<Vec<Fault>>,
+    pub(crate) faults: RefCell<Vec<SettingsFault>>,
 }
 
 /// A value in a tree, on its way to a type.
 #[derive(Clone, Copy)]
 pub(crate) struct TreeReader<'a> {
-    pub(crate) node: &'a Node,
+    pub(crate) node: &'a JsonNode,
     /// The closest key above.
     inside: Option<&'a str>,
     pub(crate) context: &'a ReadContext<'a>,
 }
 
 impl<'a> TreeReader<'a> {
-    pub(crate) fn new(node: &'a Node, context: &'a ReadContext<'a>) -> TreeReader<'a> {
+    pub(crate) fn new(node: &'a JsonNode, context: &'a ReadContext<'a>) -> TreeReader<'a> {
         TreeReader { node, inside: None, context }
     }
 
     /// A value below this one.
-    pub(crate) fn at(self, node: &'a Node, key: Option<&'a str>) -> TreeReader<'a> {
+    pub(crate) fn at(self, node: &'a JsonNode, key: Option<&'a str>) -> TreeReader<'a> {
         TreeReader { node, inside: key.or(self.inside), context: self.context }
     }
 
@@ -97,31 +97,31 @@ impl<'a> TreeReader<'a> {
     }
 
     /// The value of a key; the default where there is none.
-    pub(crate) fn field<T: FromTree + Default>(self, key: &'static str) -> Result<T, Fault> {
+    pub(crate) fn field<T: FromTree + Default>(self, key: &'static str) -> Result<T, SettingsFault> {
         self.get(key).map_or_else(
             || Ok(T::default()),
             |reader| T::from_tree(reader).map_err(|fault| fault.inside(key)),
         )
     }
 
-    pub(crate) fn read<T: FromTree>(self) -> Result<T, Fault> {
+    pub(crate) fn read<T: FromTree>(self) -> Result<T, SettingsFault> {
         T::from_tree(self)
     }
 
-    pub(crate) fn source(self) -> Source {
+    pub(crate) fn source(self) -> SettingsSource {
         let layer = self.context.layers.get(usize::from(self.node.layer));
-        layer.map_or_else(|| Source::of(Scope::User, "/"), |layer| layer.source(self.node.at))
+        layer.map_or_else(|| SettingsSource::new(SourceScope::User, "/"), |layer| layer.source(self.node.at))
     }
 
     /// Says that the value is none of those that are accepted.
-    pub(crate) fn reject<T>(self, accepted: &str) -> Result<T, Fault> {
-        let fault = Fault::custom(not_accepted(unexpected(self.node), &accepted));
+    pub(crate) fn reject<T>(self, accepted: &str) -> Result<T, SettingsFault> {
+        let fault = SettingsFault::custom(not_accepted(unexpected_value(self.node), &accepted));
         Err(self.with_place(fault))
     }
 
     /// Says that an object lacks a key.
-    pub(crate) fn missing<T>(self, key: &'static str) -> Result<T, Fault> {
-        Err(self.with_place(Fault::missing_field(key)))
+    pub(crate) fn missing<T>(self, key: &'static str) -> Result<T, SettingsFault> {
+        Err(self.with_place(SettingsFault::missing_field(key)))
     }
 
     /// Notes the keys of an object that it doesn't have.
@@ -129,7 +129,7 @@ impl<'a> TreeReader<'a> {
         let mut unknown = self.node.fields().iter().filter(|(key, _)| !known.contains(&key.name.as_str()));
         let Some(first) = unknown.next() else { return };
         let known: Rc<[&'static str]> = known.into();
-        let note = |(key, _): &(Key, Node)| UnknownKey {
+        let note = |(key, _): &(JsonKey, JsonNode)| UnknownKey {
             at: key.at,
             key: key.name.clone(),
             inside: self.inside.map(str::to_owned),
@@ -138,21 +138,21 @@ impl<'a> TreeReader<'a> {
         self.context.unknown.borrow_mut().extend(std::iter::once(first).chain(unknown).map(note));
     }
 
-    fn with_place(self, fault: Fault) -> Fault {
-        Fault { at: fault.at.or(Some(self.node.at)), ..fault }
+    fn with_place(self, fault: SettingsFault) -> SettingsFault {
+        SettingsFault { at: fault.at.or(Some(self.node.at)), ..fault }
     }
 }
 
 /// A type that is read from a tree and may keep places.
 pub(crate) trait FromTree: Sized {
-    fn from_tree(reader: TreeReader<'_>) -> Result<Self, Fault>;
+    fn from_tree(reader: TreeReader<'_>) -> Result<Self, SettingsFault>;
 
     fn schema(generator: &mut SchemaGenerator) -> Schema;
 }
 
-impl<T: FromTree> FromTree for At<T> {
-    fn from_tree(reader: TreeReader<'_>) -> Result<At<T>, Fault> {
-        Ok(At { value: T::from_tree(reader)?, source: reader.source() })
+impl<T: FromTree> FromTree for SettingValue<T> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<SettingValue<T>, SettingsFault> {
+        Ok(SettingValue { value: T::from_tree(reader)?, source: reader.source() })
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
@@ -161,7 +161,7 @@ impl<T: FromTree> FromTree for At<T> {
 }
 
 impl<T: FromTree> FromTree for Option<T> {
-    fn from_tree(reader: TreeReader<'_>) -> Result<Option<T>, Fault> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<Option<T>, SettingsFault> {
         T::from_tree(reader).map(Some)
     }
 
@@ -171,8 +171,8 @@ impl<T: FromTree> FromTree for Option<T> {
 }
 
 impl<T: FromTree> FromTree for Vec<T> {
-    fn from_tree(reader: TreeReader<'_>) -> Result<Vec<T>, Fault> {
-        let Json::List(items) = &reader.node.json else { return reader.reject("a list") };
+    fn from_tree(reader: TreeReader<'_>) -> Result<Vec<T>, SettingsFault> {
+        let JsonValue::List(items) = &reader.node.json else { return reader.reject("a list") };
         let read = |node| T::from_tree(reader.at(node, None));
         let item = |(index, node)| read(node).map_err(|fault| fault.inside(format!("[{index}]")));
         items.iter().enumerate().map(item).collect()
@@ -184,8 +184,8 @@ impl<T: FromTree> FromTree for Vec<T> {
 }
 
 impl<T: FromTree> FromTree for BTreeMap<String, T> {
-    fn from_tree(reader: TreeReader<'_>) -> Result<Self, Fault> {
-        let entry = |Key { name, .. }: &Key, node: &Node| {
+    fn from_tree(reader: TreeReader<'_>) -> Result<Self, SettingsFault> {
+        let entry = |JsonKey { name, .. }: &JsonKey, node: &JsonNode| {
             let value =
                 T::from_tree(reader.at(node, Some(name))).map_err(|fault| fault.inside(name.as_str()))?;
             Ok((name.clone(), value))
@@ -200,13 +200,13 @@ impl<T: FromTree> FromTree for BTreeMap<String, T> {
 
 /// A directory: `~` is the home directory, a relative path starts in the working directory.
 impl FromTree for PathBuf {
-    fn from_tree(reader: TreeReader<'_>) -> Result<PathBuf, Fault> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<PathBuf, SettingsFault> {
         let text = String::deserialize(reader)?;
         let Some(places) = reader.context.places else { return Ok(text.into()) };
         let in_home = text.strip_prefix("~/").or_else(|| (text == "~").then_some(""));
         Ok(match (in_home, &places.home) {
-            (Some(rest), Some(home)) => lexical(home, Path::new(rest)),
-            _ => lexical(&places.cwd, Path::new(&text)),
+            (Some(rest), Some(home)) => normalize_path(home, Path::new(rest)),
+            _ => normalize_path(&places.cwd, Path::new(&text)),
         })
     }
 
@@ -221,7 +221,7 @@ macro_rules! read_by_serde {
         $(impl $crate::settings::de::FromTree for $type {
             fn from_tree(
                 reader: $crate::settings::de::TreeReader<'_>,
-            ) -> Result<$type, $crate::settings::jsonc::Fault> {
+            ) -> Result<$type, $crate::settings::jsonc::SettingsFault> {
                 serde::Deserialize::deserialize(reader)
             }
 
@@ -236,51 +236,51 @@ pub(crate) use read_by_serde;
 read_by_serde!(bool, u16, u64, f64, String, PermissionMode);
 
 /// Reads a type from a value that is no layer of settings.
-pub(crate) fn from_node<T: for<'de> Deserialize<'de>>(node: &Node) -> Result<(T, Vec<UnknownKey>), Fault> {
+pub(crate) fn from_node<T: for<'de> Deserialize<'de>>(node: &JsonNode) -> Result<(T, Vec<UnknownKey>), SettingsFault> {
     let context = ReadContext::default();
     let value = T::deserialize(TreeReader::new(node, &context))?;
     Ok((value, context.unknown.into_inner()))
 }
 
 /// The entries of a value that has to be an object.
-pub(crate) fn expect_object(node: &Node) -> Result<&[(Key, Node)], Fault> {
+pub(crate) fn expect_object(node: &JsonNode) -> Result<&[(JsonKey, JsonNode)], SettingsFault> {
     let at = Some(node.at);
     match &node.json {
-        Json::Object(fields) => Ok(fields),
-        Json::Null => Err(Fault { at, ..null() }),
-        _ => Err(Fault { at, ..Fault::custom(not_accepted(unexpected(node), &"an object")) }),
+        JsonValue::Object(fields) => Ok(fields),
+        JsonValue::Null => Err(SettingsFault { at, ..null_fault() }),
+        _ => Err(SettingsFault { at, ..SettingsFault::custom(not_accepted(unexpected_value(node), &"an object")) }),
     }
 }
 
 /// A key that was emptied by hand or by a program would otherwise be a list of rules that is gone.
-pub(crate) fn null() -> Fault {
-    Fault::custom("`null` is not accepted; leave the key out, or give it a value")
+pub(crate) fn null_fault() -> SettingsFault {
+    SettingsFault::custom("`null` is not accepted; leave the key out, or give it a value")
 }
 
 impl<'de> Deserializer<'de> for TreeReader<'_> {
-    type Error = Fault;
+    type Error = SettingsFault;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingsFault> {
         match &self.node.json {
-            Json::Null => visitor.visit_unit(),
-            Json::Bool(value) => visitor.visit_bool(*value),
-            Json::String(value) => visitor.visit_str(value),
-            Json::Number(number) => match (number.as_u64(), number.as_i64()) {
+            JsonValue::Null => visitor.visit_unit(),
+            JsonValue::Bool(value) => visitor.visit_bool(*value),
+            JsonValue::String(value) => visitor.visit_str(value),
+            JsonValue::Number(number) => match (number.as_u64(), number.as_i64()) {
                 (Some(number), _) => visitor.visit_u64(number),
                 (None, Some(number)) => visitor.visit_i64(number),
                 (None, None) => visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN)),
             },
-            Json::List(items) => visitor.visit_seq(Items { reader: self, items: items.iter(), index: 0 }),
-            Json::Object(fields) => {
-                visitor.visit_map(Fields { reader: self, fields: fields.iter(), value: None })
+            JsonValue::List(items) => visitor.visit_seq(ItemAccess { reader: self, items: items.iter(), index: 0 }),
+            JsonValue::Object(fields) => {
+                visitor.visit_map(FieldAccess { reader: self, fields: fields.iter(), value: None })
             }
         }
         .map_err(|fault| self.with_place(fault))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        if let Json::Null = self.node.json {
-            return Err(self.with_place(null()));
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingsFault> {
+        if let JsonValue::Null = self.node.json {
+            return Err(self.with_place(null_fault()));
         }
         visitor.visit_some(self).map_err(|fault| self.with_place(fault))
     }
@@ -289,7 +289,7 @@ impl<'de> Deserializer<'de> for TreeReader<'_> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, SettingsFault> {
         visitor.visit_newtype_struct(self).map_err(|fault| self.with_place(fault))
     }
 
@@ -298,10 +298,10 @@ impl<'de> Deserializer<'de> for TreeReader<'_> {
         _name: &'static str,
         known: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, SettingsFault> {
         // A derived type would take a list as its fields in order, which is never meant.
-        if let Json::List(_) = &self.node.json {
-            return Err(self.with_place(Fault::invalid_type(Unexpected::Seq, &visitor)));
+        if let JsonValue::List(_) = &self.node.json {
+            return Err(self.with_place(SettingsFault::invalid_type(Unexpected::Seq, &visitor)));
         }
         self.note_unknown(known);
         self.deserialize_any(visitor)
@@ -312,13 +312,13 @@ impl<'de> Deserializer<'de> for TreeReader<'_> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
-        let Json::String(name) = &self.node.json else { return self.reject("a string") };
+    ) -> Result<V::Value, SettingsFault> {
+        let JsonValue::String(name) = &self.node.json else { return self.reject("a string") };
         let read = visitor.visit_enum(StrDeserializer::new(name));
         read.map_err(|fault| self.with_place(fault))
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingsFault> {
         visitor.visit_unit()
     }
 
@@ -328,27 +328,27 @@ impl<'de> Deserializer<'de> for TreeReader<'_> {
     }
 }
 
-fn unexpected(node: &Node) -> Unexpected<'_> {
+fn unexpected_value(node: &JsonNode) -> Unexpected<'_> {
     match &node.json {
-        Json::Null => Unexpected::Unit,
-        Json::Bool(value) => Unexpected::Bool(*value),
-        Json::Number(number) => Unexpected::Float(number.as_f64().unwrap_or(f64::NAN)),
-        Json::String(value) => Unexpected::Str(value),
-        Json::List(_) => Unexpected::Seq,
-        Json::Object(_) => Unexpected::Map,
+        JsonValue::Null => Unexpected::Unit,
+        JsonValue::Bool(value) => Unexpected::Bool(*value),
+        JsonValue::Number(number) => Unexpected::Float(number.as_f64().unwrap_or(f64::NAN)),
+        JsonValue::String(value) => Unexpected::Str(value),
+        JsonValue::List(_) => Unexpected::Seq,
+        JsonValue::Object(_) => Unexpected::Map,
     }
 }
 
-struct Items<'a> {
+struct ItemAccess<'a> {
     reader: TreeReader<'a>,
-    items: std::slice::Iter<'a, Node>,
+    items: std::slice::Iter<'a, JsonNode>,
     index: usize,
 }
 
-impl<'de> SeqAccess<'de> for Items<'_> {
-    type Error = Fault;
+impl<'de> SeqAccess<'de> for ItemAccess<'_> {
+    type Error = SettingsFault;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, SettingsFault> {
         let Some(node) = self.items.next() else { return Ok(None) };
         let index = self.index;
         self.index += 1;
@@ -357,23 +357,23 @@ impl<'de> SeqAccess<'de> for Items<'_> {
     }
 }
 
-struct Fields<'a> {
+struct FieldAccess<'a> {
     reader: TreeReader<'a>,
-    fields: std::slice::Iter<'a, (Key, Node)>,
-    value: Option<&'a (Key, Node)>,
+    fields: std::slice::Iter<'a, (JsonKey, JsonNode)>,
+    value: Option<&'a (JsonKey, JsonNode)>,
 }
 
-impl<'de> MapAccess<'de> for Fields<'_> {
-    type Error = Fault;
+impl<'de> MapAccess<'de> for FieldAccess<'_> {
+    type Error = SettingsFault;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, SettingsFault> {
         self.value = self.fields.next();
         let Some((key, _)) = self.value else { return Ok(None) };
-        let name = seed.deserialize(StrDeserializer::<Fault>::new(&key.name));
-        name.map(Some).map_err(|fault| Fault { at: fault.at.or(Some(key.at)), ..fault })
+        let name = seed.deserialize(StrDeserializer::<SettingsFault>::new(&key.name));
+        name.map(Some).map_err(|fault| SettingsFault { at: fault.at.or(Some(key.at)), ..fault })
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, SettingsFault> {
         let (key, node) = self.value.expect("serde asks for a value after its key");
         let value = seed.deserialize(self.reader.at(node, Some(&key.name)));
         value.map_err(|fault| fault.inside(key.name.as_str()))
@@ -383,26 +383,26 @@ impl<'de> MapAccess<'de> for Fields<'_> {
 /// How much of a value that isn't accepted is shown.
 const SHOWN_CHARS_MAX: usize = 60;
 
-impl de::Error for Fault {
-    fn custom<T: fmt::Display>(message: T) -> Fault {
-        Fault { at: None, path: Some(Vec::new()), message: message.to_string() }
+impl de::Error for SettingsFault {
+    fn custom<T: fmt::Display>(message: T) -> SettingsFault {
+        SettingsFault { at: None, path: Some(Vec::new()), message: message.to_string() }
     }
 
-    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Fault {
-        Fault::custom(not_accepted(found, expected))
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> SettingsFault {
+        SettingsFault::custom(not_accepted(found, expected))
     }
 
-    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Fault {
-        Fault::invalid_type(found, expected)
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> SettingsFault {
+        SettingsFault::invalid_type(found, expected)
     }
 
-    fn unknown_variant(found: &str, known: &'static [&'static str]) -> Fault {
+    fn unknown_variant(found: &str, known: &'static [&'static str]) -> SettingsFault {
         let known: Vec<_> = known.iter().map(|name| format!("\"{name}\"")).collect();
-        Fault::custom(not_accepted(Unexpected::Str(found), &format!("one of {}", known.join(", ")).as_str()))
+        SettingsFault::custom(not_accepted(Unexpected::Str(found), &format!("one of {}", known.join(", ")).as_str()))
     }
 
-    fn missing_field(name: &'static str) -> Fault {
-        Fault::custom(format!("the key `{name}` is missing"))
+    fn missing_field(name: &'static str) -> SettingsFault {
+        SettingsFault::custom(format!("the key `{name}` is missing"))
     }
 }
 
@@ -416,10 +416,10 @@ fn not_accepted(found: Unexpected<'_>, accepted: &dyn Expected) -> String {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on".to_owned(),
         other => other.to_owned(),
     };
-    format!("{} is not accepted; {accepted} is", show(found))
+    format!("{} is not accepted; {accepted} is", show_unexpected(found))
 }
 
-fn show(found: Unexpected<'_>) -> String {
+fn show_unexpected(found: Unexpected<'_>) -> String {
     match found {
         Unexpected::Bool(value) => format!("`{value}`"),
         Unexpected::Unsigned(value) => format!("the number {value}"),
@@ -437,7 +437,7 @@ fn show(found: Unexpected<'_>) -> String {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SettingsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut path = String::new();
         for key in self.path.iter().flatten() {
@@ -450,12 +450,12 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for SettingsFault {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::jsonc::parse;
+    use crate::settings::jsonc::parse_jsonc;
 
     #[derive(Debug, Default, serde::Deserialize)]
     #[serde(default, expecting = "an object")]
@@ -467,7 +467,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<(Sample, Vec<UnknownKey>), String> {
-        from_node(&parse(text).unwrap()).map_err(|fault| {
+        from_node(&parse_jsonc(text).unwrap()).map_err(|fault| {
             let at = fault.at.unwrap();
             format!("{}:{} {fault}", at.line, at.column)
         })
@@ -475,14 +475,14 @@ mod tests {
 
     #[test]
     fn values_keep_their_lines_and_unknown_keys_are_noted() {
-        let node = parse("{\"list\": [\"a\",\n\"b\"]}").unwrap();
+        let node = parse_jsonc("{\"list\": [\"a\",\n\"b\"]}").unwrap();
         let layers = [LayerPlace {
-            scope: Scope::User,
+            scope: SourceScope::User,
             shown: Some(Path::new("f").into()),
             anchor: Path::new("/").into(),
         }];
         let context = ReadContext { layers: &layers, ..ReadContext::default() };
-        let list: Vec<At<String>> = TreeReader::new(&node, &context).field("list").unwrap();
+        let list: Vec<SettingValue<String>> = TreeReader::new(&node, &context).field("list").unwrap();
         let lines: Vec<_> = list.iter().map(|item| item.source.to_string()).collect();
         assert_eq!(lines, ["f:1", "f:2"]);
         let (sample, unknown) = read("{\"inner\": {\n\"flog\": true}}").unwrap();

@@ -29,17 +29,17 @@ const ORDER: [&str; 6] = ["type", "command", "args", "env", "url", "headers"];
 /// A text that is no object of servers, in words.
 pub fn with_server(text: &str, project: Option<&str>, name: &str, server: &Value) -> Result<String, String> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
-    let root = parsed(text)?;
+    let root = parse_file(text)?;
     let mut object = root.object_value().ok_or("it is not an object")?;
     let path = project.into_iter().flat_map(|project| ["projects", project]).chain([KEY]);
     for key in path {
         object = object.object_value_or_create(key).ok_or_else(|| format!("`{key}` is not an object"))?;
     }
     match object.get(name) {
-        Some(known) => known.set_value(input(server)),
-        None => _ = object.append(name, input(server)),
+        Some(known) => known.set_value(to_cst_value(server)),
+        None => _ = object.append(name, to_cst_value(server)),
     }
-    written(&root)
+    render_file(&root)
 }
 
 /// The text without a server; nothing if it names none of that name.
@@ -50,7 +50,7 @@ pub fn without_server(text: &str, project: Option<&str>, name: &str) -> Result<O
     if text.trim().is_empty() {
         return Ok(None);
     }
-    let root = parsed(text)?;
+    let root = parse_file(text)?;
     let mut object: CstObject = root.object_value().ok_or("it is not an object")?;
     let path = project.into_iter().flat_map(|project| ["projects", project]).chain([KEY]);
     for key in path {
@@ -61,37 +61,37 @@ pub fn without_server(text: &str, project: Option<&str>, name: &str) -> Result<O
     }
     let Some(found) = object.get(name) else { return Ok(None) };
     found.remove();
-    written(&root).map(Some)
+    render_file(&root).map(Some)
 }
 
-fn parsed(text: &str) -> Result<CstRootNode, String> {
+fn parse_file(text: &str) -> Result<CstRootNode, String> {
     // What the loader refuses, such as a key that is there twice, isn't changed either.
-    jsonc::parse(text).map_err(|fault| fault.message)?;
+    jsonc::parse_jsonc(text).map_err(|fault| fault.message)?;
     CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| error.to_string())
 }
 
-fn written(root: &CstRootNode) -> Result<String, String> {
+fn render_file(root: &CstRootNode) -> Result<String, String> {
     let mut text = root.to_string();
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    jsonc::parse(&text).map_err(|fault| fault.message)?;
+    jsonc::parse_jsonc(&text).map_err(|fault| fault.message)?;
     Ok(text)
 }
 
-fn input(value: &Value) -> CstInputValue {
+fn to_cst_value(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(value) => CstInputValue::Bool(*value),
         Value::Number(value) => CstInputValue::Number(value.to_string()),
         Value::String(value) => CstInputValue::String(value.clone()),
-        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(to_cst_value).collect()),
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
             // As people write it; the rest by name.
             fields.sort_by_key(|(key, _)| ORDER.iter().position(|known| known == key).unwrap_or(ORDER.len()));
             CstInputValue::Object(
-                fields.into_iter().map(|(key, value)| (key.clone(), input(value))).collect(),
+                fields.into_iter().map(|(key, value)| (key.clone(), to_cst_value(value))).collect(),
             )
         }
     }

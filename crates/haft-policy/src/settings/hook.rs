@@ -10,15 +10,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::de::{At, FromTree, TreeReader, expect_object};
-use super::jsonc::{Fault, Node};
-use super::known::closest;
-use super::permissions::cut;
+use super::de::{SettingValue, FromTree, TreeReader, expect_object};
+use super::jsonc::{SettingsFault, JsonNode};
+use super::known_names::closest_name;
+use super::permissions::shorten_rule;
 use super::table::{MergeRule, managed, own_silently, settings_section, trusted};
 use crate::hooks;
 use crate::rule::Rule;
-use crate::source::{List, Source, WrittenRule};
-use crate::trust::Kind;
+use crate::source::{RuleList, SettingsSource, UnparsedRule};
+use crate::trust::TrustItemKind;
 
 settings_section! {
     /// Hooks.
@@ -26,16 +26,16 @@ settings_section! {
         settings {
             /// Hooks by event, the weakest file's first: of several rewrites the strongest file's is the last. The same
             /// handler for the same event and matcher runs once.
-            pub(crate) by_event: HookGroups = "hooks", trusted(Kind::Hook).merged(MergeRule::Hooks).by_name(1).check(check_hooks);
+            pub(crate) by_event: HookGroups = "hooks", trusted(TrustItemKind::Hook).merged(MergeRule::Hooks).by_name(1).check(check_hooks);
             /// `true` turns hooks off: in your own file those of all but the machine's owner, in a workspace's file those of
             /// the workspace.
-            pub disabled: Option<At<bool>> = "disableAllHooks", own_silently().merged(MergeRule::Any);
+            pub disabled: Option<SettingValue<bool>> = "disableAllHooks", own_silently().merged(MergeRule::Any);
             /// Managed settings only: `true` leaves no hooks but managed ones.
-            pub managed_only: Option<At<bool>> = "allowManagedHooksOnly", managed();
+            pub managed_only: Option<SettingValue<bool>> = "allowManagedHooksOnly", managed();
             /// Addresses that `http` hooks may use, `*` for any run of characters; an empty list allows none. Not given: any.
-            pub allowed_urls: Option<Vec<At<String>>> = "allowedHttpHookUrls", trusted(Kind::HookReach).concat();
+            pub allowed_urls: Option<Vec<SettingValue<String>>> = "allowedHttpHookUrls", trusted(TrustItemKind::HookReach).concat();
             /// Environment variables that headers of `http` hooks may use. Not given: those that the hook lists.
-            pub allowed_env_vars: Option<Vec<At<String>>> = "httpHookAllowedEnvVars", trusted(Kind::HookReach).concat();
+            pub allowed_env_vars: Option<Vec<SettingValue<String>>> = "httpHookAllowedEnvVars", trusted(TrustItemKind::HookReach).concat();
         }
         derived {
             /// All groups, the weakest layer's first: of several rewrites the last one counts.
@@ -214,14 +214,14 @@ pub struct HookGroup {
     /// The matcher as written; none means all.
     pub matcher: Option<String>,
     /// What runs, in the order of the file.
-    pub handlers: Vec<Handler>,
+    pub handlers: Vec<HookHandler>,
 }
 
 /// What runs when an event fires.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Handler {
+pub struct HookHandler {
     /// What is done.
-    pub action: Action,
+    pub action: HookAction,
     /// A permission rule that narrows it, as written.
     pub condition: Option<String>,
     /// Its time limit, where it has one of its own.
@@ -233,20 +233,20 @@ pub struct Handler {
     /// What a failure of the hook itself means, where it says so.
     pub on_failure: Option<OnFailure>,
     /// Where it stands.
-    pub source: Source,
+    pub source: SettingsSource,
 }
 
-impl Handler {
+impl HookHandler {
     /// Whether both do the same; then one of them is enough.
-    pub fn same_as(&self, other: &Handler) -> bool {
-        let without_place = |handler: &Handler| Handler { source: self.source.clone(), ..handler.clone() };
+    pub fn same_as(&self, other: &HookHandler) -> bool {
+        let without_place = |handler: &HookHandler| HookHandler { source: self.source.clone(), ..handler.clone() };
         without_place(self) == without_place(other)
     }
 }
 
 /// What a handler does.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
+pub enum HookAction {
     /// Runs a command.
     Command {
         /// The line for the shell, or the program where there are arguments.
@@ -256,7 +256,7 @@ pub enum Action {
         /// The shell, where one is named.
         shell: Option<Shell>,
         /// How it runs beside the rest, if so.
-        background: Option<Background>,
+        background: Option<BackgroundMode>,
     },
     /// Sends the event to an address.
     Http {
@@ -298,7 +298,7 @@ pub enum Action {
 
 /// How a command runs beside what goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Background {
+pub enum BackgroundMode {
     /// Its outcome counts for nothing.
     Quiet,
     /// Exit code 2 wakes the model.
@@ -310,7 +310,7 @@ pub enum Background {
 pub(crate) struct HookGroups(pub(crate) Vec<HookGroup>);
 
 impl FromTree for HookGroups {
-    fn from_tree(reader: TreeReader<'_>) -> Result<HookGroups, Fault> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<HookGroups, SettingsFault> {
         let mut all = Vec::new();
         for (event, node) in expect_object(reader.node)? {
             let groups: Vec<HookGroup> =
@@ -330,14 +330,14 @@ impl FromTree for HookGroups {
 }
 
 impl FromTree for HookGroup {
-    fn from_tree(reader: TreeReader<'_>) -> Result<HookGroup, Fault> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<HookGroup, SettingsFault> {
         expect_object(reader.node)?;
         reader.note_unknown(&["matcher", "hooks"]);
         let matcher: Option<String> = reader.field("matcher")?;
         let Some(handlers) = reader.node.get("hooks") else { return reader.missing("hooks") };
         let handlers = reader.at(handlers, None).read().map_err(|fault| fault.inside("hooks"))?;
         if let (Some(matcher), Some(node)) = (&matcher, reader.node.get("matcher")) {
-            hooks::check_matcher(matcher).map_err(|words| Fault::new(node.at, words))?;
+            hooks::check_matcher(matcher).map_err(|words| SettingsFault::new(node.at, words))?;
         }
         Ok(HookGroup { event: String::new(), matcher, handlers })
     }
@@ -348,14 +348,14 @@ impl FromTree for HookGroup {
 }
 
 /// Events that there aren't are noted, and nothing below them is read.
-fn check_hooks(reader: TreeReader<'_>) -> Result<(), Fault> {
+fn check_hooks(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     for (event, node) in expect_object(reader.node)? {
         if is_event(&event.name) {
             let read = reader.at(node, None).read::<Vec<HookGroup>>();
             read.map_err(|fault| fault.inside(event.name.as_str()))?;
             continue;
         }
-        let near = closest(&event.name, EVENTS.iter().map(|(known, _)| *known));
+        let near = closest_name(&event.name, EVENTS.iter().map(|(known, _)| *known));
         let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         let message = format!("there is no event `{}`, so its hooks never run{near}", event.name);
         reader.context.notes.borrow_mut().push((event.at, message));
@@ -363,12 +363,12 @@ fn check_hooks(reader: TreeReader<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-impl FromTree for Handler {
-    fn from_tree(reader: TreeReader<'_>) -> Result<Handler, Fault> {
+impl FromTree for HookHandler {
+    fn from_tree(reader: TreeReader<'_>) -> Result<HookHandler, SettingsFault> {
         let object = HandlerObject::deserialize(reader)?;
         let place = |key: &str| reader.node.get(key).unwrap_or(reader.node);
         let source = reader.source();
-        Ok(Handler {
+        Ok(HookHandler {
             condition: object.condition(place("if"), &source)?,
             timeout: object.timeout(place("timeout"))?,
             once: object.once == Some(true),
@@ -386,62 +386,62 @@ impl FromTree for Handler {
 
 impl HandlerObject {
     /// What the handler does, or what it lacks.
-    fn action(self, node: &Node) -> Result<Action, Fault> {
+    fn action(self, node: &JsonNode) -> Result<HookAction, SettingsFault> {
         let (name, _) = NEEDS[self.r#type as usize];
         let need = |key: &str, value: Option<String>| {
-            value.ok_or_else(|| Fault::new(node.at, format!("a hook of type `{name}` needs the key `{key}`")))
+            value.ok_or_else(|| SettingsFault::new(node.at, format!("a hook of type `{name}` needs the key `{key}`")))
         };
         let (model, continue_on_block) = (self.model, self.continue_on_block == Some(true));
         Ok(match self.r#type {
-            HandlerType::Command => Action::Command {
+            HandlerType::Command => HookAction::Command {
                 command: need("command", self.command)?,
                 args: self.args,
                 shell: self.shell,
                 background: match (self.async_rewake, self.r#async) {
-                    (Some(true), _) => Some(Background::Rewake),
-                    (_, Some(true)) => Some(Background::Quiet),
+                    (Some(true), _) => Some(BackgroundMode::Rewake),
+                    (_, Some(true)) => Some(BackgroundMode::Quiet),
                     _ => None,
                 },
             },
-            HandlerType::Http => Action::Http {
+            HandlerType::Http => HookAction::Http {
                 url: need("url", self.url)?,
                 headers: self.headers.unwrap_or_default(),
                 allowed_env_vars: self.allowed_env_vars.unwrap_or_default(),
             },
-            HandlerType::McpTool => Action::McpTool {
+            HandlerType::McpTool => HookAction::McpTool {
                 server: need("server", self.server)?,
                 tool: need("tool", self.tool)?,
                 input: self.input.unwrap_or_default(),
             },
             HandlerType::Prompt => {
-                Action::Prompt { prompt: need("prompt", self.prompt)?, model, continue_on_block }
+                HookAction::Prompt { prompt: need("prompt", self.prompt)?, model, continue_on_block }
             }
             HandlerType::Agent => {
-                Action::Agent { prompt: need("prompt", self.prompt)?, model, continue_on_block }
+                HookAction::Agent { prompt: need("prompt", self.prompt)?, model, continue_on_block }
             }
         })
     }
 
     /// The rule that narrows it, which has to be one.
-    fn condition(&self, node: &Node, source: &Source) -> Result<Option<String>, Fault> {
+    fn condition(&self, node: &JsonNode, source: &SettingsSource) -> Result<Option<String>, SettingsFault> {
         let Some(condition) = &self.r#if else { return Ok(None) };
-        let written = WrittenRule::plain(condition, List::Deny, source.clone());
+        let written = UnparsedRule::plain(condition, RuleList::Deny, source.clone());
         match Rule::parse(written) {
             Ok(_) => Ok(Some(condition.clone())),
             Err(bad) => {
-                Err(Fault::new(node.at, format!("`if`: bad rule `{}`: {}", cut(condition), bad.what)))
+                Err(SettingsFault::new(node.at, format!("`if`: bad rule `{}`: {}", shorten_rule(condition), bad.what)))
             }
         }
     }
 
-    fn timeout(&self, node: &Node) -> Result<Option<Duration>, Fault> {
+    fn timeout(&self, node: &JsonNode) -> Result<Option<Duration>, SettingsFault> {
         let Some(value) = self.timeout else { return Ok(None) };
         let limit = (value > 0.0 && value <= HOOK_TIMEOUT_S_MAX).then(|| Duration::try_from_secs_f64(value));
         limit.and_then(Result::ok).map(Some).ok_or_else(|| {
             let message = format!(
                 "the time limit {value} is not accepted; seconds above 0, at most {HOOK_TIMEOUT_S_MAX}, are"
             );
-            Fault::new(node.at, message)
+            SettingsFault::new(node.at, message)
         })
     }
 }

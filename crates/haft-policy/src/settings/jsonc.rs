@@ -18,7 +18,7 @@ pub const SETTINGS_DEPTH_MAX: usize = 64;
 
 /// A place in a text, from 1. Columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Spot {
+pub struct TextPosition {
     /// The line.
     pub line: u32,
     /// The column.
@@ -27,22 +27,22 @@ pub struct Spot {
 
 /// What is wrong with a text, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct SettingsFault {
     /// Unknown until a caller that knows the place adds it.
-    pub(crate) at: Option<Spot>,
+    pub(crate) at: Option<TextPosition>,
     /// The keys that lead to the value, outermost first; `None` where the message names the key itself.
     pub(crate) path: Option<Vec<String>>,
     pub(crate) message: String,
 }
 
-impl Fault {
+impl SettingsFault {
     /// A fault whose message needs no path.
-    pub(crate) fn new(at: Spot, message: impl Into<String>) -> Fault {
-        Fault { at: Some(at), path: None, message: message.into() }
+    pub(crate) fn new(at: TextPosition, message: impl Into<String>) -> SettingsFault {
+        SettingsFault { at: Some(at), path: None, message: message.into() }
     }
 
     /// The same fault, seen from the object or list around it.
-    pub(crate) fn inside(mut self, key: impl Into<String>) -> Fault {
+    pub(crate) fn inside(mut self, key: impl Into<String>) -> SettingsFault {
         if let Some(path) = &mut self.path {
             path.insert(0, key.into());
         }
@@ -52,91 +52,91 @@ impl Fault {
 
 /// A value, its place and the layer that it comes from.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) at: Spot,
+pub(crate) struct JsonNode {
+    pub(crate) at: TextPosition,
     /// The index of the layer, the strongest being 0.
     pub(crate) layer: u16,
-    pub(crate) json: Json,
+    pub(crate) json: JsonValue,
 }
 
 /// The kinds of values. Keys keep the order of the file.
 #[derive(Debug, Clone)]
-pub(crate) enum Json {
+pub(crate) enum JsonValue {
     Null,
     Bool(bool),
     Number(Number),
     String(String),
-    List(Vec<Node>),
-    Object(Vec<(Key, Node)>),
+    List(Vec<JsonNode>),
+    Object(Vec<(JsonKey, JsonNode)>),
 }
 
 /// A key of an object and its place.
 #[derive(Debug, Clone)]
-pub(crate) struct Key {
-    pub(crate) at: Spot,
+pub(crate) struct JsonKey {
+    pub(crate) at: TextPosition,
     pub(crate) name: String,
 }
 
 /// A place for what has none.
-pub(crate) const NO_SPOT: Spot = Spot { line: 1, column: 1 };
+pub(crate) const NO_SPOT: TextPosition = TextPosition { line: 1, column: 1 };
 
-impl Default for Node {
-    fn default() -> Node {
-        Node { at: NO_SPOT, layer: 0, json: Json::Object(Vec::new()) }
+impl Default for JsonNode {
+    fn default() -> JsonNode {
+        JsonNode { at: NO_SPOT, layer: 0, json: JsonValue::Object(Vec::new()) }
     }
 }
 
-impl Node {
+impl JsonNode {
     /// The entries of an object; none for any other value.
-    pub(crate) fn fields(&self) -> &[(Key, Node)] {
-        if let Json::Object(fields) = &self.json { fields } else { &[] }
+    pub(crate) fn fields(&self) -> &[(JsonKey, JsonNode)] {
+        if let JsonValue::Object(fields) = &self.json { fields } else { &[] }
     }
 
     /// The items of a list; none for any other value.
-    pub(crate) fn items(&self) -> &[Node] {
-        if let Json::List(items) = &self.json { items } else { &[] }
+    pub(crate) fn items(&self) -> &[JsonNode] {
+        if let JsonValue::List(items) = &self.json { items } else { &[] }
     }
 
     pub(crate) fn as_str(&self) -> Option<&str> {
-        if let Json::String(text) = &self.json { Some(text) } else { None }
+        if let JsonValue::String(text) = &self.json { Some(text) } else { None }
     }
 
     pub(crate) fn is_true(&self) -> bool {
-        matches!(self.json, Json::Bool(true))
+        matches!(self.json, JsonValue::Bool(true))
     }
 
     /// The value of a key, where this is an object.
-    pub(crate) fn get(&self, name: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, name: &str) -> Option<&JsonNode> {
         self.fields().iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
     }
 
     /// A value that has no places of its own.
-    pub(crate) fn from_value(value: Value, at: Spot, layer: u16) -> Node {
+    pub(crate) fn from_value(value: Value, at: TextPosition, layer: u16) -> JsonNode {
         let json = match value {
-            Value::Null => Json::Null,
-            Value::Bool(value) => Json::Bool(value),
-            Value::Number(value) => Json::Number(value),
-            Value::String(value) => Json::String(value),
+            Value::Null => JsonValue::Null,
+            Value::Bool(value) => JsonValue::Bool(value),
+            Value::Number(value) => JsonValue::Number(value),
+            Value::String(value) => JsonValue::String(value),
             Value::Array(items) => {
-                Json::List(items.into_iter().map(|item| Node::from_value(item, at, layer)).collect())
+                JsonValue::List(items.into_iter().map(|item| JsonNode::from_value(item, at, layer)).collect())
             }
             Value::Object(fields) => {
-                let field = |(name, value)| (Key { at, name }, Node::from_value(value, at, layer));
-                Json::Object(fields.into_iter().map(field).collect())
+                let field = |(name, value)| (JsonKey { at, name }, JsonNode::from_value(value, at, layer));
+                JsonValue::Object(fields.into_iter().map(field).collect())
             }
         };
-        Node { at, layer, json }
+        JsonNode { at, layer, json }
     }
 
     /// The value without its places.
     pub(crate) fn to_value(&self) -> Value {
         match &self.json {
-            Json::Null => Value::Null,
-            Json::Bool(value) => Value::Bool(*value),
-            Json::Number(value) => Value::Number(value.clone()),
-            Json::String(value) => Value::String(value.clone()),
-            Json::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
-            Json::Object(fields) => {
+            JsonValue::Null => Value::Null,
+            JsonValue::Bool(value) => Value::Bool(*value),
+            JsonValue::Number(value) => Value::Number(value.clone()),
+            JsonValue::String(value) => Value::String(value.clone()),
+            JsonValue::List(items) => Value::Array(items.iter().map(JsonNode::to_value).collect()),
+            JsonValue::Object(fields) => {
                 let fields = fields.iter().map(|(key, value)| (key.name.clone(), value.to_value()));
                 Value::Object(fields.collect::<Map<_, _>>())
             }
@@ -145,14 +145,14 @@ impl Node {
 }
 
 /// Parses a text that is no layer of settings. A byte order mark at its beginning is skipped.
-pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
+pub(crate) fn parse_jsonc(text: &str) -> Result<JsonNode, SettingsFault> {
     parse_layer(text, 0)
 }
 
 /// Parses a text; every value knows the layer.
-pub(crate) fn parse_layer(text: &str, layer: u16) -> Result<Node, Fault> {
+pub(crate) fn parse_layer(text: &str, layer: u16) -> Result<JsonNode, SettingsFault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = Lines::new(text, layer);
+    let lines = LineIndex::new(text, layer);
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -166,36 +166,36 @@ pub(crate) fn parse_layer(text: &str, layer: u16) -> Result<Node, Fault> {
         allow_extended_string_escapes: false,
     };
     let parsed = parse_to_ast(text, &CollectOptions::default(), &options)
-        .map_err(|error| Fault::new(lines.spot(error.range().start), words(error.kind())))?;
+        .map_err(|error| SettingsFault::new(lines.spot(error.range().start), describe_parse_error(error.kind())))?;
     let root = parsed.value.ok_or_else(|| {
-        Fault::new(Spot { line: 1, column: 1 }, "there is no value; an object is accepted, at least `{}`")
+        SettingsFault::new(TextPosition { line: 1, column: 1 }, "there is no value; an object is accepted, at least `{}`")
     })?;
-    convert(root, &lines, 0)
+    convert_value(root, &lines, 0)
 }
 
-fn convert(value: ast::Value<'_>, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
+fn convert_value(value: ast::Value<'_>, lines: &LineIndex<'_>, depth: usize) -> Result<JsonNode, SettingsFault> {
     let at = lines.spot(value.range().start);
     if depth > SETTINGS_DEPTH_MAX {
-        return Err(Fault::new(at, format!("objects and lists nest deeper than {SETTINGS_DEPTH_MAX}")));
+        return Err(SettingsFault::new(at, format!("objects and lists nest deeper than {SETTINGS_DEPTH_MAX}")));
     }
     let json = match value {
-        ast::Value::NullKeyword(_) => Json::Null,
-        ast::Value::BooleanLit(literal) => Json::Bool(literal.value),
-        ast::Value::StringLit(literal) => Json::String(literal.value.into_owned()),
+        ast::Value::NullKeyword(_) => JsonValue::Null,
+        ast::Value::BooleanLit(literal) => JsonValue::Bool(literal.value),
+        ast::Value::StringLit(literal) => JsonValue::String(literal.value.into_owned()),
         ast::Value::NumberLit(literal) => {
             let number = literal.value.parse();
-            Json::Number(number.map_err(|_| Fault::new(at, format!("{} is not a number", literal.value)))?)
+            JsonValue::Number(number.map_err(|_| SettingsFault::new(at, format!("{} is not a number", literal.value)))?)
         }
         ast::Value::Array(list) => {
-            let items = list.elements.into_iter().map(|item| convert(item, lines, depth + 1));
-            Json::List(items.collect::<Result<_, _>>()?)
+            let items = list.elements.into_iter().map(|item| convert_value(item, lines, depth + 1));
+            JsonValue::List(items.collect::<Result<_, _>>()?)
         }
-        ast::Value::Object(object) => Json::Object(fields(object, lines, depth)?),
+        ast::Value::Object(object) => JsonValue::Object(convert_fields(object, lines, depth)?),
     };
-    Ok(Node { at, layer: lines.layer, json })
+    Ok(JsonNode { at, layer: lines.layer, json })
 }
 
-fn fields(object: ast::Object<'_>, lines: &Lines<'_>, depth: usize) -> Result<Vec<(Key, Node)>, Fault> {
+fn convert_fields(object: ast::Object<'_>, lines: &LineIndex<'_>, depth: usize) -> Result<Vec<(JsonKey, JsonNode)>, SettingsFault> {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut fields = Vec::with_capacity(object.properties.len());
     for property in object.properties {
@@ -203,9 +203,9 @@ fn fields(object: ast::Object<'_>, lines: &Lines<'_>, depth: usize) -> Result<Ve
         let name = property.name.into_string();
         if let Some(line) = seen.insert(name.clone(), at.line) {
             let message = format!("`{name}` is given twice, first on line {line}; keep one of them");
-            return Err(Fault::new(at, message));
+            return Err(SettingsFault::new(at, message));
         }
-        fields.push((Key { at, name }, convert(property.value, lines, depth + 1)?));
+        fields.push((JsonKey { at, name }, convert_value(property.value, lines, depth + 1)?));
     }
     Ok(fields)
 }
@@ -214,7 +214,7 @@ fn fields(object: ast::Object<'_>, lines: &Lines<'_>, depth: usize) -> Result<Ve
 ///
 /// Places are asked for in the order of the text, so columns are counted on from the last one: a file of one long line
 /// would take forever otherwise.
-struct Lines<'a> {
+struct LineIndex<'a> {
     text: &'a str,
     layer: u16,
     starts: Vec<usize>,
@@ -222,14 +222,14 @@ struct Lines<'a> {
     last: Cell<(usize, usize, usize)>,
 }
 
-impl<'a> Lines<'a> {
-    fn new(text: &'a str, layer: u16) -> Lines<'a> {
+impl<'a> LineIndex<'a> {
+    fn new(text: &'a str, layer: u16) -> LineIndex<'a> {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(0).chain(after_breaks).collect();
-        Lines { text, layer, starts, last: Cell::new((0, 0, 0)) }
+        LineIndex { text, layer, starts, last: Cell::new((0, 0, 0)) }
     }
 
-    fn spot(&self, at: usize) -> Spot {
+    fn spot(&self, at: usize) -> TextPosition {
         let line = self.starts.partition_point(|start| *start <= at).saturating_sub(1);
         let (from, before) = match self.last.get() {
             (last, same, column) if same == line && last <= at => (last, column),
@@ -238,12 +238,12 @@ impl<'a> Lines<'a> {
         let column = before + self.text.get(from..at).unwrap_or_default().chars().count();
         self.last.set((at, line, column));
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Spot { line: number(line + 1), column: number(column + 1) }
+        TextPosition { line: number(line + 1), column: number(column + 1) }
     }
 }
 
 /// What is wrong, in the words of this project.
-fn words(kind: &ParseErrorKind) -> String {
+fn describe_parse_error(kind: &ParseErrorKind) -> String {
     use ParseErrorKind as K;
     let words = match kind {
         K::ExpectedColonAfterObjectKey => "a `:` is missing after the key",
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     fn fault(text: &str) -> (u32, u32, String) {
-        let fault = parse(text).expect_err(text);
+        let fault = parse_jsonc(text).expect_err(text);
         let at = fault.at.unwrap();
         (at.line, at.column, fault.message)
     }
@@ -287,10 +287,10 @@ mod tests {
     #[test]
     fn comments_trailing_commas_marks_and_line_ends_are_accepted() {
         let text = "\u{feff}{\r\n  // why\r\n  \"a\": [1, 2,], /* so */\r\n  \"b\": {\"ü\": null,},\r\n}\r\n";
-        let node = parse(text).unwrap();
+        let node = parse_jsonc(text).unwrap();
         assert_eq!(node.to_value(), serde_json::json!({"a": [1, 2], "b": {"ü": null}}));
-        assert_eq!(node.get("a").unwrap().at, Spot { line: 3, column: 8 });
-        assert_eq!(node.get("b").unwrap().get("ü").unwrap().at, Spot { line: 4, column: 14 });
+        assert_eq!(node.get("a").unwrap().at, TextPosition { line: 3, column: 8 });
+        assert_eq!(node.get("b").unwrap().get("ü").unwrap().at, TextPosition { line: 4, column: 14 });
     }
 
     #[test]
@@ -315,10 +315,10 @@ mod tests {
     #[test]
     fn columns_are_counted_in_any_order() {
         let text = "{\"ä\": 1}\n x ö y";
-        let lines = Lines::new(text, 0);
+        let lines = LineIndex::new(text, 0);
         let spot = |at: usize| (lines.spot(at).line, lines.spot(at).column);
         let in_order: Vec<_> = text.char_indices().map(|(at, _)| spot(at)).collect();
-        let fresh: Vec<_> = text.char_indices().map(|(at, _)| (Lines::new(text, 0).spot(at), at)).collect();
+        let fresh: Vec<_> = text.char_indices().map(|(at, _)| (LineIndex::new(text, 0).spot(at), at)).collect();
         assert!(in_order.iter().zip(&fresh).all(|(a, (b, _))| *a == (b.line, b.column)), "{in_order:?}");
         for (expected, at) in fresh.iter().rev() {
             assert_eq!(lines.spot(*at), *expected);
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn depth_is_bounded() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(parse(&nested(SETTINGS_DEPTH_MAX)).is_ok());
+        assert!(parse_jsonc(&nested(SETTINGS_DEPTH_MAX)).is_ok());
         assert!(fault(&nested(SETTINGS_DEPTH_MAX + 2)).2.contains("deeper than 64"));
         assert!(fault(&nested(200_000)).2.contains("deeper than 64"));
     }

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use haft::text::truncate_chars;
 use serde_json::{Map, Value, json};
 
-use super::added::{self, Added};
+use super::user_servers::{self, UserServers};
 use super::de::{LayerPlace, ReadContext, TreeReader, UnknownKey};
 use super::hook::is_event;
-use super::input::{self, Unreadable};
-use super::jsonc::{self, Fault, NO_SPOT, Node, Spot};
-use super::known::{closest, foreign_keys};
-use super::mcp::{self, Server};
-use super::places::{Places, lexical};
+use super::read_file::{self, UnreadableFile};
+use super::jsonc::{self, SettingsFault, NO_SPOT, JsonNode, TextPosition};
+use super::known_names::{closest_name, foreign_keys};
+use super::mcp_servers::{self, McpServer};
+use super::places::{SettingsPlaces, normalize_path};
 use super::table::{SectionSpec, TableEntry};
-use crate::source::{Scope, Source};
+use crate::source::{SourceScope, SettingsSource};
 use haft::ports::PermissionMode;
 
 /// The longest settings file, in bytes.
@@ -31,7 +31,7 @@ const MANAGED_PIECES_MAX: usize = 200;
 /// How many characters of an unknown key are shown.
 const KEY_CHARS_MAX: usize = 80;
 /// Where a key belongs that stands in the wrong object, as a message.
-fn belongs(table: &SectionSpec, key: &str) -> Option<String> {
+fn misplaced_key_hint(table: &SectionSpec, key: &str) -> Option<String> {
     if table.get(key).is_some() {
         return Some("it belongs at the top of the file".to_owned());
     }
@@ -43,7 +43,7 @@ fn belongs(table: &SectionSpec, key: &str) -> Option<String> {
 
 /// What flags say about settings.
 #[derive(Debug, Clone, Default)]
-pub struct Flags {
+pub struct SettingsFlags {
     /// `--settings`: a file, or the JSON itself.
     pub settings: Vec<String>,
     /// `--allow`.
@@ -64,19 +64,19 @@ pub struct Flags {
 
 /// Something wrong in a file that stops everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct SettingsProblem {
     /// The file as a person finds it, or the flag.
     pub file: String,
     /// Where in it.
-    pub at: Option<Spot>,
+    pub at: Option<TextPosition>,
     /// What is wrong and what is accepted.
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SettingsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
-            Some(Spot { line, column }) => write!(f, "{}:{line}:{column}: {}", self.file, self.message),
+            Some(TextPosition { line, column }) => write!(f, "{}:{line}:{column}: {}", self.file, self.message),
             None => write!(f, "{}: {}", self.file, self.message),
         }
     }
@@ -86,7 +86,7 @@ impl fmt::Display for Problem {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsError {
     /// At least one.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<SettingsProblem>,
 }
 
 impl fmt::Display for SettingsError {
@@ -103,14 +103,14 @@ impl std::error::Error for SettingsError {}
 
 /// Something that a person should know and that stops nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
+pub struct SettingsWarning {
     /// Where.
-    pub source: Source,
+    pub source: SettingsSource,
     /// What.
     pub message: String,
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for SettingsWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.source, self.message)
     }
@@ -118,15 +118,15 @@ impl fmt::Display for Warning {
 
 /// One file of settings, or what flags say.
 #[derive(Debug)]
-pub struct Layer {
+pub struct SettingsLayer {
     /// The file; `None` where a flag holds the JSON.
     pub(crate) path: Option<PathBuf>,
     pub(crate) place: LayerPlace,
-    pub(crate) root: Node,
+    pub(crate) root: JsonNode,
 }
 
-impl Layer {
-    pub(crate) fn source(&self, at: Spot) -> Source {
+impl SettingsLayer {
+    pub(crate) fn source(&self, at: TextPosition) -> SettingsSource {
         self.place.source(at)
     }
 
@@ -136,54 +136,54 @@ impl Layer {
     }
 
     pub(crate) fn is_managed(&self) -> bool {
-        self.place.scope == Scope::Managed
+        self.place.scope == SourceScope::Managed
     }
 
     /// The handlers of events that there are, each with its event and matcher.
-    pub(crate) fn handlers(&self) -> impl Iterator<Item = (&str, &str, &Node)> {
-        let events = self.root.get("hooks").map(Node::fields).unwrap_or_default().iter();
+    pub(crate) fn handlers(&self) -> impl Iterator<Item = (&str, &str, &JsonNode)> {
+        let events = self.root.get("hooks").map(JsonNode::fields).unwrap_or_default().iter();
         let known = events.filter(|(event, _)| is_event(&event.name));
         let groups = known.flat_map(|(event, groups)| groups.items().iter().map(move |group| (event, group)));
         groups.flat_map(|(event, group)| {
-            let matcher = group.get("matcher").and_then(Node::as_str).unwrap_or("*");
-            let handlers = group.get("hooks").map(Node::items).unwrap_or_default();
+            let matcher = group.get("matcher").and_then(JsonNode::as_str).unwrap_or("*");
+            let handlers = group.get("hooks").map(JsonNode::items).unwrap_or_default();
             handlers.iter().map(move |handler| (event.name.as_str(), matcher, handler))
         })
     }
 }
 
 /// Whether settings of a scope lie in the workspace.
-pub(crate) fn is_workspaces(scope: Scope) -> bool {
-    matches!(scope, Scope::Project | Scope::Local)
+pub(crate) fn is_workspaces(scope: SourceScope) -> bool {
+    matches!(scope, SourceScope::Project | SourceScope::Local)
 }
 
 /// Everything that was read.
 #[derive(Debug)]
-pub struct Layers {
+pub struct SettingsLayers {
     pub(crate) table: &'static SectionSpec,
     /// Strongest first.
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) servers: Vec<Server>,
-    pub(crate) flags: Flags,
-    pub(crate) places: Places,
-    pub(crate) warnings: Vec<Warning>,
+    pub(crate) layers: Vec<SettingsLayer>,
+    pub(crate) servers: Vec<McpServer>,
+    pub(crate) flags: SettingsFlags,
+    pub(crate) places: SettingsPlaces,
+    pub(crate) warnings: Vec<SettingsWarning>,
 }
 
-impl Layers {
+impl SettingsLayers {
     /// Reads all files. Runs nothing, writes nothing.
     ///
     /// # Errors
     /// Files that can't be read or understood.
-    pub fn read(places: &Places, flags: &Flags) -> Result<Layers, SettingsError> {
-        Layers::read_with(SectionSpec::standard(), places, flags)
+    pub fn read(places: &SettingsPlaces, flags: &SettingsFlags) -> Result<SettingsLayers, SettingsError> {
+        SettingsLayers::read_with(SectionSpec::standard(), places, flags)
     }
 
     /// Reads all files by a table of settings.
     pub(crate) fn read_with(
         table: &'static SectionSpec,
-        places: &Places,
-        flags: &Flags,
-    ) -> Result<Layers, SettingsError> {
+        places: &SettingsPlaces,
+        flags: &SettingsFlags,
+    ) -> Result<SettingsLayers, SettingsError> {
         let mut reader =
             LayerReader { table, places, layers: Vec::new(), warnings: Vec::new(), problems: Vec::new() };
         reader.settings(flags);
@@ -192,17 +192,17 @@ impl Layers {
         if !problems.is_empty() {
             return Err(SettingsError { problems });
         }
-        bound(&mut warnings);
-        Ok(Layers { table, layers, servers, flags: flags.clone(), places: places.clone(), warnings })
+        limit_warnings(&mut warnings);
+        Ok(SettingsLayers { table, layers, servers, flags: flags.clone(), places: places.clone(), warnings })
     }
 
     /// The files that were there, strongest first, with their scopes.
-    pub fn files(&self) -> impl Iterator<Item = (&Path, Scope)> {
+    pub fn files(&self) -> impl Iterator<Item = (&Path, SourceScope)> {
         self.layers.iter().filter_map(|layer| Some((layer.path.as_deref()?, layer.place.scope)))
     }
 }
 
-pub(crate) fn bound(warnings: &mut Vec<Warning>) {
+pub(crate) fn limit_warnings(warnings: &mut Vec<SettingsWarning>) {
     let more = warnings.len().saturating_sub(WARNINGS_MAX);
     if more > 0 {
         warnings.truncate(WARNINGS_MAX);
@@ -214,23 +214,23 @@ pub(crate) fn bound(warnings: &mut Vec<Warning>) {
 
 struct LayerReader<'a> {
     table: &'static SectionSpec,
-    places: &'a Places,
-    layers: Vec<Layer>,
-    warnings: Vec<Warning>,
-    problems: Vec<Problem>,
+    places: &'a SettingsPlaces,
+    layers: Vec<SettingsLayer>,
+    warnings: Vec<SettingsWarning>,
+    problems: Vec<SettingsProblem>,
 }
 
 impl LayerReader<'_> {
-    fn settings(&mut self, flags: &Flags) {
+    fn settings(&mut self, flags: &SettingsFlags) {
         let places = self.places;
         let cwd: Arc<Path> = places.cwd.as_path().into();
         if let Some(managed) = &places.managed {
-            self.file(Scope::Managed, managed, &folder_of(managed), Needed::No);
+            self.file(SourceScope::Managed, managed, &folder_of(managed), FileRequirement::No);
         }
         if let Some(folder) = &places.claude_managed_dir {
             let anchor: Arc<Path> = folder.as_path().into();
             for path in self.managed_pieces(folder) {
-                self.file(Scope::Managed, &path, &anchor, Needed::No);
+                self.file(SourceScope::Managed, &path, &anchor, FileRequirement::No);
             }
         }
         self.flags(flags, &cwd);
@@ -238,14 +238,14 @@ impl LayerReader<'_> {
         for given in flags.settings.iter().rev() {
             if given.trim_start().starts_with('{') {
                 let shown: Arc<Path> = Path::new("inline settings").into();
-                self.understand(Scope::CommandLine, None, shown, &cwd, given);
+                self.understand(SourceScope::CommandLine, None, shown, &cwd, given);
             } else {
-                let path = lexical(&places.cwd, Path::new(given));
+                let path = normalize_path(&places.cwd, Path::new(given));
                 self.file(
-                    Scope::CommandLine,
+                    SourceScope::CommandLine,
                     &path,
                     &folder_of(&path),
-                    Needed::Yes(", or JSON that begins with `{`"),
+                    FileRequirement::Yes(", or JSON that begins with `{`"),
                 );
             }
         }
@@ -259,23 +259,23 @@ impl LayerReader<'_> {
         let is_users = |path: &Path| path.canonicalize().is_ok_and(|path| own.contains(&path));
         let root = places.git_root.as_deref().unwrap_or(&places.cwd);
         let workspaces = [
-            (Scope::Local, places.cwd.join(".haft/settings.local.json")),
-            (Scope::Local, root.join(".claude/settings.local.json")),
-            (Scope::Project, places.cwd.join(".haft/settings.json")),
-            (Scope::Project, places.cwd.join(".claude/settings.json")),
+            (SourceScope::Local, places.cwd.join(".haft/settings.local.json")),
+            (SourceScope::Local, root.join(".claude/settings.local.json")),
+            (SourceScope::Project, places.cwd.join(".haft/settings.json")),
+            (SourceScope::Project, places.cwd.join(".claude/settings.json")),
         ];
         for (scope, path) in workspaces {
             if !is_users(&path) {
-                self.file(scope, &path, &cwd, Needed::No);
+                self.file(scope, &path, &cwd, FileRequirement::No);
             }
         }
         for path in users {
-            self.file(Scope::User, &path, &folder_of(&path), Needed::No);
+            self.file(SourceScope::User, &path, &folder_of(&path), FileRequirement::No);
         }
     }
 
     /// What flags say of permissions, as a layer. Their rules are checked with those of all layers together.
-    fn flags(&mut self, flags: &Flags, cwd: &Arc<Path>) {
+    fn flags(&mut self, flags: &SettingsFlags, cwd: &Arc<Path>) {
         let mode = flags.permission_mode.map(|mode| json!(mode.to_string()));
         let lists = [("deny", &flags.deny), ("ask", &flags.ask), ("allow", &flags.allow)];
         let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
@@ -283,9 +283,9 @@ impl LayerReader<'_> {
         let permissions: Map<String, Value> =
             lists.chain(mode.map(|mode| ("defaultMode".to_owned(), mode))).collect();
         if !permissions.is_empty() {
-            let root = Node::from_value(json!({"permissions": permissions}), NO_SPOT, self.next_layer());
-            let place = LayerPlace { scope: Scope::CommandLine, shown: None, anchor: cwd.clone() };
-            self.layers.push(Layer { path: None, place, root });
+            let root = JsonNode::from_value(json!({"permissions": permissions}), NO_SPOT, self.next_layer());
+            let place = LayerPlace { scope: SourceScope::CommandLine, shown: None, anchor: cwd.clone() };
+            self.layers.push(SettingsLayer { path: None, place, root });
         }
     }
 
@@ -318,7 +318,7 @@ impl LayerReader<'_> {
         if found.len() > MANAGED_PIECES_MAX {
             let file = pieces.display().to_string();
             let message = format!("there are more than {MANAGED_PIECES_MAX} files in it");
-            self.problems.push(Problem { file, at: None, message });
+            self.problems.push(SettingsProblem { file, at: None, message });
         }
         found.sort();
         found.reverse();
@@ -328,35 +328,35 @@ impl LayerReader<'_> {
 
     fn no_folder(&mut self, folder: &Path, error: &std::io::Error) {
         let message = format!("can't be listed: {error}");
-        self.problems.push(Problem { file: folder.display().to_string(), at: None, message });
+        self.problems.push(SettingsProblem { file: folder.display().to_string(), at: None, message });
     }
 
-    fn file(&mut self, scope: Scope, path: &Path, anchor: &Arc<Path>, needed: Needed) {
+    fn file(&mut self, scope: SourceScope, path: &Path, anchor: &Arc<Path>, needed: FileRequirement) {
         if let Some((text, shown)) = self.text(path, needed) {
             self.understand(scope, Some(path.to_owned()), shown, anchor, &text);
         }
     }
 
     /// The text of a file, and its name for people.
-    fn text(&mut self, path: &Path, needed: Needed) -> Option<(String, Arc<Path>)> {
+    fn text(&mut self, path: &Path, needed: FileRequirement) -> Option<(String, Arc<Path>)> {
         let shown: Arc<Path> = PathBuf::from(self.places.show(path)).into();
-        let read = input::text(path, SETTINGS_BYTES_MAX);
+        let read = read_file::read_text(path, SETTINGS_BYTES_MAX);
         let (at, message) = match (read, needed) {
             (Ok(Some(text)), _) => return Some((text, shown)),
-            (Ok(None), Needed::No) => match input::folder_fault(path) {
+            (Ok(None), FileRequirement::No) => match read_file::folder_fault(path) {
                 None => return None,
-                Some(Unreadable { why, at }) => (at, format!("can't be read: {why}")),
+                Some(UnreadableFile { why, at }) => (at, format!("can't be read: {why}")),
             },
-            (Ok(None), Needed::Yes(or)) => (None, format!("there is no such file; give one that exists{or}")),
-            (Err(Unreadable { why, at }), _) => (at, format!("can't be read: {why}")),
+            (Ok(None), FileRequirement::Yes(or)) => (None, format!("there is no such file; give one that exists{or}")),
+            (Err(UnreadableFile { why, at }), _) => (at, format!("can't be read: {why}")),
         };
-        self.problems.push(Problem { file: shown.display().to_string(), at, message });
+        self.problems.push(SettingsProblem { file: shown.display().to_string(), at, message });
         None
     }
 
     fn understand(
         &mut self,
-        scope: Scope,
+        scope: SourceScope,
         path: Option<PathBuf>,
         shown: Arc<Path>,
         anchor: &Arc<Path>,
@@ -369,27 +369,27 @@ impl LayerReader<'_> {
         match checked {
             Ok((root, faults)) => {
                 faults.iter().for_each(|fault| self.problem(file.clone(), fault));
-                self.layers.push(Layer { path, place, root });
+                self.layers.push(SettingsLayer { path, place, root });
             }
             Err(fault) => self.problem(file, &fault),
         }
     }
 
-    fn problem(&mut self, file: String, fault: &Fault) {
-        self.problems.push(Problem { file, at: fault.at, message: fault.to_string() });
+    fn problem(&mut self, file: String, fault: &SettingsFault) {
+        self.problems.push(SettingsProblem { file, at: fault.at, message: fault.to_string() });
     }
 
     /// Checks a whole file by the table. Returns what is wrong without making the rest senseless.
-    fn check(&mut self, place: &LayerPlace, root: &Node) -> Result<Vec<Fault>, Fault> {
+    fn check(&mut self, place: &LayerPlace, root: &JsonNode) -> Result<Vec<SettingsFault>, SettingsFault> {
         let context = ReadContext { places: Some(self.places), ..ReadContext::default() };
         self.table.check(TreeReader::new(root, &context))?;
-        let warn = |at: Spot, message: String| Warning { source: place.source(at), message };
+        let warn = |at: TextPosition, message: String| SettingsWarning { source: place.source(at), message };
         self.note_unknown(&warn, context.unknown.into_inner());
         self.warnings.extend(context.notes.into_inner().into_iter().map(|(at, message)| warn(at, message)));
         Ok(context.faults.into_inner())
     }
 
-    fn note_unknown(&mut self, warn: &dyn Fn(Spot, String) -> Warning, unknown: Vec<UnknownKey>) {
+    fn note_unknown(&mut self, warn: &dyn Fn(TextPosition, String) -> SettingsWarning, unknown: Vec<UnknownKey>) {
         for UnknownKey { at, key, inside, known } in unknown {
             if inside.is_none() && foreign_keys().any(|foreign| foreign == key) {
                 continue;
@@ -397,8 +397,8 @@ impl LayerReader<'_> {
             let object = inside.map_or_else(|| "settings".to_owned(), |inside| format!("`{inside}`"));
             // Beyond what is shown the closest name helps no reader, and finding it takes time.
             let few = self.warnings.len() < WARNINGS_MAX;
-            let near = || closest(&key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-            let near = few.then(|| belongs(self.table, &key).or_else(near)).flatten();
+            let near = || closest_name(&key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+            let near = few.then(|| misplaced_key_hint(self.table, &key).or_else(near)).flatten();
             let near = near.map_or_else(String::new, |near| format!("; {near}"));
             let key = truncate_chars(&key, KEY_CHARS_MAX);
             let message = format!("`{key}` is not a key of {object} and does nothing{near}");
@@ -406,14 +406,14 @@ impl LayerReader<'_> {
         }
     }
 
-    fn servers(&mut self, flags: &Flags) -> Vec<Server> {
+    fn servers(&mut self, flags: &SettingsFlags) -> Vec<McpServer> {
         let places = self.places;
         let anchor: Arc<Path> = places.cwd.as_path().into();
-        let mut servers: Vec<Server> = Vec::new();
+        let mut servers: Vec<McpServer> = Vec::new();
         // Of two flags the later one is stronger.
         for path in flags.mcp_config.iter().rev() {
-            let path = lexical(&places.cwd, path);
-            servers.extend(self.servers_in(Scope::CommandLine, &path, &anchor, Needed::Yes("")));
+            let path = normalize_path(&places.cwd, path);
+            servers.extend(self.servers_in(SourceScope::CommandLine, &path, &anchor, FileRequirement::Yes("")));
         }
         // The user's own list before that of the other program.
         let own = places.own_servers();
@@ -425,18 +425,18 @@ impl LayerReader<'_> {
             user.extend(everywhere);
         }
         servers.extend(local);
-        servers.extend(self.servers_in(Scope::Project, &places.cwd.join(".mcp.json"), &anchor, Needed::No));
+        servers.extend(self.servers_in(SourceScope::Project, &places.cwd.join(".mcp.json"), &anchor, FileRequirement::No));
         servers.extend(user);
         servers
     }
 
-    fn servers_in(&mut self, scope: Scope, path: &Path, anchor: &Arc<Path>, needed: Needed) -> Vec<Server> {
+    fn servers_in(&mut self, scope: SourceScope, path: &Path, anchor: &Arc<Path>, needed: FileRequirement) -> Vec<McpServer> {
         let Some((text, shown)) = self.text(path, needed) else { return Vec::new() };
-        match mcp::read(&text, scope, &shown, anchor) {
+        match mcp_servers::parse_servers(&text, scope, &shown, anchor) {
             Ok((found, odd)) => {
                 for (at, message) in odd {
-                    let source = Source::in_file(scope, &*shown, at.line, &**anchor);
-                    self.warnings.push(Warning { source, message });
+                    let source = SettingsSource::in_file(scope, &*shown, at.line, &**anchor);
+                    self.warnings.push(SettingsWarning { source, message });
                 }
                 found
             }
@@ -449,20 +449,20 @@ impl LayerReader<'_> {
 
     /// Servers that the user added for this workspace, and for all. Such a file is written by programs and holds no rules,
     /// so one that can't be read loosens nothing and is told.
-    fn added_servers(&mut self, path: &Path, anchor: &Arc<Path>) -> (Vec<Server>, Vec<Server>) {
+    fn added_servers(&mut self, path: &Path, anchor: &Arc<Path>) -> (Vec<McpServer>, Vec<McpServer>) {
         let shown: Arc<Path> = PathBuf::from(self.places.show(path)).into();
         let roots = [Some(self.places.cwd.as_path()), self.places.git_root.as_deref()];
         let roots: Vec<&Path> = roots.into_iter().flatten().collect();
-        let source = |scope| Source { scope, file: Some(shown.clone()), line: None, anchor: anchor.clone() };
-        match added::read(path, &roots, &source) {
-            Ok(Added { local, user, odd }) => {
+        let source = |scope| SettingsSource { scope, file: Some(shown.clone()), line: None, anchor: anchor.clone() };
+        match user_servers::read_user_servers(path, &roots, &source) {
+            Ok(UserServers { local, user, odd }) => {
                 self.warnings
-                    .extend(odd.into_iter().map(|message| Warning { source: source(Scope::User), message }));
+                    .extend(odd.into_iter().map(|message| SettingsWarning { source: source(SourceScope::User), message }));
                 (local, user)
             }
             Err(words) => {
                 let message = format!("{words}; the servers in it are left out");
-                self.warnings.push(Warning { source: source(Scope::User), message });
+                self.warnings.push(SettingsWarning { source: source(SourceScope::User), message });
                 (Vec::new(), Vec::new())
             }
         }
@@ -471,7 +471,7 @@ impl LayerReader<'_> {
 
 /// Whether a file has to be there.
 #[derive(Clone, Copy)]
-enum Needed {
+enum FileRequirement {
     /// A flag names it; what else the flag takes.
     Yes(&'static str),
     No,

@@ -7,28 +7,28 @@
 use super::Settings;
 use super::de::{LayerPlace, ReadContext, TreeReader};
 use super::hook::{DISABLE, MANAGED_HOOKS, is_event};
-use super::jsonc::{Json, Key, NO_SPOT, Node, Spot};
-use super::layer::{Layer, Layers, Warning, bound};
+use super::jsonc::{JsonValue, JsonKey, NO_SPOT, JsonNode, TextPosition};
+use super::layer::{SettingsLayer, SettingsLayers, SettingsWarning, limit_warnings};
 use super::table::{
-    MergeRule, SectionSpec, SettingAuthority, SettingRule, SettingsSection, SettingsTree, TableEntry, find,
+    MergeRule, SectionSpec, SettingAuthority, SettingRule, SettingsSection, SettingsTree, TableEntry, find_value,
 };
-use crate::source::Scope;
+use crate::source::SourceScope;
 
 /// Whether a workspace may run and loosen what its files say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum TrustStatus {
     /// The user saw it and said yes.
     Trusted,
     /// Its files only tighten.
     Untrusted,
 }
 
-impl Layers {
+impl SettingsLayers {
     /// Merges the layers into typed settings.
-    pub fn merge(&self, standing: Standing) -> Settings {
+    pub fn merge(&self, standing: TrustStatus) -> Settings {
         let mut merge = TreeMerge { layers: &self.layers, standing, warnings: Vec::new() };
         let given = self.layers.iter().map(|layer| (layer, &layer.root)).collect();
-        let root = Node { json: Json::Object(merge.merge_section(self.table, "", given)), ..Node::default() };
+        let root = JsonNode { json: JsonValue::Object(merge.merge_section(self.table, "", given)), ..JsonNode::default() };
         let mut warnings = merge.warnings;
         let layers: Vec<LayerPlace> = self.layers.iter().map(|layer| layer.place.clone()).collect();
         let context = ReadContext { layers: &layers, places: Some(&self.places), ..ReadContext::default() };
@@ -39,25 +39,25 @@ impl Layers {
         settings.serve.complete();
         settings.mcp.complete(self, standing);
         let warning = settings.permissions.complete(self);
-        warnings.extend(warning.map(|(source, message)| Warning { source, message }));
+        warnings.extend(warning.map(|(source, message)| SettingsWarning { source, message }));
         settings.warnings = self.warnings.iter().cloned().chain(warnings).collect();
-        bound(&mut settings.warnings);
+        limit_warnings(&mut settings.warnings);
         settings
     }
 }
 
 /// The values of one key, the strongest layer's first.
-type LayerValues<'a> = Vec<(&'a Layer, &'a Node)>;
+type LayerValues<'a> = Vec<(&'a SettingsLayer, &'a JsonNode)>;
 
 struct TreeMerge<'a> {
-    layers: &'a [Layer],
-    standing: Standing,
-    warnings: Vec<Warning>,
+    layers: &'a [SettingsLayer],
+    standing: TrustStatus,
+    warnings: Vec<SettingsWarning>,
 }
 
 impl<'a> TreeMerge<'a> {
-    fn warn(&mut self, layer: &Layer, at: Spot, message: String) {
-        self.warnings.push(Warning { source: layer.source(at), message });
+    fn warn(&mut self, layer: &SettingsLayer, at: TextPosition, message: String) {
+        self.warnings.push(SettingsWarning { source: layer.source(at), message });
     }
 
     fn merge_section(
@@ -65,7 +65,7 @@ impl<'a> TreeMerge<'a> {
         section: &SectionSpec,
         path: &str,
         mut given: LayerValues<'a>,
-    ) -> Vec<(Key, Node)> {
+    ) -> Vec<(JsonKey, JsonNode)> {
         if let Some(reason) = section.own {
             let message = format!("`{path}` counts in your own settings only: {reason}");
             given.retain(|(layer, node)| {
@@ -82,7 +82,7 @@ impl<'a> TreeMerge<'a> {
             if given.is_empty() {
                 continue;
             }
-            let path = super::table::join(path, key);
+            let path = super::table::join_key(path, key);
             let merged = match entry {
                 TableEntry::Section(section) => Some(object_node(self.merge_section(section, &path, given))),
                 TableEntry::Setting(setting) => self.merge_setting(&setting.rule, &path, given),
@@ -93,7 +93,7 @@ impl<'a> TreeMerge<'a> {
     }
 
     /// Merges the values of one setting, if any of them counts.
-    fn merge_setting(&mut self, rule: &SettingRule, key: &str, mut given: LayerValues<'a>) -> Option<Node> {
+    fn merge_setting(&mut self, rule: &SettingRule, key: &str, mut given: LayerValues<'a>) -> Option<JsonNode> {
         let only_managed = rule.managed_by.is_some_and(|by| self.is_set_by_owner(by));
         given.retain(|(layer, node)| {
             (!only_managed || layer.is_managed()) && self.may_set(rule, key, layer, node)
@@ -108,11 +108,11 @@ impl<'a> TreeMerge<'a> {
     /// Whether the machine's owner sets a key to `true`.
     fn is_set_by_owner(&self, key: &str) -> bool {
         let managed = self.layers.iter().filter(|layer| layer.is_managed());
-        managed.into_iter().any(|layer| find(&layer.root, key).is_some_and(Node::is_true))
+        managed.into_iter().any(|layer| find_value(&layer.root, key).is_some_and(JsonNode::is_true))
     }
 
     /// Whether a layer may set a key at all.
-    fn may_set(&mut self, rule: &SettingRule, key: &str, layer: &Layer, node: &Node) -> bool {
+    fn may_set(&mut self, rule: &SettingRule, key: &str, layer: &SettingsLayer, node: &JsonNode) -> bool {
         let last = key.rsplit('.').next().unwrap_or(key);
         match rule.authority {
             SettingAuthority::Managed if !layer.is_managed() => {
@@ -126,7 +126,7 @@ impl<'a> TreeMerge<'a> {
             }
             SettingAuthority::OwnSilently => !layer.is_workspaces(),
             SettingAuthority::Trusted if layer.is_workspaces() && rule.loosens.is_none() => {
-                self.standing == Standing::Trusted
+                self.standing == TrustStatus::Trusted
             }
             _ => true,
         }
@@ -139,11 +139,11 @@ impl<'a> TreeMerge<'a> {
         key: &str,
         names: u8,
         given: LayerValues<'a>,
-    ) -> Option<Node> {
-        if names == 0 || !given.iter().all(|(_, node)| matches!(node.json, Json::Object(_))) {
+    ) -> Option<JsonNode> {
+        if names == 0 || !given.iter().all(|(_, node)| matches!(node.json, JsonValue::Object(_))) {
             return self.merge_values(rule, key, given);
         }
-        let mut fields: Vec<(Key, LayerValues<'a>)> = Vec::new();
+        let mut fields: Vec<(JsonKey, LayerValues<'a>)> = Vec::new();
         let is_empty = given.is_empty();
         for (layer, node) in given {
             for (key, value) in node.fields() {
@@ -167,14 +167,14 @@ impl<'a> TreeMerge<'a> {
         (!is_empty).then(|| object_node(merged))
     }
 
-    fn merge_values(&mut self, rule: &SettingRule, key: &str, given: LayerValues<'a>) -> Option<Node> {
+    fn merge_values(&mut self, rule: &SettingRule, key: &str, given: LayerValues<'a>) -> Option<JsonNode> {
         match rule.merge {
             MergeRule::Concat if !given.is_empty() => {
                 let items = given.iter().flat_map(|(_, node)| node.items()).cloned();
-                Some(Node { json: Json::List(items.collect()), ..Node::default() })
+                Some(JsonNode { json: JsonValue::List(items.collect()), ..JsonNode::default() })
             }
             MergeRule::Any => {
-                let set = given.iter().find(|(_, node)| !matches!(node.json, Json::Bool(false)));
+                let set = given.iter().find(|(_, node)| !matches!(node.json, JsonValue::Bool(false)));
                 set.map(|(_, node)| (*node).clone())
             }
             _ => self.strongest_value(rule, key, &given).cloned(),
@@ -187,12 +187,12 @@ impl<'a> TreeMerge<'a> {
         rule: &SettingRule,
         key: &str,
         given: &LayerValues<'a>,
-    ) -> Option<&'a Node> {
-        let mut found: Option<&'a Node> = None;
+    ) -> Option<&'a JsonNode> {
+        let mut found: Option<&'a JsonNode> = None;
         for (layer, node) in given.iter().rev() {
             let may_loosen = match rule.authority {
                 SettingAuthority::Tightening => !layer.is_workspaces(),
-                SettingAuthority::Trusted => !layer.is_workspaces() || self.standing == Standing::Trusted,
+                SettingAuthority::Trusted => !layer.is_workspaces() || self.standing == TrustStatus::Trusted,
                 _ => true,
             };
             if may_loosen || rule.loosens.is_some_and(|loosens| !loosens(node, found)) {
@@ -209,24 +209,24 @@ impl<'a> TreeMerge<'a> {
     }
 
     /// Groups of hooks, the weakest layer's first. A group has no handler that another has for the same matcher.
-    fn merge_hooks(&mut self, given: LayerValues<'a>) -> Option<Node> {
-        let off: Vec<Scope> = self
+    fn merge_hooks(&mut self, given: LayerValues<'a>) -> Option<JsonNode> {
+        let off: Vec<SourceScope> = self
             .layers
             .iter()
-            .filter(|layer| layer.root.get(DISABLE).is_some_and(Node::is_true))
+            .filter(|layer| layer.root.get(DISABLE).is_some_and(JsonNode::is_true))
             .map(|layer| layer.place.scope)
             .collect();
         let managed_only = self.is_set_by_owner(MANAGED_HOOKS);
         let is_workspaces = super::layer::is_workspaces;
         let users = off.iter().find(|scope| !is_workspaces(**scope));
-        let runs = |layer: &Layer| {
+        let runs = |layer: &SettingsLayer| {
             let is_off = match users {
-                Some(scope) => !layer.is_managed() || *scope == Scope::Managed,
+                Some(scope) => !layer.is_managed() || *scope == SourceScope::Managed,
                 None => !off.is_empty() && layer.is_workspaces(),
             };
             !is_off && (!managed_only || layer.is_managed())
         };
-        let mut events: Vec<(Key, Vec<Node>)> = Vec::new();
+        let mut events: Vec<(JsonKey, Vec<JsonNode>)> = Vec::new();
         for (_, node) in given.into_iter().rev().filter(|(layer, _)| runs(layer)) {
             let known = node.fields().iter().filter(|(event, _)| is_event(&event.name));
             for (event, groups) in known {
@@ -239,16 +239,16 @@ impl<'a> TreeMerge<'a> {
             }
         }
         (!events.is_empty()).then(|| {
-            let list = |(event, groups)| (event, Node { json: Json::List(groups), ..Node::default() });
+            let list = |(event, groups)| (event, JsonNode { json: JsonValue::List(groups), ..JsonNode::default() });
             object_node(events.into_iter().map(list).collect())
         })
     }
 }
 
 /// Adds a group without the handlers that are there for the same matcher.
-fn add_group(groups: &mut Vec<Node>, group: &Node) {
-    let matcher = |group: &Node| group.get("matcher").and_then(Node::as_str).map(str::to_owned);
-    let handlers = |group: &Node| group.get("hooks").map(Node::items).unwrap_or_default().to_vec();
+fn add_group(groups: &mut Vec<JsonNode>, group: &JsonNode) {
+    let matcher = |group: &JsonNode| group.get("matcher").and_then(JsonNode::as_str).map(str::to_owned);
+    let handlers = |group: &JsonNode| group.get("hooks").map(JsonNode::items).unwrap_or_default().to_vec();
     let same = groups.iter().filter(|other| matcher(other) == matcher(group));
     let mut known: Vec<_> = same.flat_map(handlers).map(|handler| handler.to_value()).collect();
     let mut added = handlers(group);
@@ -260,18 +260,18 @@ fn add_group(groups: &mut Vec<Node>, group: &Node) {
     });
     if !added.is_empty() {
         let mut group = group.clone();
-        if let Json::Object(fields) = &mut group.json {
+        if let JsonValue::Object(fields) = &mut group.json {
             let hooks = fields.iter_mut().filter(|(key, _)| key.name == "hooks");
-            hooks.for_each(|(_, node)| node.json = Json::List(added.clone()));
+            hooks.for_each(|(_, node)| node.json = JsonValue::List(added.clone()));
         }
         groups.push(group);
     }
 }
 
-fn object_node(fields: Vec<(Key, Node)>) -> Node {
-    Node { json: Json::Object(fields), ..Node::default() }
+fn object_node(fields: Vec<(JsonKey, JsonNode)>) -> JsonNode {
+    JsonNode { json: JsonValue::Object(fields), ..JsonNode::default() }
 }
 
-fn plain_key(key: &str) -> Key {
-    Key { at: NO_SPOT, name: key.to_owned() }
+fn plain_key(key: &str) -> JsonKey {
+    JsonKey { at: NO_SPOT, name: key.to_owned() }
 }

@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::jsonc::{Json, Node};
+use super::jsonc::{JsonValue, JsonNode};
 use super::schema::table_schema;
-use super::table::{MergeRule, SectionSpec, SettingAuthority, SettingSpec, join};
+use super::table::{MergeRule, SectionSpec, SettingAuthority, SettingSpec, join_key};
 
 const HEADER: &str =
     "| key | value | from a workspace | of several files | meaning |\n|---|---|---|---|---|\n";
 
 /// One table for each object at the top, and one for what is in none.
-pub(crate) fn page(table: &SectionSpec) -> String {
+pub(crate) fn settings_page(table: &SectionSpec) -> String {
     let schema = table_schema(table);
     let mut page = String::new();
     let mut begun: Option<String> = None;
@@ -32,8 +32,8 @@ pub(crate) fn page(table: &SectionSpec) -> String {
         let key = object.map_or(key.as_str(), |object| &key[object.len() + 1..]);
         let name =
             (0..setting.rule.names).fold(key.to_owned(), |key, level| match (setting.rule.merge, level) {
-                (MergeRule::Hooks, _) => join(&key, "EVENT"),
-                (_, 0) => join(&key, "NAME"),
+                (MergeRule::Hooks, _) => join_key(&key, "EVENT"),
+                (_, 0) => join_key(&key, "NAME"),
                 _ => key,
             });
         let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
@@ -58,25 +58,25 @@ fn below_names(schema: &Value, names: u8) -> &Value {
 
 /// Rows for the keys of a value that is an object, or a list of objects; each type is shown once.
 fn write_parts(page: &mut String, key: &str, value: &Value, root: &Value, shown: &mut Vec<Value>) {
-    let value = resolve(value, root);
+    let value = resolve_reference(value, root);
     if value["type"] == "array" {
         return write_parts(page, &format!("{key}[]"), &value["items"], root, shown);
     }
     let objects = std::iter::once(value).chain(value["anyOf"].as_array().into_iter().flatten());
-    for object in objects.map(|object| resolve(object, root)) {
+    for object in objects.map(|object| resolve_reference(object, root)) {
         let Some(properties) = object["properties"].as_object().filter(|_| !shown.contains(object)) else {
             continue;
         };
         shown.push(object.clone());
         for (name, part) in properties {
             let docs = part["description"].as_str().unwrap_or_default();
-            write_row(page, &join(key, name), &type_label(part, root), "", "", docs);
-            write_parts(page, &join(key, name), part, root, shown);
+            write_row(page, &join_key(key, name), &type_label(part, root), "", "", docs);
+            write_parts(page, &join_key(key, name), part, root, shown);
         }
     }
 }
 
-fn resolve<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+fn resolve_reference<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let name = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
     name.map_or(schema, |name| &root["$defs"][name])
 }
@@ -88,7 +88,7 @@ fn type_label(schema: &Value, root: &Value) -> String {
         (Value::Number(min), _) if min.as_f64() != Some(0.0) => format!(", at least {min}"),
         _ => String::new(),
     };
-    let (given, schema) = (schema, resolve(schema, root));
+    let (given, schema) = (schema, resolve_reference(schema, root));
     let each = |key: &str| {
         let all = schema[key].as_array().into_iter().flatten();
         all.map(|one| type_label(one, root)).collect::<Vec<_>>()
@@ -119,7 +119,7 @@ fn type_label(schema: &Value, root: &Value) -> String {
 fn authority_label(setting: &SettingSpec, schema: &Value) -> &'static str {
     let rule = &setting.rule;
     let is_loose = |value| {
-        let node = Node { json: Json::Bool(value), ..Node::default() };
+        let node = JsonNode { json: JsonValue::Bool(value), ..JsonNode::default() };
         rule.loosens.is_some_and(|loosens| loosens(&node, None))
     };
     match (rule.authority, rule.loosens) {
@@ -164,7 +164,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let (before, rest) = text.split_once(BEGIN).expect("the tables have a beginning");
         let (_, after) = rest.split_once(END).expect("the tables have an end");
-        let current = format!("{before}{BEGIN}{}{END}{after}", page(SectionSpec::standard()));
+        let current = format!("{before}{BEGIN}{}{END}{after}", settings_page(SectionSpec::standard()));
         if std::env::var_os("HAFT_WRITE_PAGES").is_some() {
             std::fs::write(&path, &current).unwrap();
         }

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use haft::ports::PermissionMode;
 use haft::text::truncate_with_ellipsis;
 
-use super::de::{At, TreeReader};
-use super::jsonc::{Fault, Json, Node};
-use super::layer::Layers;
-use super::places::lexical;
+use super::de::{SettingValue, TreeReader};
+use super::jsonc::{SettingsFault, JsonValue, JsonNode};
+use super::layer::SettingsLayers;
+use super::places::normalize_path;
 use super::table::MergeRule;
 use super::table::{SettingRule, anyone, false_loosens, managed, settings_section, tightening, trusted};
 use super::values::{DisableKeyword, RuleEntry};
 use crate::rule::Rule;
-use crate::source::{List, Scope, Source, WrittenRule};
-use crate::trust::Kind;
+use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use crate::trust::TrustItemKind;
 
 /// How many characters of a rule that can't be understood are shown.
 const RULE_CHARS_MAX: usize = 200;
@@ -26,39 +26,39 @@ settings_section! {
     pub struct PermissionSettings {
         settings {
             /// The mode of a session. A workspace can only make it tighter.
-            pub default_mode: Option<At<PermissionMode>> = "defaultMode", tightening(mode_loosens);
+            pub default_mode: Option<SettingValue<PermissionMode>> = "defaultMode", tightening(mode_loosens);
             /// Calls that never run.
-            pub(crate) deny: Vec<RuleEntry> = "deny", rules(anyone());
+            pub(crate) deny: Vec<RuleEntry> = "deny", configure_rules(anyone());
             /// Calls that always ask.
-            pub(crate) ask: Vec<RuleEntry> = "ask", rules(anyone());
+            pub(crate) ask: Vec<RuleEntry> = "ask", configure_rules(anyone());
             /// Calls that run unasked.
-            pub(crate) allow: Vec<RuleEntry> = "allow", rules(trusted(Kind::AllowRule)).managed_by(MANAGED_RULES);
+            pub(crate) allow: Vec<RuleEntry> = "allow", configure_rules(trusted(TrustItemKind::AllowRule)).managed_by(MANAGED_RULES);
             /// Directories beside the working directory; `~/` is your home.
-            pub additional_directories: Vec<At<PathBuf>> = "additionalDirectories", trusted(Kind::Directory).concat();
+            pub additional_directories: Vec<SettingValue<PathBuf>> = "additionalDirectories", trusted(TrustItemKind::Directory).concat();
             /// `disable` forbids the mode `bypassPermissions`.
-            pub bypass_disabled: Option<At<DisableKeyword>> = "disableBypassPermissionsMode", anyone().merged(MergeRule::Any);
+            pub bypass_disabled: Option<SettingValue<DisableKeyword>> = "disableBypassPermissionsMode", anyone().merged(MergeRule::Any);
             /// `disable` forbids the mode `auto`.
-            pub auto_disabled: Option<At<DisableKeyword>> = "disableAutoMode", anyone().merged(MergeRule::Any);
+            pub auto_disabled: Option<SettingValue<DisableKeyword>> = "disableAutoMode", anyone().merged(MergeRule::Any);
             /// `true` denies reads outside of the working directories; nothing lifts it.
-            pub block_reads_outside: Option<At<bool>> = "blockReadsOutsideWorkingDirectories", anyone().merged(MergeRule::Any);
+            pub block_reads_outside: Option<SettingValue<bool>> = "blockReadsOutsideWorkingDirectories", anyone().merged(MergeRule::Any);
             /// `true` denies writes outside of the working directories; nothing lifts it.
-            pub block_writes_outside: Option<At<bool>> = "blockWritesOutsideWorkingDirectories", anyone().merged(MergeRule::Any);
+            pub block_writes_outside: Option<SettingValue<bool>> = "blockWritesOutsideWorkingDirectories", anyone().merged(MergeRule::Any);
             /// `true` denies what would ask.
-            pub deny_instead_of_prompting: Option<At<bool>> = "denyInsteadOfPrompting", tightening(prompting_loosens);
+            pub deny_instead_of_prompting: Option<SettingValue<bool>> = "denyInsteadOfPrompting", tightening(prompting_loosens);
             /// Managed settings only: `true` leaves no allow rules but managed ones, answers of yours included; deny and ask
             /// rules of all files still hold.
-            pub managed_rules_only: Option<At<bool>> = "allowManagedPermissionRulesOnly", managed();
+            pub managed_rules_only: Option<SettingValue<bool>> = "allowManagedPermissionRulesOnly", managed();
         }
         derived {
             /// All rules, the strongest layer's first, in each first those that deny, then those that ask.
-            rules: Vec<WrittenRule>;
+            rules: Vec<UnparsedRule>;
         }
     }
 }
 
 impl PermissionSettings {
     /// Where a mode is forbidden, if it is.
-    pub fn forbids(&self, mode: PermissionMode) -> Option<&Source> {
+    pub fn forbids(&self, mode: PermissionMode) -> Option<&SettingsSource> {
         let disabled = match mode {
             PermissionMode::BypassPermissions => &self.bypass_disabled,
             PermissionMode::Auto => &self.auto_disabled,
@@ -68,16 +68,16 @@ impl PermissionSettings {
     }
 
     /// Computes what follows from several keys. Returns a warning, with its place.
-    pub(crate) fn complete(&mut self, layers: &Layers) -> Option<(Source, String)> {
+    pub(crate) fn complete(&mut self, layers: &SettingsLayers) -> Option<(SettingsSource, String)> {
         // What takes back a weaker file's word is no word of its own.
         self.deny_instead_of_prompting = self.deny_instead_of_prompting.take().filter(|at| at.value);
         let lists =
-            [(List::Deny, &mut self.deny), (List::Ask, &mut self.ask), (List::Allow, &mut self.allow)];
+            [(RuleList::Deny, &mut self.deny), (RuleList::Ask, &mut self.ask), (RuleList::Allow, &mut self.allow)];
         let mut rules: Vec<RuleEntry> = Vec::new();
         for (list, entries) in lists {
             let entries = std::mem::take(entries).into_iter();
             rules
-                .extend(entries.map(|entry| RuleEntry { rule: WrittenRule { list, ..entry.rule }, ..entry }));
+                .extend(entries.map(|entry| RuleEntry { rule: UnparsedRule { list, ..entry.rule }, ..entry }));
         }
         rules.sort_by_key(|entry| entry.layer);
         self.rules = rules.into_iter().map(|entry| entry.rule).collect();
@@ -86,9 +86,9 @@ impl PermissionSettings {
             .flags
             .add_dirs
             .iter()
-            .map(|dir| At { value: lexical(cwd, dir), source: Source::of(Scope::CommandLine, &**cwd) });
+            .map(|dir| SettingValue { value: normalize_path(cwd, dir), source: SettingsSource::new(SourceScope::CommandLine, &**cwd) });
         self.additional_directories.splice(0..0, added);
-        let At { value: mode, source } = self.default_mode.as_ref()?;
+        let SettingValue { value: mode, source } = self.default_mode.as_ref()?;
         let by = self.forbids(*mode)?;
         let warning = format!("the mode `{mode}` is disabled by {by}; the mode is `default`");
         let source = source.clone();
@@ -97,33 +97,33 @@ impl PermissionSettings {
     }
 }
 
-const fn rules(rule: SettingRule) -> SettingRule {
+const fn configure_rules(rule: SettingRule) -> SettingRule {
     rule.concat().check(check_rules)
 }
 
 /// Every rule has to be understood, whether or not it counts: all that aren't are reported.
-fn check_rules(reader: TreeReader<'_>) -> Result<(), Fault> {
+fn check_rules(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     for RuleEntry { rule, at, .. } in reader.read::<Vec<RuleEntry>>()? {
         if let Err(bad) = Rule::parse(rule) {
-            let message = format!("bad rule `{}`: {}", cut(&bad.rule), bad.what);
-            reader.context.faults.borrow_mut().push(Fault::new(at, message));
+            let message = format!("bad rule `{}`: {}", shorten_rule(&bad.rule), bad.what);
+            reader.context.faults.borrow_mut().push(SettingsFault::new(at, message));
         }
     }
     Ok(())
 }
 
 /// So much of a rule as a message has room for: a pasted page helps no reader.
-pub(crate) fn cut(rule: &str) -> String {
+pub(crate) fn shorten_rule(rule: &str) -> String {
     truncate_with_ellipsis(rule, RULE_CHARS_MAX)
 }
 
-fn mode_loosens(node: &Node, before: Option<&Node>) -> bool {
-    let mode = |node: &Node| node.as_str().and_then(|name| name.parse::<PermissionMode>().ok());
+fn mode_loosens(node: &JsonNode, before: Option<&JsonNode>) -> bool {
+    let mode = |node: &JsonNode| node.as_str().and_then(|name| name.parse::<PermissionMode>().ok());
     let before = before.and_then(mode).unwrap_or_default();
     mode(node).is_none_or(|mode| !mode.is_within(before))
 }
 
 /// Taking back another file's `true`.
-fn prompting_loosens(node: &Node, before: Option<&Node>) -> bool {
-    false_loosens(node, None) && before.is_some_and(|before| matches!(before.json, Json::Bool(true)))
+fn prompting_loosens(node: &JsonNode, before: Option<&JsonNode>) -> bool {
+    false_loosens(node, None) && before.is_some_and(|before| matches!(before.json, JsonValue::Bool(true)))
 }

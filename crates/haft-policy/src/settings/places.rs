@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use haft::env::Lookup;
 use haft_git::layout::{common_folder, gitdir_in};
 
-use super::input;
+use super::read_file;
 
 /// Where Claude Code keeps the user's settings. Default: `~/.claude`.
 pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
@@ -25,7 +25,7 @@ const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 
 /// All places that settings come from or go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct SettingsPlaces {
     /// The file of the machine's owner.
     pub managed: Option<PathBuf>,
     /// The machine owner's folder of settings for Claude Code.
@@ -50,29 +50,29 @@ pub struct Places {
 
 /// A place that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadPlace(String);
+pub struct InvalidSettingsPlace(String);
 
-impl fmt::Display for BadPlace {
+impl fmt::Display for InvalidSettingsPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadPlace {}
+impl std::error::Error for InvalidSettingsPlace {}
 
-impl Places {
+impl SettingsPlaces {
     /// The usual places, for a workspace.
     ///
     /// # Errors
     /// A working directory that there isn't, and folders in the environment that are relative: they would mean
     /// another folder in every workspace, one of the workspace's choice.
-    pub fn from_env(cwd: &Path, lookup: Lookup<'_>) -> Result<Places, BadPlace> {
+    pub fn from_env(cwd: &Path, lookup: Lookup<'_>) -> Result<SettingsPlaces, InvalidSettingsPlace> {
         let set = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let movers = [haft::env::HAFT_CONFIG_DIR, haft::env::HAFT_STATE_DIR, CLAUDE_CONFIG_DIR];
         for name in movers {
             if let Some(dir) = set(name).filter(|dir| !dir.is_absolute()) {
                 let dir = dir.display();
-                return Err(BadPlace(format!(
+                return Err(InvalidSettingsPlace(format!(
                     "the environment variable `{name}`: `{dir}` is relative and would lead into the workspace; give an absolute path"
                 )));
             }
@@ -85,8 +85,8 @@ impl Places {
         let claude_json = set(CLAUDE_CONFIG_DIR).map(|dir| dir.join(".claude.json"));
         let claude_dir = set(CLAUDE_CONFIG_DIR).or(usual_claude);
         let real = cwd.canonicalize();
-        let cwd = real.map_err(|error| BadPlace(format!("the directory `{}`: {error}", cwd.display())))?;
-        Ok(Places {
+        let cwd = real.map_err(|error| InvalidSettingsPlace(format!("the directory `{}`: {error}", cwd.display())))?;
+        Ok(SettingsPlaces {
             managed: Some(MANAGED_SETTINGS.into()),
             config_dir: haft::env::config_dir(lookup),
             claude_managed_dir: Some(CLAUDE_MANAGED_DIR.into()),
@@ -134,16 +134,16 @@ pub fn git_root(cwd: &Path) -> Option<PathBuf> {
 /// The main checkout of a worktree, if the repository knows this worktree: `.git` names `MAIN/.git/worktrees/NAME`, and
 /// the file `gitdir` there names this `.git`.
 fn main_checkout(dir: &Path, git: &Path) -> Option<PathBuf> {
-    let text = input::text(git, GIT_FILE_BYTES_MAX).ok()??;
+    let text = read_file::read_text(git, GIT_FILE_BYTES_MAX).ok()??;
     let entry = dir.join(gitdir_in(text.as_bytes())?).canonicalize().ok()?;
     let common = common_folder(&entry).filter(|common| common.ends_with(".git"))?;
-    let back = input::text(&entry.join("gitdir"), GIT_FILE_BYTES_MAX).ok()??;
+    let back = read_file::read_text(&entry.join("gitdir"), GIT_FILE_BYTES_MAX).ok()??;
     let back = entry.join(back.trim());
     (back.canonicalize().ok()? == git.canonicalize().ok()?).then(|| common.parent().map(Path::to_owned))?
 }
 
 /// A path without `.` and `..`, by its text alone.
-pub(crate) fn lexical(base: &Path, path: &Path) -> PathBuf {
+pub(crate) fn normalize_path(base: &Path, path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in base.join(path).components() {
         match part {
@@ -216,7 +216,7 @@ mod tests {
     fn relative_folders_are_refused() {
         let (_keep, at) = dir();
         let places = |name: &'static str, value: &'static str| {
-            Places::from_env(&at, &move |asked| match asked {
+            SettingsPlaces::from_env(&at, &move |asked| match asked {
                 "HOME" => Some(OsString::from("/home/me")),
                 asked => (asked == name).then(|| value.into()),
             })

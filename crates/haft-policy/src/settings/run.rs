@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::de::{TreeReader, read_by_serde};
-use super::jsonc::Fault;
+use super::jsonc::SettingsFault;
 use super::table::{own, settings_section};
 
 settings_section! {
@@ -107,13 +107,13 @@ pub struct Prices {
 
 read_by_serde!(Provider, Prices);
 
-fn check_prices(reader: TreeReader<'_>) -> Result<(), Fault> {
+fn check_prices(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     let negative = |prices: &Prices| {
         let all = [Some(prices.input), Some(prices.output), prices.cache_read, prices.cache_write];
         all.into_iter().flatten().any(|money| money < 0.0)
     };
     match reader.read::<BTreeMap<String, Prices>>()?.values().any(negative) {
-        true => Err(Fault::new(reader.node.at, "nothing costs less than 0")),
+        true => Err(SettingsFault::new(reader.node.at, "nothing costs less than 0")),
         false => Ok(()),
     }
 }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::de::{At, read_by_serde};
+use super::de::{SettingValue, read_by_serde};
 use super::table::{
     SettingRule, anyone, false_loosens, managed, own, settings_section, true_loosens, trusted,
 };
-use crate::trust::Kind;
+use crate::trust::TrustItemKind;
 
 /// The key by which the machine's owner drops all hosts but managed ones.
 const MANAGED_DOMAINS: &str = "sandbox.network.allowManagedDomainsOnly";
@@ -20,40 +20,40 @@ const MANAGED_DOMAINS: &str = "sandbox.network.allowManagedDomainsOnly";
 const MANAGED_READS: &str = "sandbox.filesystem.allowManagedReadPathsOnly";
 
 /// A list that loosens.
-const fn opening() -> SettingRule {
-    trusted(Kind::Sandbox).concat()
+const fn loosening_list() -> SettingRule {
+    trusted(TrustItemKind::Sandbox).concat()
 }
 
 /// A key whose value `true` loosens.
 const fn loose_if_true() -> SettingRule {
-    trusted(Kind::Sandbox).loosens(true_loosens)
+    trusted(TrustItemKind::Sandbox).loosens(true_loosens)
 }
 
 /// A key whose value `false` loosens.
 const fn loose_if_false() -> SettingRule {
-    trusted(Kind::Sandbox).loosens(false_loosens)
+    trusted(TrustItemKind::Sandbox).loosens(false_loosens)
 }
 
 settings_section! {
     /// The sandbox of commands. A path is absolute, or begins with `~/`, or starts in the working directory.
-    pub struct Sandbox {
+    pub struct SandboxSettings {
         settings {
             /// Whether commands run in the sandbox. Default: yes.
-            pub enabled: Option<At<bool>> = "enabled", loose_if_false();
+            pub enabled: Option<SettingValue<bool>> = "enabled", loose_if_false();
             /// Whether commands run unasked because they run in the sandbox. Default: no (elsewhere yes).
-            pub auto_allow_bash: Option<At<bool>> = "autoAllowBashIfSandboxed", loose_if_true();
+            pub auto_allow_bash: Option<SettingValue<bool>> = "autoAllowBashIfSandboxed", loose_if_true();
             /// Whether a session ends where the sandbox can't be had.
-            pub fail_if_unavailable: Option<At<bool>> = "failIfUnavailable", loose_if_false();
+            pub fail_if_unavailable: Option<SettingValue<bool>> = "failIfUnavailable", loose_if_false();
             /// Whether a command may ask to run without the sandbox; each time the user is asked. Not from a workspace.
-            pub allow_unsandboxed: Option<At<bool>> = "allowUnsandboxedCommands", own();
+            pub allow_unsandboxed: Option<SettingValue<bool>> = "allowUnsandboxedCommands", own();
             /// A weaker sandbox inside of containers.
-            pub weaker_nested: Option<At<bool>> = "enableWeakerNestedSandbox", loose_if_true();
+            pub weaker_nested: Option<SettingValue<bool>> = "enableWeakerNestedSandbox", loose_if_true();
             /// A weaker separation from the network.
-            pub weaker_network: Option<At<bool>> = "enableWeakerNetworkIsolation", loose_if_true();
+            pub weaker_network: Option<SettingValue<bool>> = "enableWeakerNetworkIsolation", loose_if_true();
             /// Commands that run without the sandbox.
-            pub excluded_commands: Vec<At<String>> = "excludedCommands", opening();
+            pub excluded_commands: Vec<SettingValue<String>> = "excludedCommands", loosening_list();
             /// Commands that write repositories of git, beside those that are known to, by their first words; haft's own key.
-            pub git_writers: Vec<At<String>> = "gitWriters", opening();
+            pub git_writers: Vec<SettingValue<String>> = "gitWriters", loosening_list();
         }
         sections {
             /// Files.
@@ -65,9 +65,9 @@ settings_section! {
         }
         settings {
             /// Presets of hosts that are allowed together; haft's own key.
-            pub presets: Vec<At<String>> = "presets", opening().managed_by(MANAGED_DOMAINS);
+            pub presets: Vec<SettingValue<String>> = "presets", loosening_list().managed_by(MANAGED_DOMAINS);
             /// Refusals that are not reported: paths by command, `*` for every command.
-            pub ignored_violations: BTreeMap<String, Vec<At<String>>> = "ignoreViolations", opening().by_name(1);
+            pub ignored_violations: BTreeMap<String, Vec<SettingValue<String>>> = "ignoreViolations", loosening_list().by_name(1);
         }
         ignored {
             /// macOS only; means nothing here.
@@ -87,15 +87,15 @@ settings_section! {
     pub struct SandboxFiles {
         settings {
             /// Paths that may be written beside the workspace.
-            pub allow_write: Vec<At<String>> = "allowWrite", opening();
+            pub allow_write: Vec<SettingValue<String>> = "allowWrite", loosening_list();
             /// Paths that are never written; stronger than what may be.
-            pub deny_write: Vec<At<String>> = "denyWrite", anyone().concat();
+            pub deny_write: Vec<SettingValue<String>> = "denyWrite", anyone().concat();
             /// Paths that may be read although a wider one is denied.
-            pub allow_read: Vec<At<String>> = "allowRead", opening().managed_by(MANAGED_READS);
+            pub allow_read: Vec<SettingValue<String>> = "allowRead", loosening_list().managed_by(MANAGED_READS);
             /// Paths that are never read.
-            pub deny_read: Vec<At<String>> = "denyRead", anyone().concat();
+            pub deny_read: Vec<SettingValue<String>> = "denyRead", anyone().concat();
             /// Managed settings only: no `allowRead` but that of managed settings.
-            pub managed_reads_only: Option<At<bool>> = "allowManagedReadPathsOnly", managed();
+            pub managed_reads_only: Option<SettingValue<bool>> = "allowManagedReadPathsOnly", managed();
         }
     }
 }
@@ -105,23 +105,23 @@ settings_section! {
     pub struct SandboxNetwork {
         settings {
             /// Hosts that may be reached.
-            pub allowed_domains: Vec<At<String>> = "allowedDomains", opening().managed_by(MANAGED_DOMAINS);
+            pub allowed_domains: Vec<SettingValue<String>> = "allowedDomains", loosening_list().managed_by(MANAGED_DOMAINS);
             /// Hosts that are never reached; stronger than those that may be.
-            pub denied_domains: Vec<At<String>> = "deniedDomains", anyone().concat();
+            pub denied_domains: Vec<SettingValue<String>> = "deniedDomains", anyone().concat();
             /// Sockets of the machine that are visible.
-            pub unix_sockets: Vec<At<String>> = "allowUnixSockets", opening();
+            pub unix_sockets: Vec<SettingValue<String>> = "allowUnixSockets", loosening_list();
             /// Whether all sockets of the machine are visible.
-            pub all_unix_sockets: Option<At<bool>> = "allowAllUnixSockets", loose_if_true();
+            pub all_unix_sockets: Option<SettingValue<bool>> = "allowAllUnixSockets", loose_if_true();
             /// Whether ports of this machine may be listened on.
-            pub local_binding: Option<At<bool>> = "allowLocalBinding", loose_if_true();
+            pub local_binding: Option<SettingValue<bool>> = "allowLocalBinding", loose_if_true();
             /// The port of a proxy of one's own for HTTP, which gets everything that is sent. Not from a workspace.
-            pub http_proxy_port: Option<At<u16>> = "httpProxyPort", own();
+            pub http_proxy_port: Option<SettingValue<u16>> = "httpProxyPort", own();
             /// The port of a proxy of one's own for SOCKS, which gets everything that is sent. Not from a workspace.
-            pub socks_proxy_port: Option<At<u16>> = "socksProxyPort", own();
+            pub socks_proxy_port: Option<SettingValue<u16>> = "socksProxyPort", own();
             /// Names that may lead to private addresses, for mirrors; haft's own key. Not from a workspace.
-            pub private_hosts: Vec<At<PrivateHost>> = "privateHosts", own().concat().managed_by(MANAGED_DOMAINS);
+            pub private_hosts: Vec<SettingValue<PrivateHost>> = "privateHosts", own().concat().managed_by(MANAGED_DOMAINS);
             /// Managed settings only: no hosts but managed ones, and no question about others.
-            pub managed_domains_only: Option<At<bool>> = "allowManagedDomainsOnly", managed();
+            pub managed_domains_only: Option<SettingValue<bool>> = "allowManagedDomainsOnly", managed();
         }
         ignored {
             /// macOS only; means nothing here.
@@ -135,9 +135,9 @@ settings_section! {
     pub struct SandboxCredentials {
         settings {
             /// Files: not read, whatever else is allowed.
-            pub files: Vec<At<HiddenFile>> = "files", anyone().concat();
+            pub files: Vec<SettingValue<HiddenFile>> = "files", anyone().concat();
             /// Environment variables.
-            pub variables: Vec<At<HiddenVariable>> = "envVars", anyone().concat();
+            pub variables: Vec<SettingValue<HiddenVariable>> = "envVars", anyone().concat();
         }
     }
 }
@@ -198,11 +198,11 @@ struct SearchProgram {
 
 read_by_serde!(PrivateHost, HiddenFile, HiddenVariable, SearchProgram);
 
-impl Sandbox {
+impl SandboxSettings {
     /// The absolute paths of a list: a relative path starts from the working directory, one that begins with `~/` from the
     /// home folder.
-    pub fn absolute_paths(list: &[At<String>], home: Option<&Path>, cwd: &Path) -> Vec<PathBuf> {
-        let absolute = |at: &At<String>| match (at.value.strip_prefix("~/"), home) {
+    pub fn absolute_paths(list: &[SettingValue<String>], home: Option<&Path>, cwd: &Path) -> Vec<PathBuf> {
+        let absolute = |at: &SettingValue<String>| match (at.value.strip_prefix("~/"), home) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => cwd.join(&at.value),
         };

@@ -7,7 +7,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::known::foreign_keys;
+use super::known_names::foreign_keys;
 use super::table::{SectionSpec, TableEntry};
 
 /// The JSON Schema of a settings file, draft 2020-12.

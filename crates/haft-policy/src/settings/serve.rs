@@ -4,8 +4,8 @@ use haft::ports::PermissionMode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::de::{At, TreeReader, read_by_serde};
-use super::jsonc::Fault;
+use super::de::{SettingValue, TreeReader, read_by_serde};
+use super::jsonc::SettingsFault;
 use super::table::{own, settings_section};
 
 /// How many clients settings may name.
@@ -17,13 +17,13 @@ settings_section! {
     pub struct ServeSettings {
         settings {
             /// Clients, each with a token of its own and what it may do; of two with one name the strongest file's counts.
-            pub clients: Vec<At<ServeClient>> = "clients", own().concat().check(check_clients);
+            pub clients: Vec<SettingValue<ServeClient>> = "clients", own().concat().check(check_clients);
             /// Tokens of an authorization server.
-            pub oauth: Option<At<ServeOauth>> = "oauth", own().check(check_oauth);
+            pub oauth: Option<SettingValue<ServeOauth>> = "oauth", own().check(check_oauth);
             /// Names of hosts, beside those of this machine, by which the server is reached. Without ports.
-            pub hosts: Vec<At<String>> = "hosts", own().concat();
+            pub hosts: Vec<SettingValue<String>> = "hosts", own().concat();
             /// Origins of pages, beside those of this machine, that may use the server, such as `https://app.example`.
-            pub origins: Vec<At<String>> = "origins", own().concat();
+            pub origins: Vec<SettingValue<String>> = "origins", own().concat();
         }
     }
 }
@@ -75,20 +75,20 @@ pub struct ServeOauth {
 
 read_by_serde!(ServeClient, ServeOauth);
 
-fn check_clients(reader: TreeReader<'_>) -> Result<(), Fault> {
+fn check_clients(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     let clients = reader.read::<Vec<ServeClient>>()?;
     if clients.len() > SERVE_CLIENTS_MAX {
-        return Err(Fault::new(reader.node.at, format!("at most {SERVE_CLIENTS_MAX} clients are accepted")));
+        return Err(SettingsFault::new(reader.node.at, format!("at most {SERVE_CLIENTS_MAX} clients are accepted")));
     }
     for (place, (client, node)) in clients.iter().zip(reader.node.items()).enumerate() {
-        let fault = |words: &str| Err(Fault::new(node.at, words));
+        let fault = |words: &str| Err(SettingsFault::new(node.at, words));
         if client.name.is_empty() || client.name.len() > 200 || client.name.contains(char::is_control) {
             return fault("`name` is a text of 1 to 200 bytes");
         }
         if clients[..place].iter().any(|other| other.name == client.name) {
             return fault(&format!("two clients are called `{}`", client.name));
         }
-        if client.token_sha256.as_deref().is_some_and(|digest| sha256(digest).is_none()) {
+        if client.token_sha256.as_deref().is_some_and(|digest| parse_sha256(digest).is_none()) {
             return fault("`tokenSha256` is the SHA-256 of the token, as 64 hexadecimal digits");
         }
         if client.token_sha256.is_some() && client.token_file.is_some() {
@@ -98,10 +98,10 @@ fn check_clients(reader: TreeReader<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_oauth(reader: TreeReader<'_>) -> Result<(), Fault> {
+fn check_oauth(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     let ServeOauth { resource, introspection, client_id, .. } = reader.read()?;
     match [resource, introspection, client_id].iter().any(String::is_empty) {
-        true => Err(Fault::new(reader.node.at, "`resource`, `introspection` and `clientId` are needed")),
+        true => Err(SettingsFault::new(reader.node.at, "`resource`, `introspection` and `clientId` are needed")),
         false => Ok(()),
     }
 }
@@ -117,11 +117,11 @@ impl ServeSettings {
 impl ServeClient {
     /// The digest of its token, where settings give it.
     pub fn digest(&self) -> Option<[u8; 32]> {
-        self.token_sha256.as_deref().and_then(sha256)
+        self.token_sha256.as_deref().and_then(parse_sha256)
     }
 }
 
-fn sha256(text: &str) -> Option<[u8; 32]> {
+fn parse_sha256(text: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
     if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;

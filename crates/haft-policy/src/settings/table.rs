@@ -10,9 +10,9 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
 use super::Settings;
-use super::de::{FromTree, ReadContext, TreeReader, expect_object, null};
-use super::jsonc::{Fault, Json, Node};
-use crate::trust::Kind;
+use super::de::{FromTree, ReadContext, TreeReader, expect_object, null_fault};
+use super::jsonc::{SettingsFault, JsonValue, JsonNode};
+use crate::trust::TrustItemKind;
 
 /// The files that may set a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +47,10 @@ pub(crate) enum MergeRule {
 }
 
 /// Whether a value is looser than the one before it.
-type Loosens = fn(&Node, Option<&Node>) -> bool;
+type IsLooser = fn(&JsonNode, Option<&JsonNode>) -> bool;
 
 /// Says why a name with its value is left out, if it is; whether a workspace's file sets it is the last argument.
-type CheckName = fn(&str, &Node, bool) -> Result<(), String>;
+type CheckName = fn(&str, &JsonNode, bool) -> Result<(), String>;
 
 /// How a setting is merged and protected.
 #[derive(Debug, Clone, Copy)]
@@ -60,9 +60,9 @@ pub(crate) struct SettingRule {
     /// How many levels of free names lie between the key and what is merged.
     pub(crate) names: u8,
     /// Which values loosen; `None` means all.
-    pub(crate) loosens: Option<Loosens>,
+    pub(crate) loosens: Option<IsLooser>,
     /// What needs trust where a workspace sets it.
-    pub(crate) trust: Option<Kind>,
+    pub(crate) trust: Option<TrustItemKind>,
     /// The managed key that leaves no values but managed ones.
     pub(crate) managed_by: Option<&'static str>,
     /// Whether the value is hidden where settings are shown.
@@ -70,7 +70,7 @@ pub(crate) struct SettingRule {
     /// The range of a number.
     bounds: Option<(u64, Option<u64>)>,
     /// Reads the value in place of its type alone, and checks more.
-    check: Option<fn(TreeReader<'_>) -> Result<(), Fault>>,
+    check: Option<fn(TreeReader<'_>) -> Result<(), SettingsFault>>,
     pub(crate) check_name: Option<CheckName>,
 }
 
@@ -103,7 +103,7 @@ impl SettingRule {
         SettingRule { names, ..self }
     }
 
-    pub(crate) const fn loosens(self, loosens: Loosens) -> SettingRule {
+    pub(crate) const fn loosens(self, loosens: IsLooser) -> SettingRule {
         SettingRule { loosens: Some(loosens), ..self }
     }
 
@@ -123,7 +123,7 @@ impl SettingRule {
         SettingRule { bounds: Some((min, Some(max))), ..self }
     }
 
-    pub(crate) const fn check(self, check: fn(TreeReader<'_>) -> Result<(), Fault>) -> SettingRule {
+    pub(crate) const fn check(self, check: fn(TreeReader<'_>) -> Result<(), SettingsFault>) -> SettingRule {
         SettingRule { check: Some(check), ..self }
     }
 
@@ -132,8 +132,8 @@ impl SettingRule {
     }
 
     /// A number that is out of range.
-    fn check_bounds(&self, node: &Node, key: &str) -> Result<(), Fault> {
-        let (Some((min, max)), Json::Number(number)) = (self.bounds, &node.json) else { return Ok(()) };
+    fn check_bounds(&self, node: &JsonNode, key: &str) -> Result<(), SettingsFault> {
+        let (Some((min, max)), JsonValue::Number(number)) = (self.bounds, &node.json) else { return Ok(()) };
         let value = number.as_f64().unwrap_or(f64::NAN);
         // Bounds are small enough to be exact.
         let (low, high) = (min as f64, max.map_or(f64::INFINITY, |max| max as f64));
@@ -145,7 +145,7 @@ impl SettingRule {
             Some(max) if min == 0 => format!("at most {max}"),
             Some(max) => format!("between {min} and {max}"),
         };
-        Err(Fault::new(node.at, format!("`{key}` is {accepted}")))
+        Err(SettingsFault::new(node.at, format!("`{key}` is {accepted}")))
     }
 }
 
@@ -155,12 +155,12 @@ pub(crate) const fn anyone() -> SettingRule {
 }
 
 /// It loosens: a workspace's file may set it once the workspace is trusted, and is shown as an item of this kind.
-pub(crate) const fn trusted(kind: Kind) -> SettingRule {
+pub(crate) const fn trusted(kind: TrustItemKind) -> SettingRule {
     SettingRule { trust: Some(kind), ..SettingRule::new(SettingAuthority::Trusted) }
 }
 
 /// A workspace's file may only tighten it.
-pub(crate) const fn tightening(loosens: Loosens) -> SettingRule {
+pub(crate) const fn tightening(loosens: IsLooser) -> SettingRule {
     SettingRule::new(SettingAuthority::Tightening).loosens(loosens)
 }
 
@@ -185,12 +185,12 @@ pub(crate) const fn ignored() -> SettingRule {
 }
 
 /// `true` loosens.
-pub(crate) fn true_loosens(node: &Node, _: Option<&Node>) -> bool {
+pub(crate) fn true_loosens(node: &JsonNode, _: Option<&JsonNode>) -> bool {
     node.is_true()
 }
 
 /// `false` loosens.
-pub(crate) fn false_loosens(node: &Node, _: Option<&Node>) -> bool {
+pub(crate) fn false_loosens(node: &JsonNode, _: Option<&JsonNode>) -> bool {
     !node.is_true()
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn false_loosens(node: &Node, _: Option<&Node>) -> bool {
 pub(crate) struct SettingSpec {
     pub(crate) docs: &'static str,
     pub(crate) rule: SettingRule,
-    read: fn(TreeReader<'_>) -> Result<(), Fault>,
+    read: fn(TreeReader<'_>) -> Result<(), SettingsFault>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
@@ -223,9 +223,9 @@ impl SettingSpec {
         schema
     }
 
-    fn check(&self, reader: TreeReader<'_>, key: &str) -> Result<(), Fault> {
-        if let Json::Null = reader.node.json {
-            return Err(Fault { at: Some(reader.node.at), ..null() });
+    fn check(&self, reader: TreeReader<'_>, key: &str) -> Result<(), SettingsFault> {
+        if let JsonValue::Null = reader.node.json {
+            return Err(SettingsFault { at: Some(reader.node.at), ..null_fault() });
         }
         // A check of its own reads the type, too.
         self.rule.check.unwrap_or(self.read)(reader)?;
@@ -254,7 +254,7 @@ pub(crate) trait SettingsSection: Sized + Default {
     const DOCS: &'static str;
     const OWN: Option<&'static str>;
 
-    fn read(reader: TreeReader<'_>) -> Result<Self, Fault>;
+    fn read(reader: TreeReader<'_>) -> Result<Self, SettingsFault>;
 
     fn describe(section: &mut SectionSpec);
 }
@@ -293,7 +293,7 @@ impl SectionSpec {
     }
 
     /// Checks an object of a file, whether or not its values count in the end.
-    pub(crate) fn check(&self, reader: TreeReader<'_>) -> Result<(), Fault> {
+    pub(crate) fn check(&self, reader: TreeReader<'_>) -> Result<(), SettingsFault> {
         let fields = expect_object(reader.node)?;
         reader.note_unknown(&self.keys());
         for (key, node) in fields {
@@ -317,7 +317,7 @@ impl SectionSpec {
 
     fn collect<'a>(&'a self, prefix: &str, all: &mut Vec<(String, &'a SettingSpec)>) {
         for (key, entry) in &self.entries {
-            let key = join(prefix, key);
+            let key = join_key(prefix, key);
             match entry {
                 TableEntry::Setting(setting) => all.push((key, setting)),
                 TableEntry::Section(section) => section.collect(&key, all),
@@ -327,29 +327,29 @@ impl SectionSpec {
 }
 
 /// A key with the keys around it.
-pub(crate) fn join(prefix: &str, key: &str) -> String {
+pub(crate) fn join_key(prefix: &str, key: &str) -> String {
     if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }
 
 /// The value of a full key in a tree.
-pub(crate) fn find<'a>(root: &'a Node, key: &str) -> Option<&'a Node> {
+pub(crate) fn find_value<'a>(root: &'a JsonNode, key: &str) -> Option<&'a JsonNode> {
     key.split('.').try_fold(root, |node, key| node.get(key))
 }
 
 /// A value that needs trust where a workspace sets it.
 pub(crate) struct LooseningSetting<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TrustItemKind,
     /// The full key.
     pub(crate) key: &'a str,
     /// The name, where the setting is a table of names.
     pub(crate) name: Option<&'a str>,
-    pub(crate) node: &'a Node,
+    pub(crate) node: &'a JsonNode,
 }
 
 /// Calls `found` for each value of a tree that needs trust.
-pub(crate) fn each_loosening(table: &SectionSpec, root: &Node, mut found: impl FnMut(&LooseningSetting<'_>)) {
+pub(crate) fn each_loosening(table: &SectionSpec, root: &JsonNode, mut found: impl FnMut(&LooseningSetting<'_>)) {
     for (key, setting) in table.settings() {
-        let (Some(kind), Some(node)) = (setting.rule.trust, find(root, &key)) else { continue };
+        let (Some(kind), Some(node)) = (setting.rule.trust, find_value(root, &key)) else { continue };
         let mut add = |name, node| found(&LooseningSetting { kind, key: &key, name, node });
         match (setting.rule.names, setting.rule.merge) {
             (0, MergeRule::Concat) => node.items().iter().for_each(|item| add(None, item)),
@@ -368,7 +368,7 @@ pub struct SettingEntry {
     /// The value as it is written; `"(hidden)"` for a secret.
     pub value: Value,
     /// Where it stands.
-    pub source: crate::source::Source,
+    pub source: crate::source::SettingsSource,
 }
 
 /// Collects the values of one setting in a merged tree: of lists one for each item, of hooks one for each handler.
@@ -382,11 +382,11 @@ fn collect_entries(
     let rule = &setting.rule;
     if names > 0 {
         for (name, node) in reader.node.fields() {
-            collect_entries(setting, &join(key, &name.name), reader.at(node, None), names - 1, all);
+            collect_entries(setting, &join_key(key, &name.name), reader.at(node, None), names - 1, all);
         }
         return;
     }
-    let mut add = |node: &Node, matcher: Option<&Node>| {
+    let mut add = |node: &JsonNode, matcher: Option<&JsonNode>| {
         let mut value = if rule.is_secret { "(hidden)".into() } else { node.to_value() };
         if let Some(matcher) = matcher {
             value["matcher"] = matcher.to_value();
@@ -397,7 +397,7 @@ fn collect_entries(
         MergeRule::Concat => reader.node.items().iter().for_each(|item| add(item, None)),
         MergeRule::Hooks => {
             for group in reader.node.items() {
-                let handlers = group.get("hooks").map(Node::items).unwrap_or_default();
+                let handlers = group.get("hooks").map(JsonNode::items).unwrap_or_default();
                 handlers.iter().for_each(|handler| add(handler, group.get("matcher")));
             }
         }
@@ -409,14 +409,14 @@ fn collect_entries(
 #[derive(Debug, Clone)]
 pub struct SettingsTree {
     pub(crate) table: &'static SectionSpec,
-    pub(crate) root: Node,
+    pub(crate) root: JsonNode,
     pub(crate) layers: std::sync::Arc<[super::de::LayerPlace]>,
 }
 
 impl Default for SettingsTree {
     fn default() -> SettingsTree {
         let layers = std::sync::Arc::new([]);
-        SettingsTree { table: SectionSpec::standard(), root: Node::default(), layers }
+        SettingsTree { table: SectionSpec::standard(), root: JsonNode::default(), layers }
     }
 }
 
@@ -426,7 +426,7 @@ impl SettingsTree {
         let context = ReadContext { layers: &self.layers, ..ReadContext::default() };
         let each = self.table.settings().into_iter().map(|(key, setting)| {
             let mut all = Vec::new();
-            if let Some(node) = find(&self.root, &key) {
+            if let Some(node) = find_value(&self.root, &key) {
                 collect_entries(setting, &key, TreeReader::new(node, &context), setting.rule.names, &mut all);
             }
             (key, all)
@@ -468,11 +468,11 @@ macro_rules! settings_section {
 
         impl $crate::settings::table::SettingsSection for $name {
             const DOCS: &'static str = concat!($($docs),*);
-            const OWN: Option<&'static str> = $crate::settings::table::first(&[$($own)?]);
+            const OWN: Option<&'static str> = $crate::settings::table::first_name(&[$($own)?]);
 
             fn read(
                 reader: $crate::settings::de::TreeReader<'_>,
-            ) -> Result<$name, $crate::settings::jsonc::Fault> {
+            ) -> Result<$name, $crate::settings::jsonc::SettingsFault> {
                 Ok($name {
                     $(
                         $($setting: reader.field($key)?,)*
@@ -494,7 +494,7 @@ macro_rules! settings_section {
 }
 pub(crate) use settings_section;
 
-pub(crate) const fn first(all: &[&'static str]) -> Option<&'static str> {
+pub(crate) const fn first_name(all: &[&'static str]) -> Option<&'static str> {
     match all {
         [first, ..] => Some(first),
         [] => None,
@@ -505,7 +505,7 @@ pub(crate) const fn first(all: &[&'static str]) -> Option<&'static str> {
 pub(crate) fn read_section<T: SettingsSection>(
     reader: TreeReader<'_>,
     key: &'static str,
-) -> Result<T, Fault> {
+) -> Result<T, SettingsFault> {
     match key {
         "" => T::read(reader),
         key => reader.get(key).map_or_else(|| Ok(T::default()), T::read),

@@ -1,20 +1,20 @@
 //! The table of settings as a whole: one row is enough for a setting, and each file may set what its row says.
 
-use super::page::page;
+use super::page::settings_page;
 use super::schema::table_schema;
 use super::table::{SectionSpec, SettingsSection as _, TableEntry, each_loosening, trusted};
 use super::*;
-use crate::source::Scope;
-use crate::trust::Inventory;
+use crate::source::SourceScope;
+use crate::trust::TrustInventory;
 
 /// Files of the machine's owner, the workspace and the user; an empty text is no file.
-struct Files<'a> {
+struct SettingsFiles<'a> {
     managed: &'a str,
     project: &'a str,
     user: &'a str,
 }
 
-fn read(table: &'static SectionSpec, files: &Files<'_>) -> Result<Layers, SettingsError> {
+fn read(table: &'static SectionSpec, files: &SettingsFiles<'_>) -> Result<SettingsLayers, SettingsError> {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     let write = |path: &str, text: &str| {
@@ -27,19 +27,19 @@ fn read(table: &'static SectionSpec, files: &Files<'_>) -> Result<Layers, Settin
     write("etc/settings.json", files.managed);
     write("work/.haft/settings.json", files.project);
     write("config/settings.json", files.user);
-    let mut places = Places::from_env(&root.join("work"), &|_| None).unwrap();
+    let mut places = SettingsPlaces::from_env(&root.join("work"), &|_| None).unwrap();
     places.managed = Some(root.join("etc/settings.json"));
     places.claude_managed_dir = None;
     places.config_dir = Some(root.join("config"));
-    Layers::read_with(table, &places, &Flags::default())
+    SettingsLayers::read_with(table, &places, &SettingsFlags::default())
 }
 
-fn standard(files: &Files<'_>) -> Layers {
+fn standard(files: &SettingsFiles<'_>) -> SettingsLayers {
     read(SectionSpec::standard(), files).unwrap()
 }
 
 /// The keys in force, without their names, and how many warnings there are.
-fn keys(layers: &Layers, standing: Standing) -> (Vec<String>, usize) {
+fn keys(layers: &SettingsLayers, standing: TrustStatus) -> (Vec<String>, usize) {
     let settings = layers.merge(standing);
     let set = settings.tree.entries().into_iter().filter(|(_, entries)| !entries.is_empty());
     (set.map(|(key, _)| key).collect(), settings.warnings.len())
@@ -52,7 +52,7 @@ fn table_with_row() -> &'static SectionSpec {
     let sandbox = table.entries.iter_mut().find(|(key, _)| *key == "sandbox");
     let Some((_, TableEntry::Section(sandbox))) = sandbox else { panic!("there is a sandbox") };
     let docs = "Devices that commands may open.";
-    sandbox.add::<Vec<At<String>>>("devices", docs, trusted(Kind::Sandbox).concat());
+    sandbox.add::<Vec<SettingValue<String>>>("devices", docs, trusted(TrustItemKind::Sandbox).concat());
     Box::leak(Box::new(table))
 }
 
@@ -63,11 +63,11 @@ fn a_setting_is_one_row() {
     assert_eq!((&schema["type"], &schema["items"]["type"]), (&"array".into(), &"string".into()));
     let row =
         "| `devices` | list: string | once trusted | all, strongest first | Devices that commands may open |";
-    assert!(page(table).contains(row), "{}", page(table));
+    assert!(settings_page(table).contains(row), "{}", settings_page(table));
 
     let device = |name: &str| format!(r#"{{"sandbox": {{"devices": ["{name}"]}}}}"#);
     let (project, user) = (device("/dev/theirs"), device("/dev/mine"));
-    let layers = read(table, &Files { managed: "", project: &project, user: &user }).unwrap();
+    let layers = read(table, &SettingsFiles { managed: "", project: &project, user: &user }).unwrap();
     let values = |standing| {
         let entries = layers.merge(standing).tree.entries().into_iter();
         let entries = entries.flat_map(|(_, entries)| entries);
@@ -76,18 +76,18 @@ fn a_setting_is_one_row() {
             .collect::<Vec<_>>()
     };
     let (mine, theirs) = ("sandbox.devices \"/dev/mine\" User", "sandbox.devices \"/dev/theirs\" Project");
-    assert_eq!(values(Standing::Trusted), [theirs, mine]);
-    assert_eq!(values(Standing::Untrusted), [mine]);
-    let items: Vec<_> = Inventory::of(&layers).items().iter().map(ToString::to_string).collect();
+    assert_eq!(values(TrustStatus::Trusted), [theirs, mine]);
+    assert_eq!(values(TrustStatus::Untrusted), [mine]);
+    let items: Vec<_> = TrustInventory::from_layers(&layers).items().iter().map(ToString::to_string).collect();
     assert_eq!(items, ["sandbox setting `devices: /dev/theirs`"]);
 
-    let files = Files { managed: "", project: r#"{"sandbox": {"devices": ["/d", 1]}}"#, user: "" };
+    let files = SettingsFiles { managed: "", project: r#"{"sandbox": {"devices": ["/d", 1]}}"#, user: "" };
     let error = read(table, &files).unwrap_err().to_string();
     let expected =
         ".haft/settings.json:1:32: `sandbox.devices[1]`: the number 1 is not accepted; a string is";
     assert_eq!(error, expected);
-    let files = Files { managed: "", project: r#"{"sandbox": {"device": []}}"#, user: "" };
-    let warnings = read(table, &files).unwrap().merge(Standing::Trusted).warnings;
+    let files = SettingsFiles { managed: "", project: r#"{"sandbox": {"device": []}}"#, user: "" };
+    let warnings = read(table, &files).unwrap().merge(TrustStatus::Trusted).warnings;
     assert!(warnings[0].message.ends_with("did you mean `devices`?"), "{warnings:?}");
 }
 
@@ -118,16 +118,16 @@ fn each_key_of_the_sandbox_counts_for_the_files_that_may_set_it() {
     let check = |value: &str, tight: &[&str]| {
         let text = SANDBOX.replace("VALUE", value);
         let (all, warnings) =
-            keys(&standard(&Files { managed: "", project: "", user: &text }), Standing::Untrusted);
+            keys(&standard(&SettingsFiles { managed: "", project: "", user: &text }), TrustStatus::Untrusted);
         // Not those that are only checked, nor the two that only the machine's owner has.
         assert_eq!((all.len(), warnings), (24, 0), "{all:?}");
-        let layers = standard(&Files { managed: "", project: &text, user: "" });
+        let layers = standard(&SettingsFiles { managed: "", project: &text, user: "" });
         let without = |keys: &[&str]| {
             let is_kept = |key: &&String| !keys.iter().any(|left| **key == format!("sandbox.{left}"));
             all.iter().filter(is_kept).cloned().collect::<Vec<_>>()
         };
-        assert_eq!(keys(&layers, Standing::Trusted), (without(&OWN), OWN.len()));
-        let (untrusted, warnings) = keys(&layers, Standing::Untrusted);
+        assert_eq!(keys(&layers, TrustStatus::Trusted), (without(&OWN), OWN.len()));
+        let (untrusted, warnings) = keys(&layers, TrustStatus::Untrusted);
         let mut expected: Vec<String> =
             tight.iter().chain(&ALWAYS_TIGHTEN).map(|key| format!("sandbox.{key}")).collect();
         expected.sort();
@@ -166,8 +166,8 @@ fn no_workspace_decides_whether_commands_may_leave_the_sandbox() {
     for case in 0..27 {
         let (managed, project, user) = (values[case / 9], values[case / 3 % 3], values[case % 3]);
         let (managed_text, project_text, user_text) = (text(managed), text(project), text(user));
-        let layers = standard(&Files { managed: &managed_text, project: &project_text, user: &user_text });
-        for standing in [Standing::Trusted, Standing::Untrusted] {
+        let layers = standard(&SettingsFiles { managed: &managed_text, project: &project_text, user: &user_text });
+        for standing in [TrustStatus::Trusted, TrustStatus::Untrusted] {
             let settings = layers.merge(standing);
             let found = settings.sandbox.allow_unsandboxed.map(|at| at.value);
             assert_eq!(found, managed.or(user), "{managed:?} {project:?} {user:?}");
@@ -182,11 +182,11 @@ fn objects_of_the_user_are_never_a_workspaces() {
     let own = r#"{"run": {"maxTurns": 1, "anthropic": {"model": "m"}, "prices": {"m": {"input": 1, "output": 2}}},
         "mcp": {"connectTimeoutMs": 1, "servers": {"a": {"sampling": true}}}, "serve": {"hosts": ["h"]},
         "journal": {"redact": ["A"]}, "web": {"preapproved": ["h"], "search": "none"}}"#;
-    let (all, warnings) = keys(&standard(&Files { managed: "", project: "", user: own }), Standing::Trusted);
+    let (all, warnings) = keys(&standard(&SettingsFiles { managed: "", project: "", user: own }), TrustStatus::Trusted);
     assert_eq!((all.len(), warnings), (9, 0), "{all:?}");
-    let layers = standard(&Files { managed: "", project: own, user: "" });
-    assert!(Inventory::of(&layers).is_empty(), "there is nothing to say yes to");
-    for standing in [Standing::Trusted, Standing::Untrusted] {
+    let layers = standard(&SettingsFiles { managed: "", project: own, user: "" });
+    assert!(TrustInventory::from_layers(&layers).is_empty(), "there is nothing to say yes to");
+    for standing in [TrustStatus::Trusted, TrustStatus::Untrusted] {
         assert_eq!(keys(&layers, standing), (Vec::new(), 5));
     }
 }
@@ -197,8 +197,8 @@ fn names_merge_key_by_key_and_the_stronger_file_has_the_last_word() {
         "mcp": {"servers": {"s": {"sampling": true}}}}"#;
     let user = r#"{"run": {"prices": {"a": {"input": 2, "output": 2}, "b": {"input": 3, "output": 3}},
         "openai": {"model": "weak", "baseUrl": "u"}}, "mcp": {"servers": {"s": {"sampling": false, "concurrency": 2}}}}"#;
-    let layers = standard(&Files { managed, project: "", user });
-    let settings = layers.merge(Standing::Trusted);
+    let layers = standard(&SettingsFiles { managed, project: "", user });
+    let settings = layers.merge(TrustStatus::Trusted);
     let run = &settings.run;
     assert_eq!((run.prices["a"].input, run.prices["b"].input), (1.0, 3.0));
     let openai = run.for_provider(Provider::OpenAi);
@@ -209,8 +209,8 @@ fn names_merge_key_by_key_and_the_stronger_file_has_the_last_word() {
         let entries = settings.tree.entries().into_iter().flat_map(|(_, entries)| entries);
         entries.filter(|entry| entry.key == key).map(|entry| entry.source.scope).collect::<Vec<_>>()
     };
-    assert_eq!(scope("mcp.servers.s.sampling"), [Scope::Managed]);
-    assert_eq!(scope("mcp.servers.s.concurrency"), [Scope::User]);
+    assert_eq!(scope("mcp.servers.s.sampling"), [SourceScope::Managed]);
+    assert_eq!(scope("mcp.servers.s.concurrency"), [SourceScope::User]);
 }
 
 #[test]

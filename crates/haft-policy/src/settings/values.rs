@@ -7,9 +7,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::de::{At, FromTree, TreeReader, expect_object, read_by_serde};
-use super::jsonc::{Fault, Json, Spot};
-use crate::source::{List, WrittenRule};
+use super::de::{SettingValue, FromTree, TreeReader, expect_object, read_by_serde};
+use super::jsonc::{SettingsFault, JsonValue, TextPosition};
+use crate::source::{RuleList, UnparsedRule};
 
 /// The one word that some keys take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -24,9 +24,9 @@ pub enum DisableKeyword {
 #[derive(Debug, Clone)]
 pub(crate) struct RuleEntry {
     /// The rule; the list that it stands in is set by its reader.
-    pub(crate) rule: WrittenRule,
+    pub(crate) rule: UnparsedRule,
     /// Where its text stands.
-    pub(crate) at: Spot,
+    pub(crate) at: TextPosition,
     pub(crate) layer: u16,
 }
 
@@ -46,15 +46,15 @@ struct RuleObject {
 }
 
 impl FromTree for RuleEntry {
-    fn from_tree(reader: TreeReader<'_>) -> Result<RuleEntry, Fault> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<RuleEntry, SettingsFault> {
         let (node, source) = (reader.node, reader.source());
         let (rule, at) = match &node.json {
-            Json::String(text) => (WrittenRule::plain(text, List::Deny, source), node.at),
-            Json::Object(_) => {
+            JsonValue::String(text) => (UnparsedRule::plain(text, RuleList::Deny, source), node.at),
+            JsonValue::Object(_) => {
                 let RuleObject { rule, r#match, not_match, message } = RuleObject::deserialize(reader)?;
                 let (matches, not_matches) = (r#match.unwrap_or_default(), not_match.unwrap_or_default());
                 let at = node.get("rule").map_or(node.at, |rule| rule.at);
-                (WrittenRule { rule, list: List::Deny, matches, not_matches, message, source }, at)
+                (UnparsedRule { rule, list: RuleList::Deny, matches, not_matches, message, source }, at)
             }
             _ => {
                 return reader.reject("a rule such as \"Bash(npm test)\", or an object with the key `rule`,");
@@ -77,11 +77,11 @@ impl FromTree for RuleEntry {
 pub struct EnvValue(pub String);
 
 impl FromTree for EnvValue {
-    fn from_tree(reader: TreeReader<'_>) -> Result<EnvValue, Fault> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<EnvValue, SettingsFault> {
         match &reader.node.json {
-            Json::String(text) => Ok(EnvValue(text.clone())),
-            Json::Bool(value) => Ok(EnvValue(value.to_string())),
-            Json::Number(number) => Ok(EnvValue(match (number.is_f64(), number.as_f64()) {
+            JsonValue::String(text) => Ok(EnvValue(text.clone())),
+            JsonValue::Bool(value) => Ok(EnvValue(value.to_string())),
+            JsonValue::Number(number) => Ok(EnvValue(match (number.is_f64(), number.as_f64()) {
                 (true, Some(number)) => number.to_string(),
                 _ => number.to_string(),
             })),
@@ -122,22 +122,22 @@ pub struct ToolEffects {
 
 /// Effects of tools by name or glob, the strongest file's first.
 #[derive(Debug, Clone, Default)]
-pub struct DeclaredTools(Vec<At<ToolEffects>>);
+pub struct DeclaredTools(Vec<SettingValue<ToolEffects>>);
 
 impl Deref for DeclaredTools {
-    type Target = [At<ToolEffects>];
+    type Target = [SettingValue<ToolEffects>];
 
-    fn deref(&self) -> &[At<ToolEffects>] {
+    fn deref(&self) -> &[SettingValue<ToolEffects>] {
         &self.0
     }
 }
 
 impl FromTree for DeclaredTools {
-    fn from_tree(reader: TreeReader<'_>) -> Result<DeclaredTools, Fault> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<DeclaredTools, SettingsFault> {
         let each = expect_object(reader.node)?.iter().map(|(tool, node)| {
-            let read = reader.at(node, Some(&tool.name)).read::<At<DeclaredEffects>>();
-            let At { value: effects, source } = read.map_err(|fault| fault.inside(tool.name.as_str()))?;
-            Ok(At { value: ToolEffects { tool: tool.name.clone(), effects }, source })
+            let read = reader.at(node, Some(&tool.name)).read::<SettingValue<DeclaredEffects>>();
+            let SettingValue { value: effects, source } = read.map_err(|fault| fault.inside(tool.name.as_str()))?;
+            Ok(SettingValue { value: ToolEffects { tool: tool.name.clone(), effects }, source })
         });
         each.collect::<Result<_, _>>().map(DeclaredTools)
     }
@@ -162,11 +162,11 @@ pub struct Classifier {
 
 impl Classifier {
     /// What the types alone don't check.
-    pub(crate) fn check(reader: TreeReader<'_>) -> Result<(), Fault> {
+    pub(crate) fn check(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
         let Classifier { command, timeout_ms } = Classifier::deserialize(reader)?;
         match (command.is_empty(), timeout_ms) {
-            (true, _) => Err(Fault::new(reader.node.at, "`command` names a program at least")),
-            (_, Some(0)) => Err(Fault::new(reader.node.at, "`timeoutMs` is at least 1")),
+            (true, _) => Err(SettingsFault::new(reader.node.at, "`command` names a program at least")),
+            (_, Some(0)) => Err(SettingsFault::new(reader.node.at, "`timeoutMs` is at least 1")),
             _ => Ok(()),
         }
     }
@@ -199,10 +199,10 @@ impl RepetitionGuard {
         }
     }
 
-    pub(crate) fn from_json(json: &Json) -> Option<RepetitionGuard> {
+    pub(crate) fn from_json(json: &JsonValue) -> Option<RepetitionGuard> {
         match json {
-            Json::Bool(false) => Some(RepetitionGuard::Off),
-            Json::Number(turns) => {
+            JsonValue::Bool(false) => Some(RepetitionGuard::Off),
+            JsonValue::Number(turns) => {
                 let turns = u32::try_from(turns.as_u64()?).ok()?;
                 (2..=1000).contains(&turns).then_some(RepetitionGuard::After(turns))
             }
@@ -212,7 +212,7 @@ impl RepetitionGuard {
 }
 
 impl FromTree for RepetitionGuard {
-    fn from_tree(reader: TreeReader<'_>) -> Result<RepetitionGuard, Fault> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<RepetitionGuard, SettingsFault> {
         let read = RepetitionGuard::from_json(&reader.node.json);
         read.map_or_else(|| reader.reject("a whole number from 2 to 1000, or `false`,"), Ok)
     }

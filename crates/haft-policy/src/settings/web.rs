@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::de::{At, TreeReader, read_by_serde};
-use super::jsonc::Fault;
+use super::de::{SettingValue, TreeReader, read_by_serde};
+use super::jsonc::SettingsFault;
 use super::run::Provider;
 use super::table::{own, settings_section};
 
@@ -17,7 +17,7 @@ settings_section! {
     pub struct WebSettings {
         settings {
             /// Hosts whose pages `WebFetch` gets without a question, beside the usual ones: `docs.example.com`, `*.example.com`.
-            pub preapproved: Vec<At<String>> = "preapproved", own().concat().check(check_preapproved);
+            pub preapproved: Vec<SettingValue<String>> = "preapproved", own().concat().check(check_preapproved);
             /// The small model that answers the `prompt` of `WebFetch`. Default: none, and the page is returned.
             pub answers: Option<Answers> = "answers", own().check(check_answers);
             /// The key for Brave's search. The environment is the better place for it.
@@ -65,18 +65,18 @@ pub struct Answers {
 
 read_by_serde!(Search, Answers);
 
-fn check_preapproved(reader: TreeReader<'_>) -> Result<(), Fault> {
+fn check_preapproved(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     match reader.read::<Vec<String>>()?.len() > PREAPPROVED_MAX {
         true => {
-            Err(Fault::new(reader.node.at, format!("`preapproved` takes at most {PREAPPROVED_MAX} hosts")))
+            Err(SettingsFault::new(reader.node.at, format!("`preapproved` takes at most {PREAPPROVED_MAX} hosts")))
         }
         false => Ok(()),
     }
 }
 
-fn check_answers(reader: TreeReader<'_>) -> Result<(), Fault> {
+fn check_answers(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     match reader.read::<Answers>()?.model.trim().is_empty() {
-        true => Err(Fault::new(reader.node.at, "`answers.model` is empty")),
+        true => Err(SettingsFault::new(reader.node.at, "`answers.model` is empty")),
         false => Ok(()),
     }
 }

@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::digest::Digest;
-use super::inventory::{Item, Kind, Named, UsersScript, shown};
-use super::{files, named};
-use crate::settings::table::{LooseningSetting, each_loosening, find};
-use crate::settings::{Layer, Layers, Node, Places, Server, Spot, Transport, input, is_refused_variable};
+use super::inventory::{TrustItem, TrustItemKind, ScriptReference, UserScript, printable_text};
+use super::{hash_files, referenced_files};
+use crate::settings::table::{LooseningSetting, each_loosening, find_value};
+use crate::settings::{SettingsLayer, SettingsLayers, JsonNode, SettingsPlaces, McpServer, TextPosition, McpTransport, read_file, is_refused_variable};
 
 /// How many bytes of a skill or command are read for its tools.
 const SKILL_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What was found.
 #[derive(Default)]
-pub(crate) struct Found {
-    pub(crate) items: Vec<Item>,
+pub(crate) struct CollectedItems {
+    pub(crate) items: Vec<TrustItem>,
     /// What can't be hashed, in words.
     pub(crate) obstacles: Vec<String>,
     /// The scripts that something names, by its key.
@@ -28,8 +28,8 @@ pub(crate) struct Found {
 }
 
 /// All items, and what can't be hashed.
-pub(crate) fn collect(layers: &Layers) -> Found {
-    let mut collect = Collect { places: &layers.places, found: Found::default(), seen: BTreeSet::new() };
+pub(crate) fn collect_items(layers: &SettingsLayers) -> CollectedItems {
+    let mut collect = ItemCollector { places: &layers.places, found: CollectedItems::default(), seen: BTreeSet::new() };
     for layer in layers.layers.iter().filter(|layer| layer.is_workspaces()) {
         collect.hooks(layer);
         each_loosening(layers.table, &layer.root, |loosening| collect.setting(layer, loosening));
@@ -47,10 +47,10 @@ pub(crate) fn collect(layers: &Layers) -> Found {
 }
 
 /// Directories that are worked in beside the working directory.
-pub(crate) fn added(layers: &Layers) -> Vec<PathBuf> {
+pub(crate) fn added_directories(layers: &SettingsLayers) -> Vec<PathBuf> {
     let lists =
-        layers.layers.iter().filter_map(|layer| find(&layer.root, "permissions.additionalDirectories"));
-    let of_settings = lists.flat_map(Node::items).filter_map(Node::as_str).map(PathBuf::from);
+        layers.layers.iter().filter_map(|layer| find_value(&layer.root, "permissions.additionalDirectories"));
+    let of_settings = lists.flat_map(JsonNode::items).filter_map(JsonNode::as_str).map(PathBuf::from);
     let dirs = layers.flags.add_dirs.iter().cloned().chain(of_settings);
     let dirs = dirs.map(|dir| match (dir.strip_prefix("~"), &layers.places.home) {
         (Ok(rest), Some(home)) => home.join(rest),
@@ -60,40 +60,40 @@ pub(crate) fn added(layers: &Layers) -> Vec<PathBuf> {
 }
 
 /// Scripts in the workspace that the hooks and the classifier of the user and of the machine's owner name.
-pub(crate) fn of_user(layers: &Layers, dirs: &[PathBuf]) -> Vec<UsersScript> {
+pub(crate) fn collect_user_scripts(layers: &SettingsLayers, dirs: &[PathBuf]) -> Vec<UserScript> {
     let places = &layers.places;
     let mut found = Vec::new();
     let mut add = |by: String, paths: Vec<PathBuf>| {
         for path in paths.into_iter().filter(|path| is_script(path)) {
-            let digest = files::digest(&path);
-            found.push(UsersScript { by: by.clone(), path, digest });
+            let digest = hash_files::hash_file(&path);
+            found.push(UserScript { by: by.clone(), path, digest });
         }
     };
     let bases: Vec<&Path> =
         [places.cwd.as_path()].into_iter().chain(dirs.iter().map(PathBuf::as_path)).collect();
     for layer in layers.layers.iter().filter(|layer| !layer.is_workspaces()) {
         for (_, _, handler) in layer.handlers() {
-            add(Named::Hook(&layer.source(handler.at)).key(), named_by(handler, places, &bases));
+            add(ScriptReference::Hook(&layer.source(handler.at)).key(), named_by(handler, places, &bases));
         }
-        if let Some(classifier) = find(&layer.root, "classifier.command") {
-            add("classifier".into(), named::in_args(words(classifier), places, &bases));
+        if let Some(classifier) = find_value(&layer.root, "classifier.command") {
+            add("classifier".into(), referenced_files::in_args(list_texts(classifier), places, &bases));
         }
     }
     found
 }
 
 /// The files that the command of a handler names.
-fn named_by(handler: &Node, places: &Places, bases: &[&Path]) -> Vec<PathBuf> {
-    let command = handler.get("command").and_then(Node::as_str).unwrap_or_default();
+fn named_by(handler: &JsonNode, places: &SettingsPlaces, bases: &[&Path]) -> Vec<PathBuf> {
+    let command = handler.get("command").and_then(JsonNode::as_str).unwrap_or_default();
     match handler.get("args") {
-        Some(args) => named::in_args(std::iter::once(command).chain(words(args)), places, bases),
-        None => named::in_line(command, places, bases),
+        Some(args) => referenced_files::in_args(std::iter::once(command).chain(list_texts(args)), places, bases),
+        None => referenced_files::in_line(command, places, bases),
     }
 }
 
 /// The texts of a list.
-fn words(list: &Node) -> impl Iterator<Item = &str> + Clone {
-    list.items().iter().filter_map(Node::as_str)
+fn list_texts(list: &JsonNode) -> impl Iterator<Item = &str> + Clone {
+    list.items().iter().filter_map(JsonNode::as_str)
 }
 
 /// Whether a file that is there is run, and not only read: it may be, or looks like it.
@@ -108,54 +108,54 @@ fn is_script(path: &Path) -> bool {
 pub(crate) fn file_digest(name: &str, content: Result<Option<Digest>, String>) -> Result<Digest, String> {
     let content = content?;
     let there: &[u8] = if content.is_some() { b"file" } else { b"no file" };
-    Ok(Digest::of([name.as_bytes(), there, content.as_ref().map_or(&[][..], Digest::bytes)]))
+    Ok(Digest::from_parts([name.as_bytes(), there, content.as_ref().map_or(&[][..], Digest::bytes)]))
 }
 
-struct Collect<'a> {
-    places: &'a Places,
-    found: Found,
+struct ItemCollector<'a> {
+    places: &'a SettingsPlaces,
+    found: CollectedItems,
     /// Files that are among the items already.
-    seen: BTreeSet<(Kind, PathBuf)>,
+    seen: BTreeSet<(TrustItemKind, PathBuf)>,
 }
 
-impl Collect<'_> {
+impl ItemCollector<'_> {
     /// `name` is what makes it this one, `text` what people read, `content` all of it.
-    fn add(&mut self, layer: &Layer, at: Spot, kind: Kind, name: &str, text: &str, content: &Value) {
+    fn add(&mut self, layer: &SettingsLayer, at: TextPosition, kind: TrustItemKind, name: &str, text: &str, content: &Value) {
         let place = layer.source(at).to_string();
         let file = layer.path.as_deref().map(|path| self.name(path));
         let content = haft::canonical::to_string(&json!([file, content]));
-        self.found.items.push(Item::new(kind, name, text, place, &content));
+        self.found.items.push(TrustItem::new(kind, name, text, place, &content));
     }
 
     /// A setting that needs trust. Its name and content are part of the hash that the user trusted.
-    fn setting(&mut self, layer: &Layer, loosening: &LooseningSetting<'_>) {
+    fn setting(&mut self, layer: &SettingsLayer, loosening: &LooseningSetting<'_>) {
         let LooseningSetting { kind, key, name, node } = *loosening;
         let value = node.to_value();
         let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let (name, text, content) = match (kind, name) {
             // Handlers are items of their own.
-            (Kind::Hook, _) => return,
-            (Kind::AllowRule, _) => {
-                let rule = node.get("rule").and_then(Node::as_str).map_or(plain, str::to_owned);
+            (TrustItemKind::Hook, _) => return,
+            (TrustItemKind::AllowRule, _) => {
+                let rule = node.get("rule").and_then(JsonNode::as_str).map_or(plain, str::to_owned);
                 (rule.clone(), rule.clone(), json!(rule))
             }
-            (Kind::Env, Some(name)) if is_refused_variable(name) => return,
-            (Kind::Env, Some(name)) => (name.to_owned(), format!("{name}={plain}"), json!(plain)),
-            (Kind::Effects, Some(name)) => (name.to_owned(), format!("{name}: {value}"), value),
-            (Kind::Directory, _) => (plain.clone(), plain, value),
-            (Kind::RepetitionGuard, _) => (key.to_owned(), plain, value),
-            (Kind::Classifier, _) => {
-                let command = find(node, "command").map(|command| words(command).collect::<Vec<_>>());
+            (TrustItemKind::Env, Some(name)) if is_refused_variable(name) => return,
+            (TrustItemKind::Env, Some(name)) => (name.to_owned(), format!("{name}={plain}"), json!(plain)),
+            (TrustItemKind::Effects, Some(name)) => (name.to_owned(), format!("{name}: {value}"), value),
+            (TrustItemKind::Directory, _) => (plain.clone(), plain, value),
+            (TrustItemKind::RepetitionGuard, _) => (key.to_owned(), plain, value),
+            (TrustItemKind::Classifier, _) => {
+                let command = find_value(node, "command").map(|command| list_texts(command).collect::<Vec<_>>());
                 let command = command.unwrap_or_default();
-                self.scripts(named::in_args(command.iter().copied(), self.places, &[&self.places.cwd]));
+                self.scripts(referenced_files::in_args(command.iter().copied(), self.places, &[&self.places.cwd]));
                 (key.to_owned(), command.join(" "), value)
             }
-            (Kind::ServerApproval, _) if key == "enabledMcpjsonServers" => (plain.clone(), plain, value),
-            (Kind::ServerApproval, _) if key == "allowedMcpServers" => {
+            (TrustItemKind::ServerApproval, _) if key == "enabledMcpjsonServers" => (plain.clone(), plain, value),
+            (TrustItemKind::ServerApproval, _) if key == "allowedMcpServers" => {
                 let text = format!("allowed: {value}");
                 (text.clone(), text, value)
             }
-            (Kind::ServerApproval, _) => ("all".to_owned(), "all servers of .mcp.json".to_owned(), value),
+            (TrustItemKind::ServerApproval, _) => ("all".to_owned(), "all servers of .mcp.json".to_owned(), value),
             (_, name) => {
                 let key = key.strip_prefix("sandbox.").unwrap_or(key);
                 let (plain, value) = match name {
@@ -169,17 +169,17 @@ impl Collect<'_> {
         self.add(layer, node.at, kind, &name, &text, &content);
     }
 
-    fn hooks(&mut self, layer: &Layer) {
+    fn hooks(&mut self, layer: &SettingsLayer) {
         for (event, matcher, handler) in layer.handlers() {
             let given = handler.to_value();
-            let text = format!("{event} {matcher}: {}", action(&given));
+            let text = format!("{event} {matcher}: {}", describe_handler(&given));
             let content = json!([event, matcher, given]);
-            self.add(layer, handler.at, Kind::Hook, &text, &text, &content);
+            self.add(layer, handler.at, TrustItemKind::Hook, &text, &text, &content);
             if given["onFailure"] == "continue" {
-                self.add(layer, handler.at, Kind::FailingOpen, &text, &text, &content);
+                self.add(layer, handler.at, TrustItemKind::FailingOpen, &text, &text, &content);
             }
             let found = named_by(handler, self.places, &[&self.places.cwd]);
-            let hook = Named::Hook(&layer.source(handler.at)).key();
+            let hook = ScriptReference::Hook(&layer.source(handler.at)).key();
             self.found.scripts.entry(hook).or_default().extend(found.iter().cloned());
             self.scripts(found);
         }
@@ -197,32 +197,32 @@ impl Collect<'_> {
 
     fn scripts(&mut self, found: Vec<PathBuf>) {
         for path in found {
-            self.file(Kind::Script, &path);
+            self.file(TrustItemKind::Script, &path);
         }
     }
 
     /// A file, by its bytes.
-    fn file(&mut self, kind: Kind, path: &Path) {
+    fn file(&mut self, kind: TrustItemKind, path: &Path) {
         let name = self.name(path);
         if !self.seen.insert((kind, path.to_owned())) {
             return;
         }
-        match file_digest(&name, files::digest(path)) {
+        match file_digest(&name, hash_files::hash_file(path)) {
             Ok(digest) => {
-                let (place, text) = (shown(&name), shown(&name));
+                let (place, text) = (printable_text(&name), printable_text(&name));
                 // The name stays whole: it is part of the digest.
-                self.found.items.push(Item { kind, name, text, place, digest, file: Some(path.to_owned()) });
+                self.found.items.push(TrustItem { kind, name, text, place, digest, file: Some(path.to_owned()) });
             }
-            Err(words) => self.found.obstacles.push(format!("`{}` can't be hashed: {words}", shown(&name))),
+            Err(words) => self.found.obstacles.push(format!("`{}` can't be hashed: {words}", printable_text(&name))),
         }
     }
 
-    fn server(&mut self, server: &Server) {
+    fn server(&mut self, server: &McpServer) {
         let place = server.source.to_string();
         let (text, content) = match &server.transport {
-            Transport::Stdio { command, args, env } => {
+            McpTransport::Stdio { command, args, env } => {
                 let words = std::iter::once(command).chain(args).map(String::as_str);
-                let found = named::in_args(words.clone(), self.places, &[&self.places.cwd]);
+                let found = referenced_files::in_args(words.clone(), self.places, &[&self.places.cwd]);
                 self.scripts(found);
                 let mut text = format!("{}: {}", server.name, words.collect::<Vec<_>>().join(" "));
                 if !env.is_empty() {
@@ -231,17 +231,17 @@ impl Collect<'_> {
                 }
                 (text, json!(["stdio", command, args, env]))
             }
-            Transport::Remote { kind, url, headers, headers_helper, oauth } => {
+            McpTransport::Remote { kind, url, headers, headers_helper, oauth } => {
                 if let Some(helper) = headers_helper {
                     let text = format!("{}: {helper}", server.name);
-                    self.found.items.push(Item::new(
-                        Kind::HeadersHelper,
+                    self.found.items.push(TrustItem::new(
+                        TrustItemKind::HeadersHelper,
                         &server.name,
                         &text,
                         place.clone(),
                         helper,
                     ));
-                    let found = named::in_line(helper, self.places, &[&self.places.cwd]);
+                    let found = referenced_files::in_line(helper, self.places, &[&self.places.cwd]);
                     self.scripts(found);
                 }
                 let text = format!("{}: {url}", server.name);
@@ -249,16 +249,16 @@ impl Collect<'_> {
             }
         };
         let content = haft::canonical::to_string(&content);
-        self.found.items.push(Item::new(Kind::Server, &server.name, &text, place, &content));
+        self.found.items.push(TrustItem::new(TrustItemKind::Server, &server.name, &text, place, &content));
     }
 
     /// Everything in the folders of script tools, and what their commands name outside of them.
     fn tools(&mut self) {
         let folder = self.places.cwd.join(".haft/tools");
         for path in self.listed(&folder) {
-            self.file(Kind::ToolFile, &path);
+            self.file(TrustItemKind::ToolFile, &path);
             if path.file_name().is_some_and(|name| name == "tool.json") {
-                let Ok(Some(text)) = input::text(&path, crate::settings::SETTINGS_BYTES_MAX) else {
+                let Ok(Some(text)) = read_file::read_text(&path, crate::settings::SETTINGS_BYTES_MAX) else {
                     continue;
                 };
                 // By the reader that reads it when it is loaded: what that refuses is no tool.
@@ -266,9 +266,9 @@ impl Collect<'_> {
                 let command: Vec<&str> =
                     tool["command"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
                 let own = path.parent().unwrap_or(&folder).to_owned();
-                let found = named::in_args(command, self.places, &[&own, &self.places.cwd]);
+                let found = referenced_files::in_args(command, self.places, &[&own, &self.places.cwd]);
                 let found: Vec<_> = found.into_iter().filter(|path| !path.starts_with(&folder)).collect();
-                let tool = Named::Tool(&own).key();
+                let tool = ScriptReference::Tool(&own).key();
                 self.found.scripts.entry(tool).or_default().extend(found.iter().cloned());
                 self.scripts(found);
             }
@@ -277,7 +277,7 @@ impl Collect<'_> {
 
     fn agents(&mut self, folder: &Path) {
         for path in self.listed(folder).into_iter().filter(|path| has_end(path, ".md")) {
-            self.file(Kind::Agent, &path);
+            self.file(TrustItemKind::Agent, &path);
         }
     }
 
@@ -286,25 +286,25 @@ impl Collect<'_> {
     fn skills(&mut self, folder: &Path, end: &str) {
         for path in self.listed(folder).into_iter().filter(|path| has_end(path, end)) {
             let name = self.name(&path);
-            match input::text(&path, SKILL_BYTES_MAX) {
+            match read_file::read_text(&path, SKILL_BYTES_MAX) {
                 Ok(Some(text)) => {
                     let Some(head) = head_with_tools(&text) else { continue };
                     let own = path.parent().unwrap_or(folder).to_owned();
-                    let found = named::in_line(&head, self.places, &[&own, &self.places.cwd]);
-                    self.found.items.push(Item::new(Kind::SkillTools, &name, &name, shown(&name), &head));
+                    let found = referenced_files::in_line(&head, self.places, &[&own, &self.places.cwd]);
+                    self.found.items.push(TrustItem::new(TrustItemKind::SkillTools, &name, &name, printable_text(&name), &head));
                     self.scripts(found.into_iter().filter(|path| path.exists()).collect());
                 }
                 Ok(None) => {}
-                Err(input::Unreadable { why: words, .. }) => {
-                    self.found.obstacles.push(format!("`{}` can't be read: {words}", shown(&name)));
+                Err(read_file::UnreadableFile { why: words, .. }) => {
+                    self.found.obstacles.push(format!("`{}` can't be read: {words}", printable_text(&name)));
                 }
             }
         }
     }
 
     fn listed(&mut self, folder: &Path) -> Vec<PathBuf> {
-        files::below(folder).unwrap_or_else(|words| {
-            let name = shown(&self.places.show(folder));
+        hash_files::list_files(folder).unwrap_or_else(|words| {
+            let name = printable_text(&self.places.show(folder));
             self.found.obstacles.push(format!("`{name}` can't be listed: {words}"));
             Vec::new()
         })
@@ -330,7 +330,7 @@ fn head_with_tools(text: &str) -> Option<String> {
 }
 
 /// What a handler does, in a line.
-fn action(handler: &Value) -> String {
+fn describe_handler(handler: &Value) -> String {
     let text = |key: &str| handler[key].as_str().unwrap_or_default();
     match text("type") {
         "command" => {

@@ -12,7 +12,7 @@ pub struct Digest([u8; 32]);
 
 impl Digest {
     /// Of several parts; each goes in with its length.
-    pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Digest {
+    pub(crate) fn from_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Digest {
         let mut hasher = Sha256::new();
         for part in parts {
             hasher.update((part.len() as u64).to_le_bytes());
@@ -22,7 +22,7 @@ impl Digest {
     }
 
     /// Of all that a reader gives.
-    pub(crate) fn of_reader(mut reader: impl Read) -> io::Result<Digest> {
+    pub(crate) fn from_reader(mut reader: impl Read) -> io::Result<Digest> {
         let mut hasher = Sha256::new();
         let mut buffer = vec![0; 64 * 1024];
         loop {
@@ -48,28 +48,28 @@ impl fmt::Display for Digest {
 
 /// Not the hexadecimal digits of a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadDigest;
+pub struct InvalidDigest;
 
-impl fmt::Display for BadDigest {
+impl fmt::Display for InvalidDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a hash has 64 hexadecimal digits")
     }
 }
 
-impl std::error::Error for BadDigest {}
+impl std::error::Error for InvalidDigest {}
 
 impl FromStr for Digest {
-    type Err = BadDigest;
+    type Err = InvalidDigest;
 
-    fn from_str(text: &str) -> Result<Digest, BadDigest> {
+    fn from_str(text: &str) -> Result<Digest, InvalidDigest> {
         let text = text.trim().as_bytes();
         let mut bytes = [0; 32];
         if text.len() != 64 {
-            return Err(BadDigest);
+            return Err(InvalidDigest);
         }
         for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-            let digit = |c: u8| (c as char).to_digit(16).ok_or(BadDigest);
-            *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).map_err(|_| BadDigest)?;
+            let digit = |c: u8| (c as char).to_digit(16).ok_or(InvalidDigest);
+            *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).map_err(|_| InvalidDigest)?;
         }
         Ok(Digest(bytes))
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn parts_do_not_run_into_each_other() {
-        let of = |parts: &[&str]| Digest::of(parts.iter().map(|part| part.as_bytes()));
+        let of = |parts: &[&str]| Digest::from_parts(parts.iter().map(|part| part.as_bytes()));
         assert_ne!(of(&["ab", "c"]), of(&["a", "bc"]));
         assert_ne!(of(&["a", ""]), of(&["a"]));
         assert_eq!(of(&["a"]), of(&["a"]));
@@ -89,17 +89,17 @@ mod tests {
 
     #[test]
     fn text_goes_both_ways() {
-        let digest = Digest::of([b"x".as_slice()]);
+        let digest = Digest::from_parts([b"x".as_slice()]);
         assert_eq!(digest.to_string().parse(), Ok(digest));
         assert_eq!(digest.to_string().to_uppercase().parse(), Ok(digest));
         for bad in ["", "ab", &"g".repeat(64), &"a".repeat(63), &"ä".repeat(32)] {
-            assert_eq!(bad.parse::<Digest>(), Err(BadDigest), "{bad}");
+            assert_eq!(bad.parse::<Digest>(), Err(InvalidDigest), "{bad}");
         }
     }
 
     #[test]
     fn a_reader_is_hashed_as_everybody_does() {
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(Digest::of_reader(&b"abc"[..]).unwrap().to_string(), known);
+        assert_eq!(Digest::from_reader(&b"abc"[..]).unwrap().to_string(), known);
     }
 }

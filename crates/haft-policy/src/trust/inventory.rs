@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::collect::{self, Found};
+use super::collect::{self, CollectedItems};
 use super::digest::Digest;
-use super::{files, named};
-use crate::settings::{Action, Layers, Places};
-use crate::source::Source;
+use super::{hash_files, referenced_files};
+use crate::settings::{HookAction, SettingsLayers, SettingsPlaces};
+use crate::source::SettingsSource;
 
 /// How many items one workspace may have.
 pub const ITEMS_MAX: usize = 10_000;
@@ -23,7 +23,7 @@ const ITEM_CHARS_MAX: usize = 400;
 /// What an item is. The order is that of showing: what runs comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum TrustItemKind {
     /// A hook.
     Hook,
     /// A hook whose failure lets the call go on.
@@ -60,36 +60,36 @@ pub enum Kind {
     RepetitionGuard,
 }
 
-impl Kind {
+impl TrustItemKind {
     /// The word for one, and for several.
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
-            Kind::Hook => ("hook", "hooks"),
-            Kind::FailingOpen => ("hook that fails open", "hooks that fail open"),
-            Kind::Server => ("server", "servers"),
-            Kind::HeadersHelper => ("header helper", "header helpers"),
-            Kind::Classifier => ("classifier", "classifiers"),
-            Kind::Script => ("script", "scripts"),
-            Kind::ToolFile => ("file of a script tool", "files of script tools"),
-            Kind::Agent => ("agent", "agents"),
-            Kind::SkillTools => ("skill with tools of its own", "skills with tools of their own"),
-            Kind::AllowRule => ("allow rule", "allow rules"),
-            Kind::Directory => ("added directory", "added directories"),
-            Kind::Effects => ("declaration of effects", "declarations of effects"),
-            Kind::Env => ("environment variable", "environment variables"),
-            Kind::Sandbox => ("sandbox setting", "sandbox settings"),
-            Kind::ServerApproval => ("approval of servers", "approvals of servers"),
-            Kind::HookReach => ("allowance for hooks", "allowances for hooks"),
-            Kind::RepetitionGuard => ("looser repetition guard", "looser repetition guards"),
+            TrustItemKind::Hook => ("hook", "hooks"),
+            TrustItemKind::FailingOpen => ("hook that fails open", "hooks that fail open"),
+            TrustItemKind::Server => ("server", "servers"),
+            TrustItemKind::HeadersHelper => ("header helper", "header helpers"),
+            TrustItemKind::Classifier => ("classifier", "classifiers"),
+            TrustItemKind::Script => ("script", "scripts"),
+            TrustItemKind::ToolFile => ("file of a script tool", "files of script tools"),
+            TrustItemKind::Agent => ("agent", "agents"),
+            TrustItemKind::SkillTools => ("skill with tools of its own", "skills with tools of their own"),
+            TrustItemKind::AllowRule => ("allow rule", "allow rules"),
+            TrustItemKind::Directory => ("added directory", "added directories"),
+            TrustItemKind::Effects => ("declaration of effects", "declarations of effects"),
+            TrustItemKind::Env => ("environment variable", "environment variables"),
+            TrustItemKind::Sandbox => ("sandbox setting", "sandbox settings"),
+            TrustItemKind::ServerApproval => ("approval of servers", "approvals of servers"),
+            TrustItemKind::HookReach => ("allowance for hooks", "allowances for hooks"),
+            TrustItemKind::RepetitionGuard => ("looser repetition guard", "looser repetition guards"),
         }
     }
 }
 
 /// One thing that a workspace would run or loosen.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Item {
+pub struct TrustItem {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TrustItemKind,
     /// What it is called: the same name with other contents is the same item, changed.
     pub name: String,
     /// What it says, for people; control characters are escaped and what is long is cut.
@@ -102,29 +102,29 @@ pub struct Item {
     pub(crate) file: Option<PathBuf>,
 }
 
-impl Item {
+impl TrustItem {
     /// An item whose contents are a text.
-    pub(crate) fn new(kind: Kind, name: &str, text: &str, place: String, content: &str) -> Item {
-        let digest = Digest::of([name.as_bytes(), content.as_bytes()]);
-        Item { kind, name: shown(name), text: shown(text), place, digest, file: None }
+    pub(crate) fn new(kind: TrustItemKind, name: &str, text: &str, place: String, content: &str) -> TrustItem {
+        let digest = Digest::from_parts([name.as_bytes(), content.as_bytes()]);
+        TrustItem { kind, name: printable_text(name), text: printable_text(text), place, digest, file: None }
     }
 }
 
-impl Item {
+impl TrustItem {
     /// The file whose bytes count, where it is one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 }
 
-impl fmt::Display for Item {
+impl fmt::Display for TrustItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`", self.kind.words().0, self.text)
     }
 }
 
 /// A text that is safe to show: one line, bounded, nothing that moves a cursor or hides characters.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn printable_text(text: &str) -> String {
     let mut safe = String::new();
     for (index, c) in text.chars().enumerate() {
         if index == ITEM_CHARS_MAX {
@@ -140,30 +140,30 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// Everything that a workspace would run or loosen.
 #[derive(Debug, Clone, Default)]
-pub struct Inventory {
-    items: Vec<Item>,
+pub struct TrustInventory {
+    items: Vec<TrustItem>,
     obstacles: Vec<String>,
     /// The scripts that something names, by where that stands.
     scripts: BTreeMap<String, BTreeSet<PathBuf>>,
     /// Scripts in the workspace that hooks of the user name, and what they were when this was made.
-    users: Vec<UsersScript>,
+    users: Vec<UserScript>,
     /// Where the workspace is, and what was added to it.
-    around: Option<(Places, Vec<PathBuf>)>,
+    around: Option<(SettingsPlaces, Vec<PathBuf>)>,
 }
 
 /// A script in the workspace that runs for the user.
 #[derive(Debug, Clone)]
-pub(crate) struct UsersScript {
+pub(crate) struct UserScript {
     /// What names it.
     pub(crate) by: String,
     pub(crate) path: PathBuf,
     pub(crate) digest: Result<Option<Digest>, String>,
 }
 
-impl Inventory {
+impl TrustInventory {
     /// Finds it in what was read, and in the files that this names.
-    pub fn of(layers: &Layers) -> Inventory {
-        let Found { mut items, mut obstacles, scripts } = collect::collect(layers);
+    pub fn from_layers(layers: &SettingsLayers) -> TrustInventory {
+        let CollectedItems { mut items, mut obstacles, scripts } = collect::collect_items(layers);
         items.sort();
         // One rule in two files is one item each; one script of two hooks is one.
         items.dedup_by(|a, b| a.kind == b.kind && a.name == b.name && a.digest == b.digest);
@@ -171,9 +171,9 @@ impl Inventory {
             items.truncate(ITEMS_MAX);
             obstacles.push(format!("there are more than {ITEMS_MAX} items; nobody can read them all"));
         }
-        let dirs = collect::added(layers);
-        let users = collect::of_user(layers, &dirs);
-        Inventory { items, obstacles, scripts, users, around: Some((layers.places.clone(), dirs)) }
+        let dirs = collect::added_directories(layers);
+        let users = collect::collect_user_scripts(layers, &dirs);
+        TrustInventory { items, obstacles, scripts, users, around: Some((layers.places.clone(), dirs)) }
     }
 
     /// Scripts in the workspace that hooks of the user and of the machine's owner name, for whoever keeps them from being
@@ -183,30 +183,30 @@ impl Inventory {
     }
 
     /// Which of these has changed since the session began, of one hook.
-    pub fn stale_users(&self, hook: &Named<'_>) -> Option<&Path> {
+    pub fn stale_users(&self, hook: &ScriptReference<'_>) -> Option<&Path> {
         let key = hook.key();
         let of_hook = self.users.iter().filter(|script| script.by == key);
-        let mut changed = of_hook.filter(|script| files::digest(&script.path) != script.digest);
+        let mut changed = of_hook.filter(|script| hash_files::hash_file(&script.path) != script.digest);
         changed.next().map(|script| script.path.as_path())
     }
 
     /// Whether a hook may run something that lies in the workspace, whoever wrote the hook: a command could have put it
     /// there.
-    pub fn runs_workspace(&self, action: &Action) -> bool {
-        let (Some((places, dirs)), Action::Command { command, args, .. }) = (&self.around, action) else {
+    pub fn runs_workspace(&self, action: &HookAction) -> bool {
+        let (Some((places, dirs)), HookAction::Command { command, args, .. }) = (&self.around, action) else {
             return false;
         };
         match args {
             Some(args) => {
                 let words = std::iter::once(command).chain(args).map(String::as_str);
-                named::args_run_inside(words, places, dirs)
+                referenced_files::args_run_inside(words, places, dirs)
             }
-            None => named::line_runs_inside(command, places, dirs),
+            None => referenced_files::line_runs_inside(command, places, dirs),
         }
     }
 
     /// The items, in the order of showing.
-    pub fn items(&self) -> &[Item] {
+    pub fn items(&self) -> &[TrustItem] {
         &self.items
     }
 
@@ -230,12 +230,12 @@ impl Inventory {
         let items: BTreeSet<(&str, Digest)> =
             self.items.iter().map(|item| (item.kind.words().0, item.digest)).collect();
         let parts = items.iter().flat_map(|(kind, digest)| [kind.as_bytes(), digest.bytes()]);
-        Digest::of(std::iter::once(&b"haft trust 1"[..]).chain(parts))
+        Digest::from_parts(std::iter::once(&b"haft trust 1"[..]).chain(parts))
     }
 
     /// How many there are of what, in words: `2 hooks, 1 allow rule`.
     pub fn summary(&self) -> String {
-        let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<TrustItemKind, usize> = BTreeMap::new();
         self.items.iter().for_each(|item| *counts.entry(item.kind).or_default() += 1);
         let words = counts.iter().map(|(kind, count)| {
             let (one, several) = kind.words();
@@ -246,13 +246,13 @@ impl Inventory {
 
     /// Which files of some items have changed on disk since they were hashed. Whoever runs something for a trusted
     /// workspace asks first, for what it is about to run.
-    pub fn stale(&self, which: impl Fn(&Item) -> bool) -> Vec<Change> {
+    pub fn stale(&self, which: impl Fn(&TrustItem) -> bool) -> Vec<TrustChange> {
         let mut changes = Vec::new();
         for item in self.items.iter().filter(|item| which(item)) {
             let Some(path) = &item.file else { continue };
-            let now = collect::file_digest(&item.name, files::digest(path));
+            let now = collect::file_digest(&item.name, hash_files::hash_file(path));
             if now.as_ref() != Ok(&item.digest) {
-                changes.push(Change::Changed {
+                changes.push(TrustChange::Changed {
                     kind: item.kind,
                     before: item.text.clone(),
                     now: item.text.clone(),
@@ -263,20 +263,20 @@ impl Inventory {
     }
 
     /// Which scripts of one hook, or of the tool in one folder, have changed on disk since they were hashed.
-    pub fn stale_scripts(&self, of: &Named<'_>) -> Vec<Change> {
+    pub fn stale_scripts(&self, of: &ScriptReference<'_>) -> Vec<TrustChange> {
         let Some(named) = self.scripts.get(&of.key()) else { return Vec::new() };
         self.stale(|item| {
-            item.kind == Kind::Script && item.file.as_ref().is_some_and(|file| named.contains(file))
+            item.kind == TrustItemKind::Script && item.file.as_ref().is_some_and(|file| named.contains(file))
         })
     }
 
     /// What is different from another inventory, which came before.
-    pub(crate) fn changes_from(&self, before: &[Kept]) -> Vec<Change> {
-        let kept: BTreeSet<(Kind, &str, Digest)> =
+    pub(crate) fn changes_from(&self, before: &[StoredItem]) -> Vec<TrustChange> {
+        let kept: BTreeSet<(TrustItemKind, &str, Digest)> =
             before.iter().map(|item| (item.kind, item.name.as_str(), item.digest)).collect();
-        let now: BTreeSet<(Kind, &str, Digest)> =
+        let now: BTreeSet<(TrustItemKind, &str, Digest)> =
             self.items.iter().map(|item| (item.kind, item.name.as_str(), item.digest)).collect();
-        let mut gone: Vec<&Kept> = before
+        let mut gone: Vec<&StoredItem> = before
             .iter()
             .filter(|item| !now.contains(&(item.kind, item.name.as_str(), item.digest)))
             .collect();
@@ -286,19 +286,19 @@ impl Inventory {
             changes.push(match same {
                 Some(index) => {
                     let before = gone.remove(index).text.clone();
-                    Change::Changed { kind: item.kind, before, now: item.text.clone() }
+                    TrustChange::Changed { kind: item.kind, before, now: item.text.clone() }
                 }
-                None => Change::Added { kind: item.kind, text: item.text.clone() },
+                None => TrustChange::Added { kind: item.kind, text: item.text.clone() },
             });
         }
         changes.extend(
-            gone.into_iter().map(|item| Change::Removed { kind: item.kind, text: item.text.clone() }),
+            gone.into_iter().map(|item| TrustChange::Removed { kind: item.kind, text: item.text.clone() }),
         );
         changes
     }
 
-    pub(crate) fn kept(&self) -> Vec<Kept> {
-        let kept = self.items.iter().map(|item| Kept {
+    pub(crate) fn kept(&self) -> Vec<StoredItem> {
+        let kept = self.items.iter().map(|item| StoredItem {
             kind: item.kind,
             name: item.name.clone(),
             text: item.text.clone(),
@@ -310,8 +310,8 @@ impl Inventory {
 
 /// An item as a store keeps it, to be able to name what changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
-    pub(crate) kind: Kind,
+pub(crate) struct StoredItem {
+    pub(crate) kind: TrustItemKind,
     pub(crate) name: String,
     pub(crate) text: String,
     #[serde(with = "hex")]
@@ -335,44 +335,44 @@ pub(crate) mod hex {
 
 /// What names scripts.
 #[derive(Debug, Clone, Copy)]
-pub enum Named<'a> {
+pub enum ScriptReference<'a> {
     /// A hook, by where it stands.
-    Hook(&'a Source),
+    Hook(&'a SettingsSource),
     /// A script tool, by its folder.
     Tool(&'a Path),
 }
 
-impl Named<'_> {
+impl ScriptReference<'_> {
     /// Two hooks on one line share a key, and each then answers for the scripts of both.
     pub(crate) fn key(&self) -> String {
         match self {
-            Named::Hook(source) => format!("hook {source}"),
-            Named::Tool(folder) => format!("tool {}", folder.display()),
+            ScriptReference::Hook(source) => format!("hook {source}"),
+            ScriptReference::Tool(folder) => format!("tool {}", folder.display()),
         }
     }
 }
 
 /// What is different since the user said yes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum TrustChange {
     /// Something new.
     Added {
         /// What it is.
-        kind: Kind,
+        kind: TrustItemKind,
         /// What it says.
         text: String,
     },
     /// Something that is gone.
     Removed {
         /// What it was.
-        kind: Kind,
+        kind: TrustItemKind,
         /// What it said.
         text: String,
     },
     /// Something with the same name and other contents.
     Changed {
         /// What it is.
-        kind: Kind,
+        kind: TrustItemKind,
         /// What it said.
         before: String,
         /// What it says.
@@ -380,15 +380,15 @@ pub enum Change {
     },
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for TrustChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Change::Added { kind, text } => write!(f, "new {} `{text}`", kind.words().0),
-            Change::Removed { kind, text } => write!(f, "{} `{text}` is gone", kind.words().0),
-            Change::Changed { kind, before, now } if before == now => {
+            TrustChange::Added { kind, text } => write!(f, "new {} `{text}`", kind.words().0),
+            TrustChange::Removed { kind, text } => write!(f, "{} `{text}` is gone", kind.words().0),
+            TrustChange::Changed { kind, before, now } if before == now => {
                 write!(f, "changed {} `{now}`", kind.words().0)
             }
-            Change::Changed { kind, before, now } => {
+            TrustChange::Changed { kind, before, now } => {
                 write!(f, "changed {} `{now}`, before `{before}`", kind.words().0)
             }
         }
@@ -401,22 +401,22 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_not_hide() {
-        assert_eq!(shown("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
-        assert_eq!(shown("x\u{202e}y\u{200b}"), "x\\u{202e}y\\u{200b}");
-        assert_eq!(shown("grün 木"), "grün 木");
-        assert_eq!(shown(&"x".repeat(1000)).chars().count(), ITEM_CHARS_MAX + 1);
+        assert_eq!(printable_text("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(printable_text("x\u{202e}y\u{200b}"), "x\\u{202e}y\\u{200b}");
+        assert_eq!(printable_text("grün 木"), "grün 木");
+        assert_eq!(printable_text(&"x".repeat(1000)).chars().count(), ITEM_CHARS_MAX + 1);
     }
 
-    fn inventory(items: &[(Kind, &str, &str)]) -> Inventory {
+    fn inventory(items: &[(TrustItemKind, &str, &str)]) -> TrustInventory {
         let items =
-            items.iter().map(|(kind, name, content)| Item::new(*kind, name, name, String::new(), content));
-        Inventory { items: items.collect(), ..Inventory::default() }
+            items.iter().map(|(kind, name, content)| TrustItem::new(*kind, name, name, String::new(), content));
+        TrustInventory { items: items.collect(), ..TrustInventory::default() }
     }
 
     #[test]
     fn differences_are_named_item_by_item() {
-        let before = inventory(&[(Kind::Hook, "a", "1"), (Kind::Env, "E", "x"), (Kind::AllowRule, "r", "r")]);
-        let now = inventory(&[(Kind::Hook, "a", "2"), (Kind::AllowRule, "r", "r"), (Kind::Server, "s", "s")]);
+        let before = inventory(&[(TrustItemKind::Hook, "a", "1"), (TrustItemKind::Env, "E", "x"), (TrustItemKind::AllowRule, "r", "r")]);
+        let now = inventory(&[(TrustItemKind::Hook, "a", "2"), (TrustItemKind::AllowRule, "r", "r"), (TrustItemKind::Server, "s", "s")]);
         let changes: Vec<String> = now.changes_from(&before.kept()).iter().map(ToString::to_string).collect();
         assert_eq!(changes, ["changed hook `a`", "new server `s`", "environment variable `E` is gone"]);
         assert!(now.changes_from(&now.kept()).is_empty());
@@ -425,8 +425,8 @@ mod tests {
 
     #[test]
     fn the_hash_does_not_depend_on_order_or_count() {
-        let one = inventory(&[(Kind::Hook, "a", "1"), (Kind::Env, "E", "x")]);
-        let other = inventory(&[(Kind::Env, "E", "x"), (Kind::Hook, "a", "1"), (Kind::Hook, "a", "1")]);
+        let one = inventory(&[(TrustItemKind::Hook, "a", "1"), (TrustItemKind::Env, "E", "x")]);
+        let other = inventory(&[(TrustItemKind::Env, "E", "x"), (TrustItemKind::Hook, "a", "1"), (TrustItemKind::Hook, "a", "1")]);
         assert_eq!(one.hash(), other.hash());
         assert_eq!(one.summary(), "1 hook, 1 environment variable");
     }

@@ -26,8 +26,8 @@ use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
 use haft::testing::Caller;
 use haft::{Effects, ErrorKind, Registry, ToolResult, ToolSpec, Workspace, dynamic_tool};
 use haft_policy::conventions;
-use haft_policy::gate::{BadCall, CheckedCall, CoverageGap, DecisionReport, Policy, SandboxCoverage, Setup};
-use haft_policy::settings::Flags;
+use haft_policy::gate::{InvalidCall, CheckedCall, CoverageGap, DecisionReport, Policy, SandboxCoverage, PolicyContext};
+use haft_policy::settings::SettingsFlags;
 use serde_json::{Value, json};
 
 use crate::room::Room;
@@ -125,24 +125,24 @@ impl With {
         self.open_in(Room::new(), |setup| setup)
     }
 
-    pub(crate) fn open_in(self, room: Room, change: impl for<'a> FnOnce(Setup<'a>) -> Setup<'a>) -> Session {
+    pub(crate) fn open_in(self, room: Room, change: impl for<'a> FnOnce(PolicyContext<'a>) -> PolicyContext<'a>) -> Session {
         room.write("config/settings.json", &self.settings.to_string());
         for (path, text) in [("work/a.txt", "a"), ("work/src/b.txt", "b"), ("outside/c.txt", "c")] {
             room.write(path, text);
         }
-        let flags = Flags { permission_mode: Some(self.mode.parse().unwrap()), ..Flags::default() };
+        let flags = SettingsFlags { permission_mode: Some(self.mode.parse().unwrap()), ..SettingsFlags::default() };
         let loaded = room.load_with(&flags);
         let mut workspace = Workspace::new(room.at("work")).unwrap();
         for directory in &loaded.settings.permissions.additional_directories {
             workspace = workspace.with_dir(&directory.value).unwrap();
         }
         let places = room.places();
-        let setup = Setup {
+        let setup = PolicyContext {
             no_sandbox: self.no_sandbox,
             non_interactive: self.non_interactive,
             confined: self.confined,
             coverage: SandboxCoverage::new(|| CoverageGap::Nothing),
-            ..Setup::new(&places, &workspace)
+            ..PolicyContext::new(&places, &workspace)
         };
         let (policy, _) = Policy::new(&loaded, change(setup)).unwrap_or_else(|error| panic!("{error}"));
         let user = User::saying(Answer::Once);
@@ -169,7 +169,7 @@ static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
         .tool(declaring("WebFetch", fetches, ToolSpec::hosts_only))
         .tool(
             ["GetMcpPrompt", "ListMcpResources", "ReadMcpResource"]
-                .map(|name| stand_in(name, |input| conventions::effects(name, input).unwrap_or_default()))
+                .map(|name| stand_in(name, |input| conventions::declared_effects(name, input).unwrap_or_default()))
                 .to_vec(),
         )
         .tool(stand_in("delete_tree", |input| Effects::deletes_tree(input["path"].as_str().unwrap())))
@@ -255,7 +255,7 @@ impl Session {
     }
 
     /// Checks a call of a tool whose opinion is there at once.
-    pub(crate) fn check(&self, call: CheckedCall<'_>) -> Result<DecisionReport, BadCall> {
+    pub(crate) fn check(&self, call: CheckedCall<'_>) -> Result<DecisionReport, InvalidCall> {
         let mut checked = std::pin::pin!(self.policy.check(self.caller.as_engine(), call));
         let mut waker = std::task::Context::from_waker(std::task::Waker::noop());
         match checked.as_mut().poll(&mut waker) {

@@ -1,12 +1,12 @@
 //! "Always" answers: kept outside, by workspace, a line each.
 
-use haft_policy::source::{List, Scope};
-use haft_policy::trust::{REMEMBERED_MAX, Remembered};
+use haft_policy::source::{RuleList, SourceScope};
+use haft_policy::trust::{REMEMBERED_MAX, RememberedRules};
 
 use crate::room::{Room, rules, set_mode};
 
-fn of(room: &Room, workspace: &str) -> Remembered {
-    Remembered::at(&room.at("state"), &room.at(workspace))
+fn of(room: &Room, workspace: &str) -> RememberedRules {
+    RememberedRules::open(&room.at("state"), &room.at(workspace))
 }
 
 #[test]
@@ -15,13 +15,13 @@ fn answers_come_back_with_their_lines() {
     let answers = of(&room, "work");
     assert_eq!(rules(&answers.rules().0), "");
     assert!(!answers.file().exists(), "looking creates nothing");
-    answers.add("Bash(npm test)", List::Allow).unwrap();
-    answers.add("Edit(//etc/**)", List::Deny).unwrap();
-    answers.add("Bash(npm test)", List::Allow).unwrap();
+    answers.add("Bash(npm test)", RuleList::Allow).unwrap();
+    answers.add("Edit(//etc/**)", RuleList::Deny).unwrap();
+    answers.add("Bash(npm test)", RuleList::Allow).unwrap();
     let loaded = room.load();
     assert_eq!(rules(&loaded.remembered), "+Bash(npm test) -Edit(//etc/**)");
     let source = &loaded.remembered[1].source;
-    assert_eq!((source.scope, source.line), (Scope::Session, Some(2)));
+    assert_eq!((source.scope, source.line), (SourceScope::Session, Some(2)));
     assert_eq!(*source.anchor, *room.at("work"));
     assert!(source.to_string().ends_with(".jsonl:2"));
     assert!(!answers.file().starts_with(room.at("work")));
@@ -34,8 +34,8 @@ fn answers_come_back_with_their_lines() {
 #[test]
 fn answers_count_without_trust_but_not_against_the_owner() {
     let room = Room::new().with("work/.haft/settings.json", r#"{"permissions": {"allow": ["X"]}}"#);
-    of(&room, "work").add("A", List::Allow).unwrap();
-    of(&room, "work").add("D", List::Deny).unwrap();
+    of(&room, "work").add("A", RuleList::Allow).unwrap();
+    of(&room, "work").add("D", RuleList::Deny).unwrap();
     assert_eq!(rules(&room.load().remembered), "+A -D");
     room.write("etc/settings.json", r#"{"permissions": {"allowManagedPermissionRulesOnly": true}}"#);
     assert_eq!(rules(&room.load().remembered), "-D");
@@ -45,11 +45,11 @@ fn answers_count_without_trust_but_not_against_the_owner() {
 fn a_damaged_line_is_skipped_and_swallows_no_other() {
     let room = Room::new();
     let answers = of(&room, "work");
-    answers.add("A", List::Allow).unwrap();
+    answers.add("A", RuleList::Allow).unwrap();
     let mut text = std::fs::read_to_string(answers.file()).unwrap();
     text.push_str("{\"rule\": \"half");
     std::fs::write(answers.file(), &text).unwrap();
-    answers.add("B", List::Allow).unwrap();
+    answers.add("B", RuleList::Allow).unwrap();
     let (found, warnings) = answers.rules();
     assert_eq!(rules(&found), "+A +B");
     assert!(warnings.len() == 1 && warnings[0].contains(":2: not an answer"), "{warnings:?}");
@@ -61,7 +61,7 @@ fn a_damaged_line_is_skipped_and_swallows_no_other() {
 fn a_file_that_others_can_write_does_not_count() {
     let room = Room::new();
     let answers = of(&room, "work");
-    answers.add("A", List::Allow).unwrap();
+    answers.add("A", RuleList::Allow).unwrap();
     set_mode(answers.file(), 0o666);
     let loaded = room.load();
     assert!(loaded.remembered.is_empty());
@@ -74,15 +74,15 @@ fn a_file_that_others_can_write_does_not_count() {
 fn answers_are_bounded() {
     let room = Room::new();
     let answers = of(&room, "work");
-    assert!(answers.add(&"x".repeat(20_000), List::Allow).is_err());
-    answers.add("A", List::Allow).unwrap();
+    assert!(answers.add(&"x".repeat(20_000), RuleList::Allow).is_err());
+    answers.add("A", RuleList::Allow).unwrap();
     let line = std::fs::read_to_string(answers.file()).unwrap();
     let lines: String = (0..REMEMBERED_MAX).map(|n| line.replace("\"A\"", &format!("\"A{n}\""))).collect();
     std::fs::write(answers.file(), lines).unwrap();
-    let error = answers.add("one more", List::Allow).unwrap_err().to_string();
+    let error = answers.add("one more", RuleList::Allow).unwrap_err().to_string();
     assert!(error.contains("1000 answers are kept already"), "{error}");
     std::fs::write(answers.file(), "\n".repeat(1024 * 1024)).unwrap();
-    assert!(answers.add("full", List::Allow).unwrap_err().to_string().contains("full"));
+    assert!(answers.add("full", RuleList::Allow).unwrap_err().to_string().contains("full"));
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn many_writers_lose_nothing_and_double_nothing() {
             scope.spawn(move || {
                 for n in 0..40 {
                     start.wait();
-                    answers.add(&format!("Bash(shared {n})"), List::Allow).unwrap();
-                    answers.add(&format!("Bash(w{writer} n{n})"), List::Allow).unwrap();
+                    answers.add(&format!("Bash(shared {n})"), RuleList::Allow).unwrap();
+                    answers.add(&format!("Bash(w{writer} n{n})"), RuleList::Allow).unwrap();
                 }
             });
         }

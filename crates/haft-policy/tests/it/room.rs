@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use haft_policy::settings::{Flags, Places, SettingsError, git_root};
-use haft_policy::source::{List, WrittenRule};
-use haft_policy::trust::{self, Inventory, Loaded, TrustStore};
+use haft_policy::settings::{SettingsFlags, SettingsPlaces, SettingsError, git_root};
+use haft_policy::source::{RuleList, UnparsedRule};
+use haft_policy::trust::{self, TrustInventory, ResolvedSettings, TrustStore};
 
 pub(crate) struct Room {
     _keep: tempfile::TempDir,
@@ -38,11 +38,11 @@ impl Room {
         self.root.join(path)
     }
 
-    pub(crate) fn places_in(&self, cwd: &str) -> Places {
+    pub(crate) fn places_in(&self, cwd: &str) -> SettingsPlaces {
         let cwd = self.at(cwd);
         // The folder above the test's own may be a repository on some machines.
         let git_root = git_root(&cwd).filter(|root| root.starts_with(&self.root));
-        Places {
+        SettingsPlaces {
             managed: Some(self.at("etc/settings.json")),
             claude_managed_dir: Some(self.at("etc/claude-code")),
             claude_json: Some(self.at("home/.claude.json")),
@@ -56,32 +56,32 @@ impl Room {
         }
     }
 
-    pub(crate) fn places(&self) -> Places {
+    pub(crate) fn places(&self) -> SettingsPlaces {
         self.places_in("work")
     }
 
-    pub(crate) fn try_load(&self, flags: &Flags) -> Result<Loaded, SettingsError> {
-        trust::load(&self.places(), flags)
+    pub(crate) fn try_load(&self, flags: &SettingsFlags) -> Result<ResolvedSettings, SettingsError> {
+        trust::load_settings(&self.places(), flags)
     }
 
-    pub(crate) fn load_with(&self, flags: &Flags) -> Loaded {
+    pub(crate) fn load_with(&self, flags: &SettingsFlags) -> ResolvedSettings {
         self.try_load(flags).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    pub(crate) fn load(&self) -> Loaded {
-        self.load_with(&Flags::default())
+    pub(crate) fn load(&self) -> ResolvedSettings {
+        self.load_with(&SettingsFlags::default())
     }
 
     pub(crate) fn error(&self) -> String {
-        self.try_load(&Flags::default()).expect_err("this should not load").to_string()
+        self.try_load(&SettingsFlags::default()).expect_err("this should not load").to_string()
     }
 
-    pub(crate) fn inventory(&self) -> Inventory {
-        trust::inspect(&self.places()).unwrap()
+    pub(crate) fn inventory(&self) -> TrustInventory {
+        trust::inspect_workspace(&self.places()).unwrap()
     }
 
     pub(crate) fn store(&self) -> TrustStore {
-        TrustStore::at(&self.at("state"))
+        TrustStore::open(&self.at("state"))
     }
 
     /// The user says yes.
@@ -91,20 +91,20 @@ impl Room {
 }
 
 /// Rules in a line: `-deny ?ask +allow`.
-pub(crate) fn rules(rules: &[WrittenRule]) -> String {
+pub(crate) fn rules(rules: &[UnparsedRule]) -> String {
     let words = rules.iter().map(|rule| {
         let mark = match rule.list {
-            List::Deny => '-',
-            List::Ask => '?',
-            List::Allow => '+',
+            RuleList::Deny => '-',
+            RuleList::Ask => '?',
+            RuleList::Allow => '+',
         };
         format!("{mark}{}", rule.rule)
     });
     words.collect::<Vec<_>>().join(" ")
 }
 
-pub(crate) fn json_flag(text: &str) -> Flags {
-    Flags { settings: vec![text.to_owned()], ..Flags::default() }
+pub(crate) fn json_flag(text: &str) -> SettingsFlags {
+    SettingsFlags { settings: vec![text.to_owned()], ..SettingsFlags::default() }
 }
 
 pub(crate) fn set_mode(path: &Path, mode: u32) {

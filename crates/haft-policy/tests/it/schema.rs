@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft_policy::settings::{Flags, schema};
+use haft_policy::settings::{SettingsFlags, schema};
 
 use crate::room::Room;
 
@@ -138,7 +138,7 @@ fn schema_and_loader_agree() {
     let validator = jsonschema::validator_for(&schema()).unwrap();
     let check = |text: &str, loads: bool, silent: bool| {
         let value: serde_json::Value = serde_json::from_str(text).unwrap();
-        let loaded = Room::new().with("config/settings.json", text).try_load(&Flags::default());
+        let loaded = Room::new().with("config/settings.json", text).try_load(&SettingsFlags::default());
         match &loaded {
             Ok(loaded) => {
                 assert!(loads, "{text} should not load");

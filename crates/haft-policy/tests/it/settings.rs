@@ -4,9 +4,9 @@ use std::path::Path;
 
 use haft::ports::PermissionMode;
 use haft_policy::settings::{
-    Action, Flags, OnFailure, RepetitionGuard, ServerMatch, Standing, Transport, Withheld,
+    HookAction, SettingsFlags, OnFailure, RepetitionGuard, ServerMatch, TrustStatus, McpTransport, WithheldReason,
 };
-use haft_policy::source::{List, Scope};
+use haft_policy::source::{RuleList, SourceScope};
 
 use crate::room::{Room, json_flag, rules, set_mode};
 
@@ -22,10 +22,10 @@ fn lists_of_all_layers_are_put_together_strongest_first() {
         .with("config/settings.json", &rule("user"))
         .with("home/.claude/settings.json", &rule("claude-user"))
         .with("elsewhere/given.json", &rule("given"));
-    let flags = Flags {
+    let flags = SettingsFlags {
         settings: vec!["../elsewhere/given.json".to_owned(), rule("inline")],
         deny: vec!["flag".to_owned()],
-        ..Flags::default()
+        ..SettingsFlags::default()
     };
     let loaded = room.load_with(&flags);
     assert_eq!(
@@ -61,22 +61,22 @@ fn lists_of_all_layers_are_put_together_strongest_first() {
 #[test]
 fn scalars_are_the_strongest_layers() {
     let mode = |mode: &str| format!(r#"{{"permissions": {{"defaultMode": "{mode}"}}}}"#);
-    let found = |room: &Room, flags: &Flags| {
+    let found = |room: &Room, flags: &SettingsFlags| {
         let mode = room.load_with(flags).settings.permissions.default_mode.unwrap();
         format!("{} {:?}", mode.value, mode.source.scope)
     };
     let room = Room::new().with("home/.claude/settings.json", &mode("auto"));
-    assert_eq!(found(&room, &Flags::default()), "auto User");
+    assert_eq!(found(&room, &SettingsFlags::default()), "auto User");
     // Our own file of the same scope comes first.
     room.write("config/settings.json", &mode("acceptEdits"));
-    assert_eq!(found(&room, &Flags::default()), "acceptEdits User");
+    assert_eq!(found(&room, &SettingsFlags::default()), "acceptEdits User");
     room.write("work/.haft/settings.json", &mode("default"));
-    assert_eq!(found(&room, &Flags::default()), "default Project");
+    assert_eq!(found(&room, &SettingsFlags::default()), "default Project");
     room.write("work/.haft/settings.local.json", &mode("plan"));
-    assert_eq!(found(&room, &Flags::default()), "plan Local");
+    assert_eq!(found(&room, &SettingsFlags::default()), "plan Local");
     assert_eq!(found(&room, &json_flag(&mode("acceptEdits"))), "acceptEdits CommandLine");
     let flags =
-        Flags { permission_mode: Some(PermissionMode::BypassPermissions), ..json_flag(&mode("acceptEdits")) };
+        SettingsFlags { permission_mode: Some(PermissionMode::BypassPermissions), ..json_flag(&mode("acceptEdits")) };
     assert_eq!(found(&room, &flags), "bypassPermissions CommandLine");
     room.write("etc/settings.json", &mode("dontAsk"));
     assert_eq!(found(&room, &flags), "dontAsk Managed");
@@ -92,7 +92,7 @@ fn every_value_knows_its_line() {
     let [read, bash] = &settings.permissions.rules[..] else { panic!() };
     assert_eq!((read.source.line, bash.source.line), (Some(4), Some(5)));
     assert_eq!((bash.matches.len(), bash.not_matches.len(), bash.message.as_deref()), (2, 1, Some("no")));
-    assert_eq!(bash.list, List::Allow);
+    assert_eq!(bash.list, RuleList::Allow);
     assert_eq!((settings.env["A"].value.0.as_str(), settings.env["B"].value.0.as_str()), ("x", "1"));
     assert_eq!(settings.env["B"].source.line, Some(10));
     assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
@@ -264,7 +264,7 @@ fn hooks_are_merged_weakest_first_and_identical_ones_run_once() {
         .iter()
         .flat_map(|group| &group.handlers)
         .map(|handler| {
-            let Action::Command { command, args, .. } = &handler.action else { panic!() };
+            let HookAction::Command { command, args, .. } = &handler.action else { panic!() };
             format!(
                 "{command} {args:?} {:?} {:?} {:?}",
                 handler.timeout, handler.on_failure, handler.source.scope
@@ -296,7 +296,7 @@ fn hooks_can_be_turned_off_but_not_somebody_elses() {
         let hooks = room.load().settings.hooks;
         let handlers = hooks.groups.into_iter().flat_map(|group| group.handlers);
         let commands = handlers.map(|handler| match handler.action {
-            Action::Command { command, .. } => command,
+            HookAction::Command { command, .. } => command,
             other => panic!("{other:?}"),
         });
         commands.collect::<Vec<_>>().join(" ")
@@ -328,7 +328,7 @@ fn what_only_the_owner_says_counts_only_there() {
     assert_eq!(rules(&settings.permissions.rules), "-D +A");
     assert_eq!(settings.warnings.len(), 2, "{:?}", settings.warnings);
     room.write("etc/settings.json", &only.replace("\"A\"", "\"M\""));
-    let flags = Flags { allow: vec!["F".to_owned()], deny: vec!["G".to_owned()], ..Flags::default() };
+    let flags = SettingsFlags { allow: vec!["F".to_owned()], deny: vec!["G".to_owned()], ..SettingsFlags::default() };
     // Who may alone allow doesn't take away what others deny.
     assert_eq!(rules(&room.load_with(&flags).settings.permissions.rules), "-D +M -G -D");
 }
@@ -377,7 +377,7 @@ fn the_local_file_of_claude_is_at_the_root_of_the_repository() {
         .with("work/sub/.claude/settings.local.json", &deny("sub-claude-local"))
         .with("work/sub/.claude/settings.json", &deny("sub-project"))
         .with("work/sub/.haft/settings.local.json", &deny("sub-local"));
-    let loaded = haft_policy::trust::load(&room.places_in("work/sub"), &Flags::default()).unwrap();
+    let loaded = haft_policy::trust::load_settings(&room.places_in("work/sub"), &SettingsFlags::default()).unwrap();
     let permissions = &loaded.settings.permissions;
     assert_eq!(rules(&permissions.rules), "-sub-local -root-local -sub-project");
     // A path from the root begins where the session began, not at the file.
@@ -388,9 +388,9 @@ fn the_local_file_of_claude_is_at_the_root_of_the_repository() {
 fn in_the_home_folder_one_file_is_read_once_as_the_users() {
     let room = Room::new()
         .with("home/.claude/settings.json", r#"{"permissions": {"allow": ["Read"], "deny": ["X"]}}"#);
-    let loaded = haft_policy::trust::load(&room.places_in("home"), &Flags::default()).unwrap();
+    let loaded = haft_policy::trust::load_settings(&room.places_in("home"), &SettingsFlags::default()).unwrap();
     assert_eq!(rules(&loaded.settings.permissions.rules), "-X +Read");
-    assert_eq!(loaded.settings.permissions.rules[0].source.scope, Scope::User);
+    assert_eq!(loaded.settings.permissions.rules[0].source.scope, SourceScope::User);
     assert!(loaded.inventory.is_empty());
 }
 
@@ -400,7 +400,7 @@ fn directories_are_made_absolute() {
         "config/settings.json",
         r#"{"permissions": {"additionalDirectories": ["../other", "~/x", "/abs/./y", "~"]}}"#,
     );
-    let flags = Flags { add_dirs: vec!["flag".into()], ..Flags::default() };
+    let flags = SettingsFlags { add_dirs: vec!["flag".into()], ..SettingsFlags::default() };
     let settings = room.load_with(&flags).settings;
     let dirs: Vec<&Path> =
         settings.permissions.additional_directories.iter().map(|dir| dir.value.as_path()).collect();
@@ -459,31 +459,31 @@ fn servers_come_from_the_project_and_from_flags() {
         .with("work/.mcp.json", &server("project"))
         .with("other.json", &server("flag"))
         .with("config/settings.json", r#"{"disabledMcpjsonServers": ["off"]}"#);
-    let flags = Flags { mcp_config: vec!["../other.json".into()], ..Flags::default() };
+    let flags = SettingsFlags { mcp_config: vec!["../other.json".into()], ..SettingsFlags::default() };
     let mcp = room.load_with(&flags).settings.mcp;
     let names: Vec<_> =
         mcp.servers.iter().map(|server| (server.name.as_str(), server.source.scope)).collect();
     assert_eq!(
         names,
-        [("fs", Scope::CommandLine), ("off", Scope::CommandLine)],
+        [("fs", SourceScope::CommandLine), ("off", SourceScope::CommandLine)],
         "a file named by a flag is trusted"
     );
     let why: Vec<_> = mcp
         .withheld
         .iter()
-        .map(|(server, why)| (server.name.as_str(), matches!(why, Withheld::Untrusted)))
+        .map(|(server, why)| (server.name.as_str(), matches!(why, WithheldReason::Untrusted)))
         .collect();
     assert_eq!(why, [("fs", true), ("off", false)]);
     room.trust();
     let mcp = room.load_with(&flags).settings.mcp;
-    let Transport::Stdio { command, .. } = &mcp.servers[0].transport else { panic!() };
+    let McpTransport::Stdio { command, .. } = &mcp.servers[0].transport else { panic!() };
     assert_eq!(
         (mcp.servers.len(), command.as_str()),
         (2, "flag"),
         "of two with one name the stronger counts"
     );
     assert!(
-        matches!(&mcp.withheld[..], [(fs, Withheld::Hidden(_)), (_, Withheld::Disabled(_))] if fs.name == "fs")
+        matches!(&mcp.withheld[..], [(fs, WithheldReason::Hidden(_)), (_, WithheldReason::Disabled(_))] if fs.name == "fs")
     );
 }
 
@@ -500,10 +500,10 @@ fn warnings_are_bounded() {
 fn merging_needs_no_second_reading() {
     let room =
         Room::new().with("work/.haft/settings.json", r#"{"permissions": {"allow": ["A"], "deny": ["D"]}}"#);
-    let layers = haft_policy::settings::Layers::read(&room.places(), &Flags::default()).unwrap();
+    let layers = haft_policy::settings::SettingsLayers::read(&room.places(), &SettingsFlags::default()).unwrap();
     room.write("work/.haft/settings.json", r#"{"permissions": {"allow": ["Bash"]}}"#);
-    assert_eq!(rules(&layers.merge(Standing::Trusted).permissions.rules), "-D +A");
-    assert_eq!(rules(&layers.merge(Standing::Untrusted).permissions.rules), "-D");
+    assert_eq!(rules(&layers.merge(TrustStatus::Trusted).permissions.rules), "-D +A");
+    assert_eq!(rules(&layers.merge(TrustStatus::Untrusted).permissions.rules), "-D");
     assert_eq!(layers.files().count(), 1);
 }
 
@@ -538,7 +538,7 @@ proptest::proptest! {
     ) {
         for text in [format!("{{\"{key}\": {value}}}"), format!("{{\"{key}\": {{\"{inner}\": {value}}}}}"), format!("{{\"{key}\": [{{\"{inner}\": {value}}}]}}")] {
             VALUES.write("work/.haft/settings.json", &text);
-            if let Ok(loaded) = VALUES.try_load(&Flags::default()) {
+            if let Ok(loaded) = VALUES.try_load(&SettingsFlags::default()) {
                 proptest::prop_assert_eq!(loaded.inventory.hash(), VALUES.inventory().hash());
             }
         }

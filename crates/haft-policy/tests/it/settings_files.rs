@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use haft_policy::settings::{Flags, Protected, Protection, Withheld};
-use haft_policy::source::Scope;
+use haft_policy::settings::{SettingsFlags, ProtectedPaths, PathProtection, WithheldReason};
+use haft_policy::source::SourceScope;
 
 use crate::room::{Room, rules};
 
@@ -149,7 +149,7 @@ fn the_machine_owners_files_for_claude_code_count_after_ours() {
         .with("config/settings.json", &rule("user", "default"));
     let settings = room.load().settings;
     assert_eq!(rules(&settings.permissions.rules), "-second -first -base -user");
-    assert!(settings.permissions.rules[..3].iter().all(|rule| rule.source.scope == Scope::Managed));
+    assert!(settings.permissions.rules[..3].iter().all(|rule| rule.source.scope == SourceScope::Managed));
     assert_eq!(settings.permissions.default_mode.unwrap().value.to_string(), "dontAsk");
     room.write("etc/settings.json", &rule("ours", "default"));
     let settings = room.load().settings;
@@ -163,14 +163,14 @@ fn the_machine_owners_files_for_claude_code_count_after_ours() {
     assert!(room.error().contains("managed-settings.d: can't be listed"), "{}", room.error());
 }
 
-fn servers(room: &Room, flags: &Flags) -> Vec<String> {
+fn servers(room: &Room, flags: &SettingsFlags) -> Vec<String> {
     let mcp = room.load_with(flags).settings.mcp;
     let used = mcp.servers.iter().map(|server| (server, String::new()));
     let withheld = mcp.withheld.iter().map(|(server, why)| {
         let why = match why {
-            Withheld::Untrusted => " untrusted".to_owned(),
-            Withheld::Disabled(by) => format!(" off by {by}"),
-            Withheld::Hidden(by) => format!(" hidden by {by}"),
+            WithheldReason::Untrusted => " untrusted".to_owned(),
+            WithheldReason::Disabled(by) => format!(" off by {by}"),
+            WithheldReason::Hidden(by) => format!(" hidden by {by}"),
         };
         (server, why)
     });
@@ -204,7 +204,7 @@ fn servers_that_the_user_added_elsewhere_are_the_users() {
     assert!(!loaded.judgement.is_trusted() && loaded.settings.permissions.rules.is_empty());
     assert_eq!(loaded.inventory.items().iter().filter(|item| item.text.contains("here")).count(), 0);
     assert_eq!(
-        servers(&work, &Flags::default()),
+        servers(&work, &SettingsFlags::default()),
         [
             "Local both ~/.claude.json",
             "Local here ~/.claude.json",
@@ -214,7 +214,7 @@ fn servers_that_the_user_added_elsewhere_are_the_users() {
             "User both ~/.claude.json hidden by ~/.claude.json",
         ]
     );
-    let flags = Flags { mcp_config: vec!["../given.json".into()], ..Flags::default() };
+    let flags = SettingsFlags { mcp_config: vec!["../given.json".into()], ..SettingsFlags::default() };
     let all = servers(&work, &flags);
     assert_eq!(all[..2], ["CommandLine given /given.json:1", "CommandLine both /given.json:1"]);
     assert!(all.contains(&"Local both ~/.claude.json hidden by /given.json:1".to_owned()), "{all:?}");
@@ -246,10 +246,10 @@ fn a_file_of_servers_that_is_another_programs_stops_nothing() {
 #[test]
 fn what_the_user_has_elsewhere_is_written_by_no_tool() {
     let room = Room::new();
-    let protected = Protected::new(&room.places(), []);
+    let protected = ProtectedPaths::new(&room.places(), []);
     for path in ["home/.claude.json", "etc/claude-code/managed-settings.d/x.json"] {
         let judged = protected.judge(&room.at(path));
-        assert!(matches!(judged, Some(Protection::Never(_))), "{path}: {judged:?}");
+        assert!(matches!(judged, Some(PathProtection::Never(_))), "{path}: {judged:?}");
     }
 }
 
@@ -265,7 +265,7 @@ fn only_managed_hosts_count_where_the_owner_says_so() {
             r#"{"sandbox": {"network": {"allowedDomains": ["b"], "deniedDomains": ["c"]}}}"#,
         );
     let network = room.load().settings.sandbox.network;
-    let values = |list: &[haft_policy::settings::At<String>]| -> Vec<String> {
+    let values = |list: &[haft_policy::settings::SettingValue<String>]| -> Vec<String> {
         list.iter().map(|at| at.value.clone()).collect()
     };
     assert_eq!(

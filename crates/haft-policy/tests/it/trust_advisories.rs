@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use haft::ports::PermissionMode;
-use haft_policy::settings::{Flags, is_refused_variable};
-use haft_policy::trust::{self, Judgement, Untrusted};
+use haft_policy::settings::{SettingsFlags, is_refused_variable};
+use haft_policy::trust::{self, TrustJudgement, DistrustReason};
 
 use crate::room::{Room, rules};
 
@@ -68,7 +68,7 @@ fn a_project_can_not_make_the_mode_looser() {
             let room = Room::new().with(file, &mode(given));
             room.trust();
             let loaded = room.load();
-            assert_eq!(loaded.judgement, Judgement::Trusted);
+            assert_eq!(loaded.judgement, TrustJudgement::Trusted);
             let found = loaded.settings.permissions.default_mode.map(|mode| mode.value.to_string());
             assert_eq!(found.as_deref(), counts.then_some(given), "{file}");
             assert_eq!(loaded.settings.warnings.len(), usize::from(!counts), "{file} {given}");
@@ -112,9 +112,9 @@ fn a_project_can_not_bring_the_users_folder() {
 fn without_a_user_nothing_is_trusted_but_by_its_hash() {
     let room = Room::new().with("work/.haft/settings.json", HOOK);
     assert!(room.load().settings.hooks.groups.is_empty());
-    let flags = Flags { trust_hash: Some(room.inventory().hash().to_string()), ..Flags::default() };
+    let flags = SettingsFlags { trust_hash: Some(room.inventory().hash().to_string()), ..SettingsFlags::default() };
     assert_eq!(room.load_with(&flags).settings.hooks.groups.len(), 1);
-    let flags = Flags { permission_mode: Some(PermissionMode::BypassPermissions), ..Flags::default() };
+    let flags = SettingsFlags { permission_mode: Some(PermissionMode::BypassPermissions), ..SettingsFlags::default() };
     let loaded = room.load_with(&flags);
     assert!(loaded.settings.hooks.groups.is_empty(), "a mode is no trust");
 }
@@ -123,11 +123,11 @@ fn without_a_user_nothing_is_trusted_but_by_its_hash() {
 #[test]
 fn a_flag_inside_a_value_is_a_value() {
     let room = Room::new().with("work/evil.json", HOOK);
-    let flags = Flags { allow: vec!["--settings=evil.json".to_owned()], ..Flags::default() };
+    let flags = SettingsFlags { allow: vec!["--settings=evil.json".to_owned()], ..SettingsFlags::default() };
     let loaded = room.load_with(&flags);
     assert_eq!(rules(&loaded.settings.permissions.rules), "+--settings=evil.json");
     assert!(loaded.settings.hooks.groups.is_empty());
-    let flags = Flags { settings: vec!["evil.json".to_owned()], ..Flags::default() };
+    let flags = SettingsFlags { settings: vec!["evil.json".to_owned()], ..SettingsFlags::default() };
     assert_eq!(room.load_with(&flags).settings.hooks.groups.len(), 1);
 }
 
@@ -145,7 +145,7 @@ fn a_file_that_an_agent_writes_opens_nothing() {
     let loaded = room.load();
     assert_eq!(rules(&loaded.settings.permissions.rules), "");
     assert!(loaded.settings.mcp.servers.is_empty() && loaded.settings.permissions.default_mode.is_none());
-    assert!(matches!(loaded.judgement, Judgement::Untrusted(Untrusted::Changed(_))));
+    assert!(matches!(loaded.judgement, TrustJudgement::Untrusted(DistrustReason::Changed(_))));
 }
 
 /// codex #39616: a forged `.git` file pointed at a trusted repository to be trusted like it.
@@ -160,7 +160,7 @@ fn a_forged_git_file_inherits_nothing() {
     room.write("evil/.git", &format!("gitdir: {}\n", real.display()));
     room.write("evil/.claude/settings.json", HOOK);
     room.write("worktree/.git", &format!("gitdir: {}\n", real.display()));
-    let load = |cwd: &str| trust::load(&room.places_in(cwd), &Flags::default()).unwrap();
+    let load = |cwd: &str| trust::load_settings(&room.places_in(cwd), &SettingsFlags::default()).unwrap();
 
     let evil = load("evil");
     assert_eq!(room.places_in("evil").git_root, Some(room.at("evil")));
@@ -169,7 +169,7 @@ fn a_forged_git_file_inherits_nothing() {
     // The real worktree sees the main checkout's local file, and is still a folder of its own to trust.
     let worktree = load("worktree");
     assert_eq!(worktree.inventory.items().len(), 1);
-    assert_eq!(worktree.judgement, Judgement::Untrusted(Untrusted::Never));
+    assert_eq!(worktree.judgement, TrustJudgement::Untrusted(DistrustReason::Never));
     assert_eq!(rules(&load("work").settings.permissions.rules), "+Bash(make)");
 }
 

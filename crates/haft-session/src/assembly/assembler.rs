@@ -14,7 +14,7 @@ use haft::ports::{Asker, Processes, RuleSetId, SandboxView};
 use haft::registry::Gates;
 use haft::results::OffloadStore;
 use haft::{Engine, EngineBuilder, Registry};
-use haft_policy::gate::{Findings, IsFull, Policy, SandboxCoverage, Setup};
+use haft_policy::gate::{PolicyFindings, IsFullSandbox, Policy, SandboxCoverage, PolicyContext};
 use haft_policy::hooks::Hooks;
 use haft_policy::rule::NamedPath;
 use haft_policy::settings::Settings;
@@ -297,8 +297,8 @@ impl SessionAssembler {
     }
 
     /// Rules, mode and answers of one session, and what is doubtful about them.
-    fn rules(&self, non_interactive: bool) -> Result<(Policy, Findings), SessionError> {
-        let (full, coverage): (IsFull, SandboxCoverage) = match self.purpose {
+    fn rules(&self, non_interactive: bool) -> Result<(Policy, PolicyFindings), SessionError> {
+        let (full, coverage): (IsFullSandbox, SandboxCoverage) = match self.purpose {
             SessionPurpose::Run | SessionPurpose::Once | SessionPurpose::Replay => {
                 let (full, starter) = (self.starter.clone(), self.starter.clone());
                 (Arc::new(move || full.is_full()), SandboxCoverage::new(move || starter.coverage_gap()))
@@ -308,8 +308,8 @@ impl SessionAssembler {
             }
         };
         let SessionConfig { options, given, workspace, registry, analyzer, .. } = &self.config;
-        let plain = Setup::new(&given.places, workspace);
-        let setup = Setup {
+        let plain = PolicyContext::new(&given.places, workspace);
+        let setup = PolicyContext {
             no_sandbox: options.no_sandbox,
             confined: self.processes.confines(),
             full_sandbox: Some(full),

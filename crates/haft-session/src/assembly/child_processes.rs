@@ -6,8 +6,8 @@ use std::sync::Arc;
 use haft::Workspace;
 use haft::files::PathTable;
 use haft_policy::rule::NamedPath;
-use haft_policy::settings::{Places, Sandbox};
-use haft_policy::trust::{Inventory, Judgement, Loaded};
+use haft_policy::settings::{SettingsPlaces, SandboxSettings};
+use haft_policy::trust::{TrustInventory, TrustJudgement, ResolvedSettings};
 
 use super::session_config::SessionConfig;
 use super::tools::PROJECT_TOOLS;
@@ -43,7 +43,7 @@ pub(super) fn surroundings<'a>(
 }
 
 /// Folders with the user's settings and state, here and where others have them.
-fn own_folders(places: &Places) -> Vec<PathBuf> {
+fn own_folders(places: &SettingsPlaces) -> Vec<PathBuf> {
     let own = [&places.config_dir, &places.state_dir, &places.claude_dir, &places.claude_json];
     own.into_iter().flatten().chain(&places.usual).map(|dir| real(dir)).collect()
 }
@@ -58,7 +58,7 @@ pub(super) fn path_table(
     let SessionConfig { options, given, workspace, .. } = config;
     let (places, files) = (&given.places, &config.settings().sandbox.files);
     let home = places.home.as_deref();
-    let settings = |list| Sandbox::absolute_paths(list, home, workspace.cwd());
+    let settings = |list| SandboxSettings::absolute_paths(list, home, workspace.cwd());
     let tools = options.tools_dir.iter().map(|dir| places.cwd.join(dir));
     let shared = workspace.dirs().map(Path::to_owned).chain(own_folders(places));
     let shared = shared.chain(home.map(real)).chain(tools.map(|dir| real(&dir)));
@@ -72,7 +72,7 @@ pub(super) fn path_table(
 }
 
 /// Files that run by themselves, of the workspace and in it, and what they lead to where they are links.
-fn scripts(inventory: &Inventory) -> Vec<PathBuf> {
+fn scripts(inventory: &TrustInventory) -> Vec<PathBuf> {
     let named = inventory.files().chain(inventory.users_files());
     let both = named.flat_map(|path| [Some(path.to_owned()), path.canonicalize().ok()]);
     let mut scripts: Vec<PathBuf> = both.flatten().collect();
@@ -86,11 +86,11 @@ pub(super) fn children(
     processes: &Arc<SessionProcesses>,
     given: &LoadedSettings,
 ) -> GuardedProcesses<SessionProcesses> {
-    let Loaded { settings, inventory, judgement, .. } = &given.loaded;
+    let ResolvedSettings { settings, inventory, judgement, .. } = &given.loaded;
     let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.0.clone().into()));
     let children = GuardedProcesses::new(processes.clone(), env);
     match judgement {
-        Judgement::Trusted => children.with_trusted(given.places.cwd.join(PROJECT_TOOLS), inventory.clone()),
+        TrustJudgement::Trusted => children.with_trusted(given.places.cwd.join(PROJECT_TOOLS), inventory.clone()),
         _ => children,
     }
 }

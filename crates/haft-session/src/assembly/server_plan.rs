@@ -12,8 +12,8 @@ use haft::decision::DecisionReason;
 use haft::env::Lookup;
 use haft::ports::Confinement;
 use haft_mcp::{OAuth, Remote, ServerConfig, Stdio, Transport, Trust, limits};
-use haft_policy::settings::{self, Places, Refused, Server, Settings, Withheld};
-use haft_policy::source::Scope;
+use haft_policy::settings::{self, SettingsPlaces, RefusalReason, McpServer, Settings, WithheldReason};
+use haft_policy::source::SourceScope;
 use serde_json::Value;
 
 use crate::mcp::{self, secrets};
@@ -31,7 +31,7 @@ pub struct ServerPlan {
 /// A server that settings name, and what is to become of it.
 #[derive(Clone)]
 pub struct PlannedServer {
-    pub(crate) server: Server,
+    pub(crate) server: McpServer,
     /// How it is reached, or why it isn't used.
     pub plan: Result<ServerConfig, UnusedReason>,
     /// What its entry names that isn't set.
@@ -77,10 +77,10 @@ impl PlannedServer {
     /// How it is reached.
     pub fn transport_kind(&self) -> TransportKind {
         match &self.server.transport {
-            settings::Transport::Stdio { .. } => TransportKind::Stdio,
-            settings::Transport::Remote { kind: settings::Remote::Http, .. } => TransportKind::Http,
-            settings::Transport::Remote { kind: settings::Remote::Sse, .. } => TransportKind::Sse,
-            settings::Transport::Remote { kind: settings::Remote::Ws, .. } => TransportKind::WebSocket,
+            settings::McpTransport::Stdio { .. } => TransportKind::Stdio,
+            settings::McpTransport::Remote { kind: settings::RemoteProtocol::Http, .. } => TransportKind::Http,
+            settings::McpTransport::Remote { kind: settings::RemoteProtocol::Sse, .. } => TransportKind::Sse,
+            settings::McpTransport::Remote { kind: settings::RemoteProtocol::Ws, .. } => TransportKind::WebSocket,
         }
     }
 
@@ -97,16 +97,16 @@ impl PlannedServer {
     /// The arguments of its command, without what looks like a secret.
     pub fn masked_arguments(&self) -> Vec<String> {
         match &self.server.transport {
-            settings::Transport::Stdio { args, .. } => secrets::masked(args),
-            settings::Transport::Remote { .. } => Vec::new(),
+            settings::McpTransport::Stdio { args, .. } => secrets::masked(args),
+            settings::McpTransport::Remote { .. } => Vec::new(),
         }
     }
 
     /// Names of variables in its environment, or of headers of its requests.
     pub fn variable_names(&self) -> Vec<String> {
         match &self.server.transport {
-            settings::Transport::Stdio { env, .. } => env.keys().cloned().collect(),
-            settings::Transport::Remote { headers, .. } => headers.keys().cloned().collect(),
+            settings::McpTransport::Stdio { env, .. } => env.keys().cloned().collect(),
+            settings::McpTransport::Remote { headers, .. } => headers.keys().cloned().collect(),
         }
     }
 
@@ -151,7 +151,7 @@ impl UnusedReason {
 }
 
 /// Understands what settings say about servers.
-pub(super) fn plan(settings: &Settings, places: &Places, lookup: Lookup<'_>) -> ServerPlan {
+pub(super) fn plan(settings: &Settings, places: &SettingsPlaces, lookup: Lookup<'_>) -> ServerPlan {
     let mcp = &settings.mcp;
     if mcp.servers.is_empty() && mcp.withheld.is_empty() {
         return ServerPlan::default();
@@ -167,21 +167,21 @@ pub(super) fn plan(settings: &Settings, places: &Places, lookup: Lookup<'_>) -> 
         unset.sort();
         unset.dedup();
         // What is written is denied as well as what it becomes; allowed is what it becomes.
-        let refused = refused(settings, &written).filter(|refused| matches!(refused, Refused::Denied(_)));
+        let refused = refused(settings, &written).filter(|refused| matches!(refused, RefusalReason::Denied(_)));
         let refused = refused.or_else(|| self::refused(settings, &config));
         let plan = match refused {
             None => oauth(server).map(|_| config).map_err(UnusedReason::BadSignIn),
-            Some(Refused::Denied(by)) => Err(UnusedReason::Denied(by.to_string())),
-            Some(Refused::NotAllowed) => Err(UnusedReason::NotAllowed),
+            Some(RefusalReason::Denied(by)) => Err(UnusedReason::Denied(by.to_string())),
+            Some(RefusalReason::NotAllowed) => Err(UnusedReason::NotAllowed),
         };
         let enabled = server.of_workspace && mcp.is_enabled(&server.name);
         servers.push(PlannedServer { server: server.clone(), plan, unset, enabled });
     }
     for (server, why) in &mcp.withheld {
         let why = match why {
-            Withheld::Untrusted => UnusedReason::Untrusted,
-            Withheld::Disabled(by) => UnusedReason::Disabled(by.to_string()),
-            Withheld::Hidden(by) => UnusedReason::Hidden(by.to_string()),
+            WithheldReason::Untrusted => UnusedReason::Untrusted,
+            WithheldReason::Disabled(by) => UnusedReason::Disabled(by.to_string()),
+            WithheldReason::Hidden(by) => UnusedReason::Hidden(by.to_string()),
         };
         servers.push(PlannedServer {
             server: server.clone(),
@@ -193,7 +193,7 @@ pub(super) fn plan(settings: &Settings, places: &Places, lookup: Lookup<'_>) -> 
     ServerPlan { servers }
 }
 
-fn refused(settings: &Settings, config: &ServerConfig) -> Option<Refused> {
+fn refused(settings: &Settings, config: &ServerConfig) -> Option<RefusalReason> {
     let (command, url) = match &config.transport {
         Transport::Stdio(stdio) => {
             (Some(std::iter::once(&stdio.command).chain(&stdio.args).cloned().collect::<Vec<_>>()), None)
@@ -207,7 +207,7 @@ fn refused(settings: &Settings, config: &ServerConfig) -> Option<Refused> {
 }
 
 /// A server as it is written, with what the user's settings say about it.
-fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) -> ServerConfig {
+fn config(server: &McpServer, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) -> ServerConfig {
     let options = &settings.mcp.options;
     let own = options.servers.get(&server.name).cloned().unwrap_or_default();
     let confinement = match own.sandbox.unwrap_or(server.of_workspace) {
@@ -215,14 +215,14 @@ fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) 
         false => Confinement::Outside,
     };
     let transport = match &server.transport {
-        settings::Transport::Stdio { command, args, env } => Transport::Stdio(Stdio {
+        settings::McpTransport::Stdio { command, args, env } => Transport::Stdio(Stdio {
             command: command.clone(),
             args: args.clone(),
             env: env.clone(),
             cwd: Some(cwd.to_owned()),
             confinement,
         }),
-        settings::Transport::Remote { kind, url, headers, headers_helper, .. } => {
+        settings::McpTransport::Remote { kind, url, headers, headers_helper, .. } => {
             let oauth = oauth(server).unwrap_or_default();
             let mut remote = Remote::new(url.as_str());
             remote.headers = headers.clone();
@@ -231,9 +231,9 @@ fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) 
             remote.proxy = proxy::proxy_for(url, lookup);
             remote.oauth = oauth;
             match kind {
-                settings::Remote::Http => Transport::Http(remote),
-                settings::Remote::Sse => Transport::Sse(remote),
-                settings::Remote::Ws => Transport::WebSocket(remote),
+                settings::RemoteProtocol::Http => Transport::Http(remote),
+                settings::RemoteProtocol::Sse => Transport::Sse(remote),
+                settings::RemoteProtocol::Ws => Transport::WebSocket(remote),
             }
         }
     };
@@ -261,9 +261,9 @@ fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) 
 }
 
 /// How a sign-in goes, by a server's entry.
-fn oauth(server: &Server) -> Result<OAuth, String> {
+fn oauth(server: &McpServer) -> Result<OAuth, String> {
     match &server.transport {
-        settings::Transport::Remote { oauth: Some(oauth), .. } => OAuth::read(&Value::Object(oauth.clone())),
+        settings::McpTransport::Remote { oauth: Some(oauth), .. } => OAuth::read(&Value::Object(oauth.clone())),
         _ => Ok(OAuth::default()),
     }
 }
@@ -313,7 +313,7 @@ impl ServerPlan {
                     )
                 })),
                 // Who names a file wants what is in it.
-                Err(why) if planned.server.source.scope == Scope::CommandLine => {
+                Err(why) if planned.server.source.scope == SourceScope::CommandLine => {
                     warnings.push(format!("{source}: the server `{name}` is not used: {}", why.message()));
                 }
                 Err(_) => {}

@@ -55,7 +55,7 @@ impl SessionConfig {
         let mut workspace = workspace(options)?;
         let given = loaded_settings::load(options, workspace.cwd(), lookup)?;
         workspace = with_directories(workspace, &given, &options.notices);
-        let analyzer = haft_policy::gate::analyzer(&workspace, given.places.home.as_deref());
+        let analyzer = haft_policy::gate::shell_analyzer(&workspace, given.places.home.as_deref());
         let seen = Seen::default();
         let continues = options.resume.as_deref();
         let (registry, session_tools) =

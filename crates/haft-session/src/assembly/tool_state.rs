@@ -6,7 +6,7 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft::ports::Mode as _;
 use haft_policy::gate::Policy;
-use haft_policy::settings::Places;
+use haft_policy::settings::SettingsPlaces;
 use haft_policy::trust::workspace_key;
 use haft_tools::Shelf;
 use haft_tools::config::{Setting, SettingsSource};
@@ -58,7 +58,7 @@ pub(super) fn skills(given: &LoadedSettings, common: &SessionOptions) -> Skills 
 }
 
 /// The skills of a workspace, which models read once it is trusted.
-pub(crate) fn skills_of(places: &Places) -> Vec<PathBuf> {
+pub(crate) fn skills_of(places: &SettingsPlaces) -> Vec<PathBuf> {
     let folders = PROJECT.iter().filter_map(|folder| places.cwd.join(folder).join(SKILLS).read_dir().ok());
     let files = folders.flatten().filter_map(|entry| Some(entry.ok()?.path().join(FILE)));
     let mut files: Vec<PathBuf> = files.filter(|file| file.is_file()).collect();

@@ -11,7 +11,7 @@ use haft::future::BoxFuture;
 use haft_agent::StopReason;
 use haft_net::host::{Host, HostRule};
 use haft_policy::settings::{Search, WebSettings};
-use haft_policy::source::List;
+use haft_policy::source::RuleList;
 use haft_provider::client::Client;
 use haft_tools::web::PageReader;
 use haft_tools::web_search::{Backend, Key};
@@ -46,7 +46,7 @@ pub(super) fn tools(
     let usual = usual.map(|host| host.parse().expect("a test reads every name of the table"));
     let preapproved: Vec<HostRule> = usual.chain(of_settings(&settings.web.preapproved)?).collect();
     // A rule for one address opens that, as it does to commands; this machine is opened by its port alone.
-    let rules = settings.permissions.rules.iter().filter(|written| written.list == List::Allow);
+    let rules = settings.permissions.rules.iter().filter(|written| written.list == RuleList::Allow);
     let addresses = rules.filter_map(|written| {
         let host = written.rule.strip_prefix("WebFetch(domain:")?.strip_suffix(')')?;
         Host::parse(host)

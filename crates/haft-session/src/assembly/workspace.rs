@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use haft::Workspace;
 use haft::files::resolve;
-use haft_policy::settings::At;
+use haft_policy::settings::SettingValue;
 
 use crate::SessionOptions;
 use crate::loaded_settings::LoadedSettings;
@@ -59,7 +59,7 @@ pub(super) fn with_directories(
 ) -> Workspace {
     let dirs = &given.loaded.settings.permissions.additional_directories;
     // Those of flags are there already.
-    for At { value, source } in dirs.iter().filter(|dir| dir.source.file.is_some()) {
+    for SettingValue { value, source } in dirs.iter().filter(|dir| dir.source.file.is_some()) {
         match workspace.clone().with_dir(value) {
             Ok(with) => workspace = with,
             Err(error) => {

@@ -14,9 +14,9 @@ use haft::{Engine, Registry, ToolCall};
 use haft_mcp::Servers;
 use haft_mcp::names::wire_name;
 use haft_policy::gate::{CheckedCall, Policy};
-use haft_policy::hooks::{CallTool, ToolUse};
-use haft_policy::settings::{Action, Settings};
-use haft_policy::source::Scope;
+use haft_policy::hooks::{CallTool, HookToolUse};
+use haft_policy::settings::{HookAction, Settings};
+use haft_policy::source::SourceScope;
 
 use crate::text::one_line;
 
@@ -26,17 +26,17 @@ pub type ServerSlot = Arc<OnceLock<Arc<Servers>>>;
 /// Whether any hook is a tool of a server.
 pub fn use_servers(settings: &Settings) -> bool {
     let handlers = settings.hooks.groups.iter().flat_map(|group| &group.handlers);
-    handlers.into_iter().any(|handler| matches!(handler.action, Action::McpTool { .. }))
+    handlers.into_iter().any(|handler| matches!(handler.action, HookAction::McpTool { .. }))
 }
 
 /// Calls tools for hooks. `engine` has the tools and the rules, and no hooks.
 pub(super) fn caller(engine: &Engine, policy: &Policy, servers: &ServerSlot) -> CallTool {
     let (engine, policy, servers) = (engine.clone(), policy.clone(), servers.clone());
-    Arc::new(move |wanted: ToolUse| -> BoxFuture<'static, Result<String, String>> {
+    Arc::new(move |wanted: HookToolUse| -> BoxFuture<'static, Result<String, String>> {
         let (engine, policy, servers) = (engine.clone(), policy.clone(), servers.clone());
         Box::pin(async move {
             may(&engine, &policy, &wanted).await?;
-            let ToolUse { server: name, tool: own, input, .. } = wanted;
+            let HookToolUse { server: name, tool: own, input, .. } = wanted;
             let server = servers.get().and_then(|servers| servers.get(&name)).cloned();
             let server =
                 server.ok_or_else(|| format!("there is no MCP server `{}` here", one_line(&name)))?;
@@ -52,11 +52,11 @@ pub(super) fn caller(engine: &Engine, policy: &Policy, servers: &ServerSlot) -> 
 }
 
 /// Whether rules let a hook have this call.
-async fn may(engine: &Engine, policy: &Policy, wanted: &ToolUse) -> Result<(), String> {
+async fn may(engine: &Engine, policy: &Policy, wanted: &HookToolUse) -> Result<(), String> {
     let name = wire_name(&wanted.server, &wanted.tool);
     let call = CheckedCall::new(&name, wanted.input.clone());
     let explained = policy.check(engine, call).await.map_err(|bad| bad.to_string())?;
-    let of_workspace = matches!(wanted.source.scope, Scope::Project | Scope::Local);
+    let of_workspace = matches!(wanted.source.scope, SourceScope::Project | SourceScope::Local);
     match (explained.verdict, &explained.decided_by) {
         (Verdict::Allow, _) => Ok(()),
         (Verdict::Deny, Some(rule)) => Err(format!("`{}` ({}) denies `{name}`", rule.text, rule.source)),

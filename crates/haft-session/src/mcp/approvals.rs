@@ -137,7 +137,7 @@ pub fn forget(state_dir: &Path, workspace: &Path) -> std::io::Result<bool> {
 }
 
 fn file(state_dir: &Path, workspace: &Path) -> StateFile {
-    StateFile::of_workspace(state_dir, "mcp-approvals", workspace, "json")
+    StateFile::for_workspace(state_dir, "mcp-approvals", workspace, "json")
 }
 
 fn entries(bytes: &[u8]) -> Result<StoredApprovals, String> {

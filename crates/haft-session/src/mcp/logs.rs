@@ -42,7 +42,7 @@ struct OpenLog {
 impl ServerLogs {
     /// Those of a workspace; nothing is created before something is to be kept.
     pub fn new(state_dir: &Path, workspace: &Path) -> ServerLogs {
-        let folder = StateFile::of_workspace(state_dir, "mcp-logs", workspace, "d").path().to_owned();
+        let folder = StateFile::for_workspace(state_dir, "mcp-logs", workspace, "d").path().to_owned();
         ServerLogs { folder, open: Mutex::default() }
     }
 

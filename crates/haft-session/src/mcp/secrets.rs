@@ -4,7 +4,7 @@
 //! one, is left out where a server is listed or its log is shown. That is a guess and no promise; who approves a server sees all
 //! of it.
 
-use haft_policy::settings::{Server, Transport};
+use haft_policy::settings::{McpServer, McpTransport};
 
 /// The placeholder of a secret.
 const LEFT_OUT: &str = "…";
@@ -125,9 +125,9 @@ pub(crate) fn without_secrets(url: &str) -> String {
 
 /// The values that a server was given and that may be secrets: of its variables and headers, and of its arguments those that
 /// are not shown.
-pub(crate) fn given(server: &Server) -> Vec<String> {
+pub(crate) fn given(server: &McpServer) -> Vec<String> {
     let mut values: Vec<String> = match &server.transport {
-        Transport::Stdio { args, env, .. } => {
+        McpTransport::Stdio { args, env, .. } => {
             let shown = masked(args);
             let hidden = args.iter().zip(&shown).filter(|(arg, shown)| arg != shown);
             let values = hidden.map(|(arg, shown)| {
@@ -136,7 +136,7 @@ pub(crate) fn given(server: &Server) -> Vec<String> {
             });
             env.values().cloned().chain(values).collect()
         }
-        Transport::Remote { headers, .. } => headers.values().cloned().collect(),
+        McpTransport::Remote { headers, .. } => headers.values().cloned().collect(),
     };
     let expanded = |value: &String| match value.strip_prefix("${").and_then(|name| name.strip_suffix('}')) {
         Some(name) => std::env::var(name.split(":-").next().unwrap_or(name)).ok(),

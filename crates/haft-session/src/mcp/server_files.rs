@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use haft_policy::settings::edit::{with_server, without_server};
-use haft_policy::settings::{Places, SETTINGS_BYTES_MAX, check_server, read_text};
+use haft_policy::settings::{SettingsPlaces, SETTINGS_BYTES_MAX, check_server, read_text};
 use haft_policy::trust::replace_file;
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ pub enum ServerScope {
 
 /// The files that name MCP servers, as seen from one workspace.
 pub struct ServerFiles {
-    places: Places,
+    places: SettingsPlaces,
 }
 
 /// A server that was added.
@@ -207,7 +207,7 @@ impl ServerFiles {
 
 /// One file that names servers, and the part of it that a scope means.
 struct ServerFile<'a> {
-    places: &'a Places,
+    places: &'a SettingsPlaces,
     scope: ServerScope,
     path: PathBuf,
     /// The key of the workspace, in a file of many.

@@ -4,7 +4,7 @@
 //! asked then, which a transcript never rules out; a journal does, where it names a rule. Hooks don't decide again.
 
 use haft::decision::{Decision, DecisionSource, Verdict};
-use haft_policy::gate::{BadCall, Policy};
+use haft_policy::gate::{InvalidCall, Policy};
 
 use super::recording::{RecordedCall, RecordedOutcome};
 
@@ -28,14 +28,14 @@ impl CurrentDecision {
     /// The tool's own name, what today says, and why.
     pub(super) fn from_check(
         policy: &Policy,
-        checked: Result<(String, Decision), BadCall>,
+        checked: Result<(String, Decision), InvalidCall>,
         name: &str,
     ) -> (String, CurrentDecision, String) {
         match checked {
             Ok((tool, decision)) => {
                 (tool, CurrentDecision::Decided(decision.verdict), policy.explanation(&decision))
             }
-            Err(bad @ BadCall::UnknownTool(..)) => {
+            Err(bad @ InvalidCall::UnknownTool(..)) => {
                 (name.to_owned(), CurrentDecision::UnknownTool, bad.to_string())
             }
             Err(bad) => (name.to_owned(), CurrentDecision::InvalidInput, bad.to_string()),

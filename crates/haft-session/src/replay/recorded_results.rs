@@ -131,7 +131,7 @@ fn tools_with_recorded_results(
     names.dedup();
     for name in names {
         if let (Err(haft::registry::NotFound::Unknown(_)), Some(tool)) =
-            (snapshot.find(name), conventions::tool(name))
+            (snapshot.find(name), conventions::find_tool(name))
         {
             let server = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
             of.entry(server.map(|(server, _)| Arc::from(server))).or_default().push(answered(&tool));

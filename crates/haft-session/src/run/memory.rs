@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use haft_policy::settings::Places;
-use haft_policy::trust::{Inventory, Judgement, TrustStore};
+use haft_policy::settings::SettingsPlaces;
+use haft_policy::trust::{TrustInventory, TrustJudgement, TrustStore};
 
 use super::prompt::relative;
 use crate::SessionOptions;
@@ -58,7 +58,7 @@ pub fn read(given: &LoadedSettings, common: &SessionOptions) -> Option<String> {
 }
 
 /// The files of the user.
-fn of_user(places: &Places) -> Vec<PathBuf> {
+fn of_user(places: &SettingsPlaces) -> Vec<PathBuf> {
     let own = places.config_dir.iter().map(|dir| dir.join(NAMES[0]));
     let claudes = places.claude_dir.iter().map(|dir| dir.join(NAMES[1]));
     own.chain(claudes).filter(|file| file.is_file()).collect()
@@ -66,7 +66,7 @@ fn of_user(places: &Places) -> Vec<PathBuf> {
 
 /// The files of a project, from the root of the repository down to the working directory. Each is there once, whatever
 /// its names are.
-pub fn of_project(places: &Places) -> Vec<PathBuf> {
+pub fn of_project(places: &SettingsPlaces) -> Vec<PathBuf> {
     // A worktree's root is its own, and not that of the main checkout.
     let root = places.git_root.as_deref().filter(|root| places.cwd.starts_with(root)).unwrap_or(&places.cwd);
     let mut dirs: Vec<&Path> = places.cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect();
@@ -86,17 +86,17 @@ pub fn of_project(places: &Places) -> Vec<PathBuf> {
 
 /// Whether the user said yes to the workspace: to what it runs and loosens, or, where that is nothing, to it as it is.
 pub fn is_trusted(
-    places: &Places,
+    places: &SettingsPlaces,
     common: &SessionOptions,
-    judgement: &Judgement,
-    inventory: &Inventory,
+    judgement: &TrustJudgement,
+    inventory: &TrustInventory,
 ) -> bool {
     match judgement {
-        Judgement::Trusted => true,
-        Judgement::Untrusted(_) => false,
-        Judgement::Nothing => match (&common.trust_hash, &places.state_dir) {
+        TrustJudgement::Trusted => true,
+        TrustJudgement::Untrusted(_) => false,
+        TrustJudgement::Nothing => match (&common.trust_hash, &places.state_dir) {
             (Some(given), _) => *given == inventory.hash().to_string(),
-            (None, Some(state)) => TrustStore::at(state).changed_since(&places.cwd, inventory).is_some(),
+            (None, Some(state)) => TrustStore::open(state).changed_since(&places.cwd, inventory).is_some(),
             (None, None) => false,
         },
     }

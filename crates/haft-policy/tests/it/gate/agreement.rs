@@ -13,8 +13,8 @@ use haft::ports::{PathUse, PermissionMode, SandboxView};
 use haft::testing::{Caller, ScriptedProcesses, TestHook};
 use haft::tool::AnyTool;
 use haft::{Registry, Workspace};
-use haft_policy::gate::{CheckedCall, CoverageGap, Policy, SandboxCoverage, Setup, analyzer};
-use haft_policy::source::List;
+use haft_policy::gate::{CheckedCall, CoverageGap, Policy, SandboxCoverage, PolicyContext, shell_analyzer};
+use haft_policy::source::RuleList;
 use haft_tools::{Bash, BuiltIns};
 use serde_json::{Value, json};
 
@@ -184,7 +184,7 @@ impl Agreement {
         let loaded = room.load();
         let workspace = Workspace::new(room.at("work")).unwrap();
         let places = room.places();
-        let setup = Setup {
+        let setup = PolicyContext {
             no_sandbox: !confined,
             confined,
             non_interactive: !interactive,
@@ -192,7 +192,7 @@ impl Agreement {
                 true => SandboxCoverage::new(|| CoverageGap::Nothing),
                 false => SandboxCoverage::unknown(),
             },
-            ..Setup::new(&places, &workspace)
+            ..PolicyContext::new(&places, &workspace)
         };
         let (policy, _) = Policy::new(&loaded, setup).unwrap_or_else(|error| panic!("{error}"));
         let user = User::saying(haft::ports::Answer::NoBecause("no".into()));
@@ -257,17 +257,17 @@ impl SandboxView for EverythingOpen {
     }
 }
 
-/// Whatever of a [`Setup`] is left out, no call is allowed that would not be allowed with it.
+/// Whatever of a [`PolicyContext`] is left out, no call is allowed that would not be allowed with it.
 #[tokio::test]
 async fn what_is_left_out_allows_nothing_more() {
-    type Leave = for<'a> fn(Setup<'a>, Setup<'a>) -> Setup<'a>;
+    type Leave = for<'a> fn(PolicyContext<'a>, PolicyContext<'a>) -> PolicyContext<'a>;
     let left_out: [(&str, Leave); 6] = [
-        ("no_sandbox", |all, none| Setup { no_sandbox: none.no_sandbox, ..all }),
-        ("confined", |all, none| Setup { confined: none.confined, ..all }),
-        ("full_sandbox", |all, none| Setup { full_sandbox: none.full_sandbox, ..all }),
-        ("coverage", |all, none| Setup { coverage: none.coverage, ..all }),
-        ("view", |all, none| Setup { view: none.view, ..all }),
-        ("processes", |all, none| Setup { processes: none.processes, ..all }),
+        ("no_sandbox", |all, none| PolicyContext { no_sandbox: none.no_sandbox, ..all }),
+        ("confined", |all, none| PolicyContext { confined: none.confined, ..all }),
+        ("full_sandbox", |all, none| PolicyContext { full_sandbox: none.full_sandbox, ..all }),
+        ("coverage", |all, none| PolicyContext { coverage: none.coverage, ..all }),
+        ("view", |all, none| PolicyContext { view: none.view, ..all }),
+        ("processes", |all, none| PolicyContext { processes: none.processes, ..all }),
     ];
     let mut dice = Dice(7);
     let names: Vec<String> = TOOLS.entries().map(|entry| entry.tool().name().to_owned()).collect();
@@ -288,17 +288,17 @@ async fn what_is_left_out_allows_nothing_more() {
         let (loaded, places) = (room.load(), room.places());
         let workspace = Workspace::new(room.at("work")).unwrap();
         let session = |leave: Option<Leave>| {
-            let all = Setup {
+            let all = PolicyContext {
                 no_sandbox: !confined,
                 confined,
                 full_sandbox: Some(Arc::new(|| true)),
                 coverage: SandboxCoverage::new(|| CoverageGap::Nothing),
                 view: Some(Arc::new(EverythingOpen)),
                 processes: Some(Arc::new(ScriptedProcesses::new())),
-                ..Setup::new(&places, &workspace)
+                ..PolicyContext::new(&places, &workspace)
             };
             let setup = match leave {
-                Some(leave) => leave(all, Setup::new(&places, &workspace)),
+                Some(leave) => leave(all, PolicyContext::new(&places, &workspace)),
                 None => all,
             };
             let (policy, _) = Policy::new(&loaded, setup).unwrap_or_else(|error| panic!("{error}"));
@@ -351,7 +351,7 @@ async fn check_and_outcome_agree() {
         let agreement = Agreement::new(session % 2 == 0, session % 5 != 4);
         for n in 0..CALLS / 20 {
             if n % 50 == 0 {
-                let list = [List::Allow, List::Ask, List::Deny, List::Allow][dice.roll(4)];
+                let list = [RuleList::Allow, RuleList::Ask, RuleList::Deny, RuleList::Allow][dice.roll(4)];
                 let _ = agreement.policy.add_rules(&[dice.pick(RULES).to_owned()], list, false);
             }
             let (_, mode) = PermissionMode::ALL[dice.roll(PermissionMode::ALL.len())];
@@ -378,9 +378,9 @@ async fn a_command_is_analysed_once() {
     let loaded = room.load();
     let workspace = Workspace::new(room.at("work")).unwrap();
     let places = room.places();
-    let analyzer = analyzer(&workspace, places.home.as_deref());
+    let analyzer = shell_analyzer(&workspace, places.home.as_deref());
     let setup =
-        Setup { no_sandbox: true, analyzer: Some(analyzer.clone()), ..Setup::new(&places, &workspace) };
+        PolicyContext { no_sandbox: true, analyzer: Some(analyzer.clone()), ..PolicyContext::new(&places, &workspace) };
     let (policy, _) = Policy::new(&loaded, setup).unwrap();
     let tools = BuiltIns::new().bash(Bash::new().analyzer(analyzer.clone())).tools();
     let bash = tools.into_iter().find(|tool| tool.name() == "Bash").unwrap();

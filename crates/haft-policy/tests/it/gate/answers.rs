@@ -2,7 +2,7 @@
 
 use haft::ports::Answer;
 use haft_policy::gate::SESSION_RULES_MAX;
-use haft_policy::source::List;
+use haft_policy::source::RuleList;
 use serde_json::json;
 
 use super::{rules, with};
@@ -170,17 +170,17 @@ async fn the_guard_is_set_and_off() {
 async fn rules_that_a_program_adds_count_like_answers() {
     let session = with(json!({})).open();
     let add = |rule: &str, list, lasting| session.policy.add_rules(&[rule.to_owned()], list, lasting);
-    add("Bash(make *)", List::Allow, false).unwrap();
-    add("Bash(make clean)", List::Deny, false).unwrap();
-    add("Bash(npm test)", List::Allow, true).unwrap();
+    add("Bash(make *)", RuleList::Allow, false).unwrap();
+    add("Bash(make clean)", RuleList::Deny, false).unwrap();
+    add("Bash(npm test)", RuleList::Allow, true).unwrap();
     session.holds("allow Bash make x\ndeny Bash make clean\nallow Bash npm test").await;
     let kept = session.room.load().remembered;
     assert_eq!(crate::room::rules(&kept), "+Bash(npm test)");
     // All or none.
     let bad = ["Write".to_owned(), "Bash(".to_owned()];
-    assert!(session.policy.add_rules(&bad, List::Allow, true).unwrap_err().contains("bad rule `Bash(`"));
+    assert!(session.policy.add_rules(&bad, RuleList::Allow, true).unwrap_err().contains("bad rule `Bash(`"));
     let many: Vec<String> = (0..SESSION_RULES_MAX).map(|number| format!("Bash(run {number})")).collect();
-    assert!(session.policy.add_rules(&many, List::Allow, true).unwrap_err().contains("at most 1000 rules"));
+    assert!(session.policy.add_rules(&many, RuleList::Allow, true).unwrap_err().contains("at most 1000 rules"));
     session.holds("ask Write new.txt\nask Bash run 1").await;
     assert_eq!(session.room.load().remembered.len(), 1);
 }
@@ -200,7 +200,7 @@ async fn what_is_allowed_for_a_turn_ends_with_it() {
     assert!(allow(&["Bash(touch *)", "Bash(("]).is_err(), "all of them or none");
     session.holds("ask Bash touch y").await;
     // What the user says meanwhile stays, and so does what held before.
-    session.policy.add_rules(&["Bash(npm *)".into()], List::Allow, false).unwrap();
+    session.policy.add_rules(&["Bash(npm *)".into()], RuleList::Allow, false).unwrap();
     session.policy.end_turn();
     session.holds("ask Bash make x\nallow Bash npm test\nallow Bash ls").await;
     session.policy.end_turn();

@@ -1,7 +1,7 @@
 //! The explanation: what a person is shown, and what a program reads.
 
 use haft::decision::Verdict;
-use haft_policy::gate::{BadCall, CheckedCall, DecisionReport};
+use haft_policy::gate::{InvalidCall, CheckedCall, DecisionReport};
 use serde_json::json;
 
 use super::{rules, with};
@@ -125,7 +125,7 @@ async fn an_input_that_does_not_fit_is_told() {
     let session = with(json!({})).open();
     let check = |tool: &str, input| session.check(CheckedCall::new(tool, input)).err().unwrap();
     let bad = check("Read", json!({"file": "a"}));
-    assert!(matches!(bad, BadCall::Input(_)) && bad.to_string().contains("/file_path"), "{bad}");
+    assert!(matches!(bad, InvalidCall::Input(_)) && bad.to_string().contains("/file_path"), "{bad}");
     let bad = check("NotebookEdit", json!({"notebook_path": 1, "new_source": ""}));
     assert!(bad.to_string().starts_with("invalid input for NotebookEdit"), "{bad}");
     let bad = check("Bahs", json!({}));

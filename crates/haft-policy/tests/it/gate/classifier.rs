@@ -11,7 +11,7 @@ use crate::room::Room;
 fn session(mut settings: Value, mode: &'static str, processes: &ScriptedProcesses) -> Session {
     settings["classifier"] = json!({"command": ["judge", "--fast"], "timeoutMs": 500});
     let processes = processes.clone();
-    with(settings).mode(mode).open_in(Room::new(), |setup| haft_policy::gate::Setup {
+    with(settings).mode(mode).open_in(Room::new(), |setup| haft_policy::gate::PolicyContext {
         processes: Some(Arc::new(processes)),
         ..setup
     })
@@ -106,9 +106,9 @@ async fn dont_ask_asks_nobody_at_all() {
 #[tokio::test]
 async fn a_sandbox_of_which_nothing_is_said_hides_nothing() {
     for (given, asks) in [(rules("-Read(**/.env)"), true), (json!({}), false)] {
-        let session = with(given).open_in(Room::new(), |setup| haft_policy::gate::Setup {
+        let session = with(given).open_in(Room::new(), |setup| haft_policy::gate::PolicyContext {
             confined: true,
-            ..haft_policy::gate::Setup::new(setup.places, setup.workspace)
+            ..haft_policy::gate::PolicyContext::new(setup.places, setup.workspace)
         });
         session.call("Bash", json!({"command": "ls src"})).await;
         assert_eq!(!session.user.asked().is_empty(), asks);
@@ -127,13 +127,13 @@ async fn a_classifier_that_can_not_be_started_asks() {
 
 #[tokio::test]
 async fn the_careful_one_lets_through_what_stays_inside() {
-    let confined = with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::Setup {
+    let confined = with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::PolicyContext {
         confined: true,
         full_sandbox: Some(std::sync::Arc::new(|| true)),
         no_sandbox: false,
         ..setup
     });
-    let partly = with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::Setup {
+    let partly = with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::PolicyContext {
         confined: true,
         full_sandbox: Some(std::sync::Arc::new(|| false)),
         no_sandbox: false,
@@ -169,7 +169,7 @@ async fn the_careful_one_lets_through_what_stays_inside() {
 async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
     use haft_policy::gate::{CoverageGap, SandboxCoverage};
     let misses = |rules: serde_json::Value, mode: &'static str, misses: CoverageGap| {
-        with(rules).mode(mode).open_in(Room::new(), move |setup| haft_policy::gate::Setup {
+        with(rules).mode(mode).open_in(Room::new(), move |setup| haft_policy::gate::PolicyContext {
             confined: true,
             full_sandbox: Some(std::sync::Arc::new(move || misses != CoverageGap::Anything)),
             coverage: SandboxCoverage::new(move || misses),

@@ -2,7 +2,7 @@
 //! tools that don't.
 
 use haft::{Effects, ToolSpec};
-use haft_policy::gate::Setup;
+use haft_policy::gate::PolicyContext;
 use serde_json::json;
 
 use super::{declaring, fetches, input, rules, with};
@@ -307,7 +307,7 @@ async fn declared_facts_count_and_names_do_not() {
             vec![lookup("lookup", ToolSpec::configured_hosts), lookup("plain_lookup", same)],
             Vec::new(),
         )
-        .open_in(Room::new(), |setup| Setup { confined: true, no_sandbox: false, ..setup });
+        .open_in(Room::new(), |setup| PolicyContext { confined: true, no_sandbox: false, ..setup });
     session.holds("allow lookup {}\ndeny plain_lookup {}").await;
 }
 

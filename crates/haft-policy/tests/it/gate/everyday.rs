@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use haft_policy::gate::Setup;
+use haft_policy::gate::PolicyContext;
 use serde_json::json;
 
 use super::with;
@@ -18,7 +18,7 @@ const PAGE: &str = include_str!("../../../../../docs/shell.md");
 /// The lines of the corpus with the marks that commands have now.
 fn marked() -> String {
     let [default, auto] = ["default", "auto"].map(|mode| {
-        with(json!({})).mode(mode).open_in(Room::new(), |setup| Setup {
+        with(json!({})).mode(mode).open_in(Room::new(), |setup| PolicyContext {
             confined: true,
             full_sandbox: Some(Arc::new(|| true)),
             no_sandbox: false,

@@ -14,8 +14,8 @@ use haft::files::PathTable;
 use haft::ports::{Answer, HostPattern, SandboxRules};
 use haft::testing::{Caller, ScriptedProcesses, with_restrictions};
 use haft::{Permissions, Registry, Workspace};
-use haft_policy::gate::{CheckedCall, CoverageGap, Policy, SandboxCoverage, Setup, ShellAnalyzer, analyzer};
-use haft_policy::settings::Flags;
+use haft_policy::gate::{CheckedCall, CoverageGap, Policy, SandboxCoverage, PolicyContext, ShellAnalyzer, shell_analyzer};
+use haft_policy::settings::SettingsFlags;
 use haft_sandbox::{ProfileConfig, ProfileView, SandboxConfig};
 use haft_tools::{Bash, BuiltIns};
 use serde_json::json;
@@ -60,7 +60,7 @@ impl Machine {
         for file in ["work/a.txt", "shown/s.txt", "outside/c.txt", "home/.ssh/id_rsa", "added/d.txt"] {
             room.write(file, "text\n");
         }
-        let shell = analyzer(&workspace(&room), room.places().home.as_deref());
+        let shell = shell_analyzer(&workspace(&room), room.places().home.as_deref());
         let tools = BuiltIns::new().bash(Bash::new().analyzer(shell.clone())).tools();
         let registry = Caller::new().tool(tools).registry().clone();
         Arc::new(Machine { room, shell, registry })
@@ -89,21 +89,21 @@ impl Walled {
         };
         let permission_mode = Some(mode.parse().unwrap());
         let flags =
-            Flags { permission_mode, allow: of('+'), ask: of('?'), deny: of('-'), ..Flags::default() };
+            SettingsFlags { permission_mode, allow: of('+'), ask: of('?'), deny: of('-'), ..SettingsFlags::default() };
         let room = &machine.room;
         let loaded = room.load_with(&flags);
         let places = room.places();
         let home = places.home.clone().unwrap();
         let paths = if no_sandbox { PathTable::default() } else { path_table(room) };
         let workspace = workspace(room).with_paths(paths);
-        let setup = Setup {
+        let setup = PolicyContext {
             no_sandbox,
             confined: !no_sandbox,
             full_sandbox: Some(Arc::new(move || !no_sandbox)),
             coverage: SandboxCoverage::new(|| CoverageGap::Nothing),
             view: Some(Arc::new(view(room, &home))),
             analyzer: Some(machine.shell.clone()),
-            ..Setup::new(&places, &workspace)
+            ..PolicyContext::new(&places, &workspace)
         };
         let (policy, _) = Policy::new(&loaded, setup).unwrap();
         let (user, processes) = (User::saying(Answer::Once), ScriptedProcesses::new().confining());
@@ -340,7 +340,7 @@ async fn a_denial_says_which_rule_would_open_it() {
         assert!(words.contains(&format!("to allow it: allow rule `{rule}`")), "{words}");
         assert!(words.contains("so it needs a rule for that, and this mode doesn't ask"), "{words}");
         assert!(session.user.asked().is_empty() && session.processes.requests().is_empty());
-        session.policy.add_rules(&[rule], haft_policy::source::List::Allow, false).unwrap();
+        session.policy.add_rules(&[rule], haft_policy::source::RuleList::Allow, false).unwrap();
         let decision = session.policy.decide(session.caller.as_engine(), CheckedCall::new(tool, call)).await;
         assert_eq!(decision.unwrap().1.verdict, Verdict::Allow);
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use haft::decision::Verdict;
-use haft_policy::gate::Setup;
+use haft_policy::gate::PolicyContext;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn walled(mode: &'static str, settings: Value) -> Session {
     ] {
         room.write(name, "x\n");
     }
-    with(settings).mode(mode).open_in(room, |setup| Setup {
+    with(settings).mode(mode).open_in(room, |setup| PolicyContext {
         confined: true,
         full_sandbox: Some(Arc::new(|| true)),
         no_sandbox: false,

@@ -1,20 +1,20 @@
 //! Which calls the rule of a condition means.
 
-use haft_policy::source::{Scope, Source};
+use haft_policy::source::{SourceScope, SettingsSource};
 use serde_json::json;
 
 use super::{Session, input, with};
 
 /// Lines of `yes|no rule | tool argument`.
 fn means(session: &Session, table: &str) {
-    let source = Source::of(Scope::User, session.room.at("work"));
+    let source = SettingsSource::new(SourceScope::User, session.room.at("work"));
     let engine = session.caller.as_engine();
     let snapshot = engine.snapshot();
     for line in table.lines().map(str::trim) {
         let (rule, call) = line.split_once(" | ").unwrap();
         let (expected, rule) = rule.split_once(' ').unwrap();
         let (tool, argument) = call.split_once(' ').unwrap();
-        let meaning = session.policy.meaning(rule, &source).unwrap_or_else(|error| panic!("{error}"));
+        let meaning = session.policy.rule_filter(rule, &source).unwrap_or_else(|error| panic!("{error}"));
         let offer = snapshot.find(tool).unwrap();
         let input = input(tool, argument, &session.room);
         let meant =
@@ -62,6 +62,6 @@ fn what_can_not_be_told_is_a_yes() {
 #[test]
 fn a_rule_that_can_not_be_read_is_none() {
     let session = with(json!({})).open();
-    let source = Source::of(Scope::User, session.room.at("work"));
-    assert!(session.policy.meaning("Bash(rm *", &source).is_err());
+    let source = SettingsSource::new(SourceScope::User, session.room.at("work"));
+    assert!(session.policy.rule_filter("Bash(rm *", &source).is_err());
 }

@@ -2,7 +2,7 @@
 
 use haft::decision::Verdict;
 use haft_policy::gate::{CheckedCall, DecisionReport};
-use haft_policy::source::List;
+use haft_policy::source::RuleList;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ proptest! {
         };
         let siblings = siblings(&command).into_iter().filter_map(|other| Some((explain(&session, &other)?, other)));
         let siblings: Vec<_> = siblings.filter(|(other, _)| parts(other) != parts(&explained)).collect();
-        session.policy.add_rules(&change.rules, List::Allow, false).map_err(TestCaseError::fail)?;
+        session.policy.add_rules(&change.rules, RuleList::Allow, false).map_err(TestCaseError::fail)?;
         let now = explain(&session, &command).unwrap();
         prop_assert_eq!(now.verdict, Verdict::Allow, "{:?} {:?}\n{}", command, change.rules, now);
         for (other, sibling) in siblings {
@@ -143,7 +143,7 @@ proptest! {
         let Ok(explained) = check(&name) else { return Ok(()) };
         prop_assume!(explained.verdict == Verdict::Ask);
         let Some(change) = explained.to_allow.filter(|change| !change.rules.is_empty()) else { return Ok(()) };
-        session.policy.add_rules(&change.rules, List::Allow, false).map_err(TestCaseError::fail)?;
+        session.policy.add_rules(&change.rules, RuleList::Allow, false).map_err(TestCaseError::fail)?;
         prop_assert_eq!(check(&name).unwrap().verdict, Verdict::Allow, "{:?} {:?}", name, change.rules);
         if let Ok(second) = check(&other)
             && second.effects.writes != explained.effects.writes
@@ -172,7 +172,7 @@ fn odd_characters_keep_to_themselves() {
         let session = careful();
         let change = explain(&session, command).unwrap().to_allow.unwrap();
         assert_eq!(change.rules.join(" "), rules, "{command:?}");
-        session.policy.add_rules(&change.rules, List::Allow, false).unwrap();
+        session.policy.add_rules(&change.rules, RuleList::Allow, false).unwrap();
         if !sibling.is_empty() {
             assert_eq!(explain(&session, command).unwrap().verdict, Verdict::Allow, "{command:?}");
             assert_ne!(explain(&session, sibling).unwrap().verdict, Verdict::Allow, "{sibling:?}");

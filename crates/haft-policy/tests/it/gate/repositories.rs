@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use haft::decision::Verdict;
-use haft_policy::gate::Setup;
+use haft_policy::gate::PolicyContext;
 use serde_json::json;
 
 use super::with;
@@ -22,7 +22,7 @@ fn judge(script: &str, command: &str, mode: &'static str) -> (Verdict, String) {
         .output()
         .unwrap();
     assert!(made.status.success(), "{script}: {}", String::from_utf8_lossy(&made.stderr));
-    let session = with(json!({})).mode(mode).open_in(room, |setup| Setup {
+    let session = with(json!({})).mode(mode).open_in(room, |setup| PolicyContext {
         confined: true,
         full_sandbox: Some(Arc::new(|| true)),
         no_sandbox: false,

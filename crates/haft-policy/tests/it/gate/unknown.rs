@@ -286,7 +286,7 @@ async fn a_name_is_no_rule_for_other_folders() {
     let input = json!({"path": session.room.at("outside/x")});
     let rules = session.explain("mcp__fs__write_file", &input).to_allow.unwrap().rules;
     assert_eq!(rules.len(), 2, "{rules:?}");
-    session.policy.add_rules(&rules, haft_policy::source::List::Allow, false).unwrap();
+    session.policy.add_rules(&rules, haft_policy::source::RuleList::Allow, false).unwrap();
     session.holds(r#"allow mcp__fs__write_file {"path": "@/outside/x"}"#).await;
 }
 

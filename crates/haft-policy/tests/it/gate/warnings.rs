@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use haft::Effects;
 use haft::decision::CallWarning;
-use haft_policy::gate::Setup;
+use haft_policy::gate::PolicyContext;
 use serde_json::{Value, json};
 
 use super::{Session, input, with};
@@ -24,7 +24,7 @@ fn session(settings: Value) -> Session {
         room.write(name, "");
         fs::File::create(room.at(name)).unwrap().set_len(1 << 30).unwrap();
     }
-    with(settings).open_in(room, |setup| Setup {
+    with(settings).open_in(room, |setup| PolicyContext {
         confined: true,
         full_sandbox: Some(Arc::new(|| true)),
         no_sandbox: false,
@@ -78,7 +78,7 @@ fn the_table_in_the_documents_is_the_one_that_warns() {
 #[test]
 fn everyday_commands_warn_of_nothing() {
     let session =
-        with(json!({})).open_in(Room::new(), |setup| Setup { confined: true, no_sandbox: false, ..setup });
+        with(json!({})).open_in(Room::new(), |setup| PolicyContext { confined: true, no_sandbox: false, ..setup });
     let corpus = include_str!("../../../../haft-shell/testdata/everyday.txt");
     let commands = corpus.lines().map(|line| line[2..].replace("\\n", "\n"));
     let warned: Vec<String> = commands

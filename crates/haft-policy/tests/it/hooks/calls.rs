@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft::hooks::HookCall;
 use haft::ports::Answer;
 use haft::testing::ScriptedAsker;
-use haft_policy::hooks::{Condition, PermissionUpdate};
+use haft_policy::hooks::{HookCondition, PermissionUpdate};
 use serde_json::{Value, json};
 
 use super::{Scene, answer, print, run, run_all};
@@ -247,7 +247,7 @@ async fn long_words_go_to_a_file() {
 
 struct OnlyOne;
 
-impl Condition for OnlyOne {
+impl HookCondition for OnlyOne {
     fn matches(&self, call: &HookCall<'_>) -> bool {
         call.input["n"] == 1
     }
@@ -259,7 +259,7 @@ async fn a_condition_narrows_and_an_unknown_one_does_not() {
     let hooks = json!({"hooks": {"PreToolUse": [{"hooks": [
         {"type": "command", "command": "echo no >&2; exit 2", "if": "Echo(n:1)"},
     ]}], "Stop": [{"hooks": [{"type": "command", "command": "true", "if": "Echo"}]}]}});
-    let read = |rule: &str, _: &haft_policy::source::Source| -> Result<Arc<dyn Condition>, String> {
+    let read = |rule: &str, _: &haft_policy::source::SettingsSource| -> Result<Arc<dyn HookCondition>, String> {
         if rule == "Echo(n:1)" { Ok(Arc::new(OnlyOne)) } else { Err("no such rule".into()) }
     };
     let session = scene.session().with_conditions(Arc::new(read));

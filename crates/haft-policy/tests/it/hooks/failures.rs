@@ -168,7 +168,7 @@ async fn a_hook_that_is_not_what_it_was_is_not_run() {
     let script = scene.script("hook.sh", "#!/bin/bash\ntouch ran\necho '# more' >> \"$0\"\n");
     let before = std::fs::read(&script).expect("the script");
     let path = script.clone();
-    let verify = move |_: &haft_policy::settings::Handler| match std::fs::read(&path) {
+    let verify = move |_: &haft_policy::settings::HookHandler| match std::fs::read(&path) {
         Ok(now) if now == before => Ok(()),
         _ => Err("its script changed since it was trusted".to_owned()),
     };

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use haft::testing::{Caller, EventLog};
 use haft::{Effects, Registry, ToolError, dynamic_tool};
-use haft_policy::hooks::{BadHooks, Hooks, Session};
-use haft_policy::settings::{Flags, Layers, Places, Settings, Standing};
+use haft_policy::hooks::{InvalidHooks, Hooks, HookSession};
+use haft_policy::settings::{SettingsFlags, SettingsLayers, SettingsPlaces, Settings, TrustStatus};
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ impl Scene {
     }
 
     pub(crate) fn settings(&self, settings: &Value) -> Settings {
-        let places = Places {
+        let places = SettingsPlaces {
             managed: None,
             claude_managed_dir: None,
             claude_json: None,
@@ -57,15 +57,15 @@ impl Scene {
             cwd: self.dir().canonicalize().expect("the folder"),
             git_root: None,
         };
-        let flags = Flags { settings: vec![settings.to_string()], ..Flags::default() };
-        Layers::read(&places, &flags).expect("good settings").merge(Standing::Trusted)
+        let flags = SettingsFlags { settings: vec![settings.to_string()], ..SettingsFlags::default() };
+        SettingsLayers::read(&places, &flags).expect("good settings").merge(TrustStatus::Trusted)
     }
 
-    pub(crate) fn session(&self) -> Session {
-        Session::new("s-1", self.dir()).with_transcript("/t/transcript.jsonl")
+    pub(crate) fn session(&self) -> HookSession {
+        HookSession::new("s-1", self.dir()).with_transcript("/t/transcript.jsonl")
     }
 
-    pub(crate) fn try_hooks(&self, settings: &Value, session: Session) -> Result<Hooks, BadHooks> {
+    pub(crate) fn try_hooks(&self, settings: &Value, session: HookSession) -> Result<Hooks, InvalidHooks> {
         Hooks::from_settings(&self.settings(settings), self.processes.clone(), session)
     }
 

@@ -269,12 +269,12 @@ fn a_folder_with_something_denied_in_it() {
 
 #[test]
 fn a_walker_asks_for_each_file() {
-    use haft_policy::rule::{Place, Touch};
+    use haft_policy::rule::{SubjectPath, EffectKind};
     let set = set(&["deny Read(.env)", "ask Edit(a/**)"]);
-    let stops = |touch, path: &str| set.stops("Grep", touch, &Place::at(path)).map(|id| id.index());
-    assert_eq!(stops(Touch::Reads, "/p/w/x/.env"), Some(0));
-    assert_eq!(stops(Touch::Reads, "/p/w/a/b"), None);
-    assert_eq!(stops(Touch::Writes, "/p/w/a/b"), Some(1));
+    let stops = |touch, path: &str| set.stops("Grep", touch, &SubjectPath::at(path)).map(|id| id.index());
+    assert_eq!(stops(EffectKind::Reads, "/p/w/x/.env"), Some(0));
+    assert_eq!(stops(EffectKind::Reads, "/p/w/a/b"), None);
+    assert_eq!(stops(EffectKind::Writes, "/p/w/a/b"), Some(1));
 }
 
 #[test]

@@ -2,20 +2,20 @@
 
 use haft::decision::Verdict;
 use haft::effects::template::host;
-use haft_policy::rule::{Rule, RuleSet, Subject};
-use haft_policy::source::{List, Scope, Source, WrittenRule};
+use haft_policy::rule::{Rule, RuleSet, RuleSubject};
+use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 use serde_json::{Value, json};
 
 use super::anchors;
 
-fn rule(host: &str, list: List) -> Option<RuleSet> {
-    let written = WrittenRule::plain(format!("WebFetch(domain:{host})"), list, Source::of(Scope::User, "/u"));
+fn rule(host: &str, list: RuleList) -> Option<RuleSet> {
+    let written = UnparsedRule::plain(format!("WebFetch(domain:{host})"), list, SettingsSource::new(SourceScope::User, "/u"));
     Some(RuleSet::compile(vec![Rule::parse(written).ok()?], &anchors()).0)
 }
 
 fn verdict(set: &RuleSet, reached: &str) -> Option<Verdict> {
     let input = json!({});
-    let mut subject = Subject::new("WebFetch", &input).reaching(reached.to_owned());
+    let mut subject = RuleSubject::new("WebFetch", &input).reaching(reached.to_owned());
     subject.hosts_only = true;
     set.decide(&subject).verdict
 }
@@ -39,7 +39,7 @@ fn spellings_of_one_host_are_one() {
     ];
     for group in groups {
         for named in *group {
-            let (deny, allow) = (rule(named, List::Deny).unwrap(), rule(named, List::Allow).unwrap());
+            let (deny, allow) = (rule(named, RuleList::Deny).unwrap(), rule(named, RuleList::Allow).unwrap());
             for reached in groups.iter().flat_map(|group| *group) {
                 let same = group.contains(reached);
                 let expected = |yes| if same { yes } else { None };
@@ -55,13 +55,13 @@ fn spellings_of_one_host_are_one() {
     for (reached, met) in
         [("a.org:443", true), ("A.org.:80", true), ("b.org:443", false), ("a.org.b:443", false)]
     {
-        let deny = rule("a.org", List::Deny).unwrap();
+        let deny = rule("a.org", RuleList::Deny).unwrap();
         assert_eq!(verdict(&deny, reached) == Some(Verdict::Deny), met, "{reached}");
     }
-    let wild = rule("*.B\u{dc}CHER.de", List::Deny).unwrap();
+    let wild = rule("*.B\u{dc}CHER.de", RuleList::Deny).unwrap();
     assert_eq!(verdict(&wild, "a.xn--bcher-kva.de"), Some(Verdict::Deny));
     assert_eq!(verdict(&wild, "xn--bcher-kva.de"), None);
-    let wild = rule("192.168.*.1", List::Deny).unwrap();
+    let wild = rule("192.168.*.1", RuleList::Deny).unwrap();
     assert_eq!(verdict(&wild, "0xc0a80501"), Some(Verdict::Deny));
     assert_eq!(verdict(&wild, "192.168.5.2"), None);
 }
@@ -83,7 +83,7 @@ fn every_address_of_the_standard_is_met_by_a_rule_for_its_host() {
             continue;
         }
         // A port belongs to the address, brackets to the way it is written.
-        match rule(field("hostname"), List::Deny) {
+        match rule(field("hostname"), RuleList::Deny) {
             None => refused.push(field("hostname").to_owned()),
             Some(deny) => match host(field("input")).map(|host| verdict(&deny, &host)) {
                 Some(Some(Verdict::Deny)) => met += 1,

@@ -11,45 +11,45 @@ mod proposals;
 mod security;
 
 use haft::decision::Verdict;
-use haft_policy::rule::{Anchors, BadRule, Command, Lint, Place, Rule, RuleMatches, RuleSet, Subject};
-use haft_policy::source::{List, Scope, Source, WrittenRule};
+use haft_policy::rule::{RuleAnchors, InvalidRule, SubjectCommand, RuleLint, SubjectPath, Rule, RuleMatches, RuleSet, RuleSubject};
+use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 use serde_json::{Value, json};
 
 /// A rule from `deny Bash(rm *)`, `user allow Read(/x)`: where it stands (in the project unless said), its list, its text.
-fn written(line: &str) -> WrittenRule {
+fn written(line: &str) -> UnparsedRule {
     let (scope, rest) = match line.split_once(' ') {
-        Some(("user", rest)) => (Scope::User, rest),
-        Some(("local", rest)) => (Scope::Local, rest),
-        Some(("managed", rest)) => (Scope::Managed, rest),
-        _ => (Scope::Project, line),
+        Some(("user", rest)) => (SourceScope::User, rest),
+        Some(("local", rest)) => (SourceScope::Local, rest),
+        Some(("managed", rest)) => (SourceScope::Managed, rest),
+        _ => (SourceScope::Project, line),
     };
     let (list, text) = rest.split_once(' ').unwrap();
     let list = match list {
-        "deny" => List::Deny,
-        "ask" => List::Ask,
-        "allow" => List::Allow,
+        "deny" => RuleList::Deny,
+        "ask" => RuleList::Ask,
+        "allow" => RuleList::Allow,
         other => panic!("no list {other}"),
     };
     let source = match scope {
-        Scope::User => Source::in_file(scope, "/home/me/.claude/settings.json", 3, "/home/me/.claude"),
+        SourceScope::User => SettingsSource::in_file(scope, "/home/me/.claude/settings.json", 3, "/home/me/.claude"),
         // The project's root is above the working directory, so that the two anchors differ.
-        Scope::Project => Source::in_file(scope, "/p/.haft/settings.json", 3, "/p"),
-        Scope::Managed => Source::in_file(scope, "/etc/haft/settings.json", 3, "/etc/haft"),
-        _ => Source::of(scope, "/p/w"),
+        SourceScope::Project => SettingsSource::in_file(scope, "/p/.haft/settings.json", 3, "/p"),
+        SourceScope::Managed => SettingsSource::in_file(scope, "/etc/haft/settings.json", 3, "/etc/haft"),
+        _ => SettingsSource::new(scope, "/p/w"),
     };
-    WrittenRule::plain(text, list, source)
+    UnparsedRule::plain(text, list, source)
 }
 
-fn parse(line: &str) -> Result<Rule, BadRule> {
+fn parse(line: &str) -> Result<Rule, InvalidRule> {
     Rule::parse(written(line))
 }
 
 /// Where the tests work: `/p/w` in the project `/p`, with `/added`.
-fn anchors() -> Anchors {
-    Anchors::new("/home/me", "/p/w").with_added("/added")
+fn anchors() -> RuleAnchors {
+    RuleAnchors::new("/home/me", "/p/w").with_added("/added")
 }
 
-fn compile(rules: &[&str]) -> (RuleSet, Vec<Lint>) {
+fn compile(rules: &[&str]) -> (RuleSet, Vec<RuleLint>) {
     let rules = rules.iter().map(|line| parse(line).unwrap_or_else(|bad| panic!("{bad}"))).collect();
     RuleSet::compile(rules, &anchors())
 }
@@ -108,7 +108,7 @@ fn call(text: &str) -> Call {
 }
 
 impl Call {
-    fn with<T>(&self, then: impl FnOnce(&Subject<'_>) -> T) -> T {
+    fn with<T>(&self, then: impl FnOnce(&RuleSubject<'_>) -> T) -> T {
         let absolute = |path: &str| std::path::Path::new("/p/w").join(path.trim());
         let paths: Vec<_> = self
             .effects
@@ -118,11 +118,11 @@ impl Call {
                 (absolute(given), absolute(real))
             })
             .collect();
-        let mut subject = Subject::new(&self.tool, &self.input);
+        let mut subject = RuleSubject::new(&self.tool, &self.input);
         subject.enforced = self.enforced;
         for ((verb, what), (given, real)) in self.effects.iter().zip(&paths) {
-            let place = Place::linked(given, real);
-            let command = Command::plain(&**what);
+            let place = SubjectPath::linked(given, real);
+            let command = SubjectCommand::plain(&**what);
             match &**verb {
                 "reads" => subject.touches.reads.push(place),
                 "reads-below" => subject.touches.reads.push(place.and_below()),
@@ -132,8 +132,8 @@ impl Call {
                 "deletes-below" => subject.touches.deletes.push(place.and_below()),
                 "reaches" => subject.touches.hosts.push(what.into()),
                 "runs" => subject.commands.push(command),
-                "runs-unclear" => subject.commands.push(Command { understood: false, ..command }),
-                "runs-exact" => subject.commands.push(Command { exact_only: true, ..command }),
+                "runs-unclear" => subject.commands.push(SubjectCommand { understood: false, ..command }),
+                "runs-exact" => subject.commands.push(SubjectCommand { exact_only: true, ..command }),
                 // Of the command before it.
                 "it-reads" => subject.commands.last_mut().unwrap().touches.reads.push(place),
                 "it-deletes" => subject.commands.last_mut().unwrap().touches.deletes.push(place),

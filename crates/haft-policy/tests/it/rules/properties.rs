@@ -2,7 +2,7 @@
 
 use haft::decision::Verdict;
 use haft_policy::rule::{Rule, RuleSet};
-use haft_policy::source::{List, Scope, Source, WrittenRule};
+use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 use proptest::prelude::*;
 
 use super::{Call, anchors, call, parse};
@@ -148,9 +148,9 @@ proptest! {
     /// Whatever is written is understood or refused with words.
     #[test]
     fn parsing_never_panics(text in prop_oneof![".{0,40}", rule_text()], list in 0..3) {
-        let list = [List::Deny, List::Ask, List::Allow][list as usize];
-        let source = Source::of(Scope::User, "/u");
-        let written = |text: &str| WrittenRule::plain(text, list, source.clone());
+        let list = [RuleList::Deny, RuleList::Ask, RuleList::Allow][list as usize];
+        let source = SettingsSource::new(SourceScope::User, "/u");
+        let written = |text: &str| UnparsedRule::plain(text, list, source.clone());
         match Rule::parse(written(&text)) {
             Err(bad) => prop_assert!(!bad.what.is_empty()),
             Ok(rule) => {
@@ -214,8 +214,8 @@ proptest! {
         let before = verdict(&compile(rules.clone()), &call);
         let after = verdict(&compile(rules.into_iter().chain([more]).collect()), &call);
         match (list, before) {
-            (List::Allow, Some(_)) => prop_assert_eq!(after, before),
-            (List::Allow, None) => prop_assert!(matches!(after, None | Some(Verdict::Allow))),
+            (RuleList::Allow, Some(_)) => prop_assert_eq!(after, before),
+            (RuleList::Allow, None) => prop_assert!(matches!(after, None | Some(Verdict::Allow))),
             (_, Some(Verdict::Deny)) => prop_assert_eq!(after, Some(Verdict::Deny)),
             (_, Some(Verdict::Ask)) => prop_assert!(matches!(after, Some(Verdict::Ask | Verdict::Deny))),
             (_, before) => prop_assert!(after == before || matches!(after, Some(Verdict::Ask | Verdict::Deny))),
@@ -235,7 +235,7 @@ proptest! {
     #[test]
     fn proposed_rules_cover_the_call(rules in rules(0..6), text in calls()) {
         let call = call(&text);
-        let allowing: Vec<Rule> = rules.into_iter().filter(|rule| rule.list() == List::Allow).collect();
+        let allowing: Vec<Rule> = rules.into_iter().filter(|rule| rule.list() == RuleList::Allow).collect();
         let proposed = call.with(|subject| compile(allowing.clone()).propose(subject));
         if !proposed.is_empty() {
             let added = proposed.iter().map(|rule| parse(&format!("local allow {rule}")).unwrap());

@@ -7,32 +7,32 @@ use haft::ports::PermissionMode;
 use haft::sync::lock;
 
 use super::SESSION_RULES_MAX;
-use super::case::Surroundings;
+use super::call_analysis::SessionContext;
 use crate::conventions;
-use crate::rule::{Examine, Lint, Rule, RuleSet};
-use crate::source::{List, Scope, Source, WrittenRule};
+use crate::rule::{BuildSubject, RuleLint, Rule, RuleSet};
+use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 
 /// All rules, compiled, in two versions.
-pub(super) struct Sets {
+pub(super) struct CompiledRules {
     pub(super) rules: RuleSet,
     /// Without allow rules for any command, for the mode in which a classifier stands in for the user. None if there is
     /// no such rule.
     narrow: Option<RuleSet>,
 }
 
-impl Sets {
-    pub(super) fn compile(rules: Vec<Rule>, surroundings: &Surroundings) -> (Sets, Vec<Lint>) {
+impl CompiledRules {
+    pub(super) fn compile(rules: Vec<Rule>, surroundings: &SessionContext) -> (CompiledRules, Vec<RuleLint>) {
         let anchors = &surroundings.leading(&rules);
-        let examine: Box<Examine<'_>> = Box::new(|tool, input| surroundings.example(tool, input));
+        let examine: Box<BuildSubject<'_>> = Box::new(|tool, input| surroundings.example(tool, input));
         let narrow: Vec<Rule> = rules.iter().filter(|rule| !is_broad(rule)).cloned().collect();
         let narrow =
             (narrow.len() < rules.len()).then(|| RuleSet::compile_with(narrow, anchors, &*examine).0);
         let (rules, lints) = RuleSet::compile_with(rules, anchors, &*examine);
-        (Sets { rules, narrow }, lints)
+        (CompiledRules { rules, narrow }, lints)
     }
 
     /// The rules that hold in a mode.
-    pub(super) fn of(&self, mode: PermissionMode) -> &RuleSet {
+    pub(super) fn for_mode(&self, mode: PermissionMode) -> &RuleSet {
         match &self.narrow {
             Some(narrow) if mode == PermissionMode::Auto => narrow,
             _ => &self.rules,
@@ -47,7 +47,7 @@ impl Sets {
 
 /// Whether an allow rule lets any program run: every use of a shell, or a wildcard behind an interpreter.
 fn is_broad(rule: &Rule) -> bool {
-    if rule.list() != List::Allow || !conventions::is_shell(rule.tool()) {
+    if rule.list() != RuleList::Allow || !conventions::is_shell(rule.tool()) {
         return false;
     }
     if rule.is_bare() {
@@ -87,23 +87,23 @@ fn is_open_ended(is_it: impl Fn(&str) -> bool) -> bool {
     haft_shell::open_ended_programs().any(|known| is_it(&known.to_lowercase()))
 }
 
-pub(super) struct Live {
+pub(super) struct SessionRules {
     /// The place of the mode in [`PermissionMode::ALL`].
     mode: AtomicUsize,
-    sets: RwLock<Arc<Sets>>,
+    sets: RwLock<Arc<CompiledRules>>,
     /// Allow rules that end with the turn.
     turn: Mutex<Vec<String>>,
 }
 
-impl Live {
+impl SessionRules {
     pub(super) fn new(
         rules: Vec<Rule>,
         mode: PermissionMode,
-        surroundings: &Surroundings,
-    ) -> (Live, Vec<Lint>) {
-        let (sets, lints) = Sets::compile(rules, surroundings);
+        surroundings: &SessionContext,
+    ) -> (SessionRules, Vec<RuleLint>) {
+        let (sets, lints) = CompiledRules::compile(rules, surroundings);
         let live =
-            Live { mode: AtomicUsize::new(0), sets: RwLock::new(Arc::new(sets)), turn: Mutex::default() };
+            SessionRules { mode: AtomicUsize::new(0), sets: RwLock::new(Arc::new(sets)), turn: Mutex::default() };
         live.set_mode(mode);
         (live, lints)
     }
@@ -117,31 +117,31 @@ impl Live {
         self.mode.store(place, Ordering::Release);
     }
 
-    pub(super) fn sets(&self) -> Arc<Sets> {
+    pub(super) fn sets(&self) -> Arc<CompiledRules> {
         self.sets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The rules with these beside them in `allow`, for a look at what would be.
-    pub(super) fn with(&self, rules: &[String], surroundings: &Surroundings) -> Sets {
-        let source = Source::of(Scope::Session, &surroundings.anchors.cwd);
+    pub(super) fn with(&self, rules: &[String], surroundings: &SessionContext) -> CompiledRules {
+        let source = SettingsSource::new(SourceScope::Session, &surroundings.anchors.cwd);
         let written =
-            |text: &String| Rule::parse(WrittenRule::plain(text.clone(), List::Allow, source.clone())).ok();
+            |text: &String| Rule::parse(UnparsedRule::plain(text.clone(), RuleList::Allow, source.clone())).ok();
         let sets = self.sets();
         let known = sets.rules.rules().map(|(_, rule)| rule.clone());
-        Sets::compile(known.chain(rules.iter().filter_map(written)).collect(), surroundings).0
+        CompiledRules::compile(known.chain(rules.iter().filter_map(written)).collect(), surroundings).0
     }
 
-    /// Allows until [`end_turn`](Live::end_turn), and says whether there is room.
-    pub(super) fn allow_for_turn(&self, rules: &[String], surroundings: &Surroundings) -> bool {
+    /// Allows until [`end_turn`](SessionRules::end_turn), and says whether there is room.
+    pub(super) fn allow_for_turn(&self, rules: &[String], surroundings: &SessionContext) -> bool {
         let mut turn = lock(&self.turn);
         let known: Vec<String> = {
             let sets = self.sets();
-            let allow = sets.rules.rules().filter(|(_, rule)| rule.list() == List::Allow);
+            let allow = sets.rules.rules().filter(|(_, rule)| rule.list() == RuleList::Allow);
             allow.map(|(_, rule)| rule.to_string()).collect()
         };
         // Those that hold anyway don't end with the turn.
         let new: Vec<String> = rules.iter().filter(|rule| !known.contains(rule)).cloned().collect();
-        let added = self.put(&new, List::Allow, surroundings);
+        let added = self.put(&new, RuleList::Allow, surroundings);
         if added {
             turn.extend(new);
         }
@@ -149,41 +149,41 @@ impl Live {
     }
 
     /// Takes away what was allowed for a turn.
-    pub(super) fn end_turn(&self, surroundings: &Surroundings) {
+    pub(super) fn end_turn(&self, surroundings: &SessionContext) {
         let mut turn = lock(&self.turn);
         if turn.is_empty() {
             return;
         }
         let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
         let ends = |rule: &Rule| {
-            rule.list() == List::Allow
-                && rule.source().scope == Scope::Session
+            rule.list() == RuleList::Allow
+                && rule.source().scope == SourceScope::Session
                 && turn.contains(&rule.to_string())
         };
         let left = sets.rules.rules().map(|(_, rule)| rule).filter(|rule| !ends(rule)).cloned().collect();
-        *sets = Arc::new(Sets::compile(left, surroundings).0);
+        *sets = Arc::new(CompiledRules::compile(left, surroundings).0);
         turn.clear();
     }
 
     /// Adds rules to a list, from the next call on, and says whether there is room for them; else none is added.
-    pub(super) fn add(&self, rules: &[String], list: List, surroundings: &Surroundings) -> bool {
+    pub(super) fn add(&self, rules: &[String], list: RuleList, surroundings: &SessionContext) -> bool {
         // What the user says holds for longer than a turn.
-        if list == List::Allow {
+        if list == RuleList::Allow {
             let mut turn = lock(&self.turn);
             turn.retain(|rule| !rules.contains(rule));
         }
         self.put(rules, list, surroundings)
     }
 
-    fn put(&self, rules: &[String], list: List, surroundings: &Surroundings) -> bool {
-        let source = Source::of(Scope::Session, &surroundings.anchors.cwd);
+    fn put(&self, rules: &[String], list: RuleList, surroundings: &SessionContext) -> bool {
+        let source = SettingsSource::new(SourceScope::Session, &surroundings.anchors.cwd);
         let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
         let known: Vec<&Rule> = sets.rules.rules().map(|(_, rule)| rule).collect();
-        let answers = known.iter().filter(|rule| rule.source().scope == Scope::Session).count();
+        let answers = known.iter().filter(|rule| rule.source().scope == SourceScope::Session).count();
         let is_new =
             |text: &&String| !known.iter().any(|rule| rule.list() == list && rule.to_string() == **text);
         let written =
-            |text: &String| Rule::parse(WrittenRule::plain(text.clone(), list, source.clone())).ok();
+            |text: &String| Rule::parse(UnparsedRule::plain(text.clone(), list, source.clone())).ok();
         let new: Vec<Rule> = rules.iter().filter(is_new).filter_map(written).collect();
         if new.len() > SESSION_RULES_MAX.saturating_sub(answers) {
             return false;
@@ -192,7 +192,7 @@ impl Live {
             return true;
         }
         let all = known.into_iter().cloned().chain(new).collect();
-        *sets = Arc::new(Sets::compile(all, surroundings).0);
+        *sets = Arc::new(CompiledRules::compile(all, surroundings).0);
         true
     }
 }
@@ -205,7 +205,7 @@ mod tests {
     fn rules_for_any_program_are_broad() {
         let broad = |text: &str| {
             is_broad(
-                &Rule::parse(WrittenRule::plain(text, List::Allow, Source::of(Scope::User, "/w"))).unwrap(),
+                &Rule::parse(UnparsedRule::plain(text, RuleList::Allow, SettingsSource::new(SourceScope::User, "/w"))).unwrap(),
             )
         };
         for rule in [

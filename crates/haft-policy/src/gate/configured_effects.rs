@@ -4,16 +4,16 @@ use haft::Effects;
 use haft::effects::template::{Declaration, Lists, Told};
 use serde_json::Value;
 
-use crate::settings::{At, ToolEffects};
+use crate::settings::{SettingValue, ToolEffects};
 
 /// Declarations by name or glob, the strongest first.
-pub(super) struct Given(Vec<(String, Declaration)>);
+pub(super) struct ConfiguredEffects(Vec<(String, Declaration)>);
 
-impl Given {
+impl ConfiguredEffects {
     /// Reads what settings say; what can't be understood is told, and leaves its tool with unknown effects.
-    pub(super) fn read(given: &[At<ToolEffects>]) -> (Given, Vec<String>) {
+    pub(super) fn read(given: &[SettingValue<ToolEffects>]) -> (ConfiguredEffects, Vec<String>) {
         let mut notices = Vec::new();
-        let read = given.iter().filter_map(|At { value: ToolEffects { tool, effects }, source }| {
+        let read = given.iter().filter_map(|SettingValue { value: ToolEffects { tool, effects }, source }| {
             let lists = Lists {
                 reads: &effects.reads,
                 writes: &effects.writes,
@@ -28,11 +28,11 @@ impl Given {
             (notices.len() == before).then(|| (tool.clone(), declaration))
         });
         let read = read.collect();
-        (Given(read), notices)
+        (ConfiguredEffects(read), notices)
     }
 
     /// What a call touches, if somebody said so.
-    pub(super) fn of(&self, name: &str, input: &Value) -> Option<Effects> {
+    pub(super) fn find(&self, name: &str, input: &Value) -> Option<Effects> {
         Some(self.told(name, input)?.effects)
     }
 
@@ -40,7 +40,7 @@ impl Given {
     pub(super) fn told(&self, name: &str, input: &Value) -> Option<Told> {
         let exact = self.0.iter().find(|(tool, _)| tool == name);
         // What a name with a hash begins with may be another server's.
-        let globs = || self.0.iter().find(|(tool, _)| !is_hashed(name) && matches(tool, name));
+        let globs = || self.0.iter().find(|(tool, _)| !is_hashed(name) && matches_pattern(tool, name));
         let (_, declaration) = exact.or_else(globs)?;
         Some(declaration.told(input))
     }
@@ -55,7 +55,7 @@ pub(super) fn is_hashed(name: &str) -> bool {
 }
 
 /// Whether a whole name matches a pattern in which `*` is any run of characters.
-fn matches(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or("");
     let Some(mut rest) = name.strip_prefix(first) else { return false };
@@ -84,7 +84,7 @@ mod tests {
             ("a*b*c", "acb", false),
             ("a*a", "a", false),
         ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+            assert_eq!(matches_pattern(pattern, name), expected, "{pattern} {name}");
         }
     }
 }

@@ -11,19 +11,19 @@ use super::{Policy, mode};
 
 /// A policy in a mode of its own.
 #[derive(Clone)]
-pub struct InMode {
+pub struct ModeOverride {
     policy: Policy,
     mode: PermissionMode,
 }
 
 impl Policy {
     /// These rules in another mode than the session's, for [`EngineBuilder::permissions`](haft::EngineBuilder::permissions) of a child.
-    pub fn in_mode(&self, mode: PermissionMode) -> InMode {
-        InMode { policy: self.clone(), mode }
+    pub fn in_mode(&self, mode: PermissionMode) -> ModeOverride {
+        ModeOverride { policy: self.clone(), mode }
     }
 }
 
-impl Authorizer for InMode {
+impl Authorizer for ModeOverride {
     fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
         vec![self.policy.0.reason(request, self.mode)]
     }

@@ -14,7 +14,7 @@ const STRETCH_ENDS_MAX: usize = 256;
 
 /// A line in its one form.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct NormalizedLine {
     text: String,
     /// Where commands begin.
     starts: Vec<usize>,
@@ -22,9 +22,9 @@ pub(super) struct Line {
     ends: Vec<usize>,
 }
 
-impl Line {
-    pub(super) fn new(text: &str) -> Line {
-        let (mut line, mut begins) = (Line::default(), true);
+impl NormalizedLine {
+    pub(super) fn new(text: &str) -> NormalizedLine {
+        let (mut line, mut begins) = (NormalizedLine::default(), true);
         let tokens = tokens(text);
         for (number, token) in tokens.iter().enumerate() {
             let at = line.push(&token.text);
@@ -34,7 +34,7 @@ impl Line {
             }
             if begins {
                 line.begin(at, token);
-                begins = assigns(&token.text) || precedes_command(&token.text);
+                begins = is_assignment(&token.text) || precedes_command(&token.text);
             }
             if tokens.get(number + 1).is_none_or(|next| next.kind != TokenKind::Word) {
                 line.ends.push(line.text.len());
@@ -80,7 +80,7 @@ impl Line {
 }
 
 /// Whether a word sets a variable for the command behind it.
-fn assigns(word: &str) -> bool {
+fn is_assignment(word: &str) -> bool {
     let name = word.split_once('=').map(|(name, _)| name).filter(|name| !name.is_empty());
     name.is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
 }
@@ -91,7 +91,7 @@ mod tests {
 
     fn stretches(text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        Line::new(text).each_stretch(|_| true, |stretch| found.push(stretch.to_owned()));
+        NormalizedLine::new(text).each_stretch(|_| true, |stretch| found.push(stretch.to_owned()));
         found
     }
 

@@ -8,28 +8,28 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::pattern::Shape;
+use super::pattern::IndexedPattern;
 
 /// Patterns, each with the number that it stands for.
 #[derive(Debug, Clone)]
-pub(super) struct Index<P> {
-    exact: Map<Box<[u8]>, Vec<u32>>,
-    heads: Keyed,
-    tails: Keyed,
+pub(super) struct PatternIndex<P> {
+    exact: FastMap<Box<[u8]>, Vec<u32>>,
+    heads: TextsByLength,
+    tails: TextsByLength,
     /// Those that are tried with every text.
     rest: Vec<u32>,
     /// Patterns that are not exact.
     wild: Vec<(P, u32)>,
 }
 
-impl<P> Default for Index<P> {
-    fn default() -> Index<P> {
-        let (exact, heads, tails) = (Map::default(), Keyed::default(), Keyed::default());
-        Index { exact, heads, tails, rest: Vec::new(), wild: Vec::new() }
+impl<P> Default for PatternIndex<P> {
+    fn default() -> PatternIndex<P> {
+        let (exact, heads, tails) = (FastMap::default(), TextsByLength::default(), TextsByLength::default());
+        PatternIndex { exact, heads, tails, rest: Vec::new(), wild: Vec::new() }
     }
 }
 
-impl<P: Shape> Index<P> {
+impl<P: IndexedPattern> PatternIndex<P> {
     pub(super) fn insert(&mut self, pattern: P, number: u32) {
         if let Some(text) = pattern.exact() {
             self.exact.entry(text.as_bytes().into()).or_default().push(number);
@@ -76,13 +76,13 @@ impl<P: Shape> Index<P> {
 
 /// Places by a text, with the lengths of texts that there are.
 #[derive(Debug, Clone, Default)]
-struct Keyed {
+struct TextsByLength {
     /// Rising, each with a bit for the first and last byte of every text of this length, so that few are looked up.
     lengths: Vec<(usize, u64)>,
-    places: Map<Box<[u8]>, Vec<u32>>,
+    places: FastMap<Box<[u8]>, Vec<u32>>,
 }
 
-impl Keyed {
+impl TextsByLength {
     fn insert(&mut self, key: &str, place: u32) {
         let at = self.lengths.partition_point(|(length, _)| *length < key.len());
         if self.lengths.get(at).is_none_or(|(length, _)| *length != key.len()) {
@@ -109,19 +109,19 @@ fn ends_bit(text: &[u8]) -> u64 {
     1 << ((first + 31 * last) % 64)
 }
 
-type Map<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 
 /// A fast hash. Keys come from rules alone and never from a model, so nobody can make them collide call by call.
 #[derive(Debug, Clone, Copy, Default)]
-struct Quick(u64);
+struct FastHasher(u64);
 
-impl Quick {
+impl FastHasher {
     fn add(&mut self, word: u64) {
         self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
-impl Hasher for Quick {
+impl Hasher for FastHasher {
     fn write(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
         words.iter().for_each(|word| self.add(u64::from_le_bytes(*word)));
@@ -145,11 +145,11 @@ impl Hasher for Quick {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::pattern::{Segment, Wild};
+    use super::super::pattern::{SegmentPattern, WildcardPattern};
     use super::*;
 
-    fn found<P: Shape>(patterns: Vec<P>, text: &str) -> Vec<u32> {
-        let mut index = Index::default();
+    fn found<P: IndexedPattern>(patterns: Vec<P>, text: &str) -> Vec<u32> {
+        let mut index = PatternIndex::default();
         patterns.into_iter().zip(0..).for_each(|(pattern, number)| index.insert(pattern, number));
         let mut found = Vec::new();
         index.each(text, |number| found.push(number));
@@ -165,10 +165,10 @@ mod tests {
         fn nothing_is_missed_and_nothing_added(
             patterns in prop::collection::vec("[ab*?\\[\\]]{0,5}", 0..20), text in "[ab]{0,6}",
         ) {
-            let wilds: Vec<Wild> = patterns.iter().map(|pattern| Wild::new(pattern)).collect();
+            let wilds: Vec<WildcardPattern> = patterns.iter().map(|pattern| WildcardPattern::new(pattern)).collect();
             let expected: Vec<u32> = (0..).zip(&wilds).filter(|(_, p)| p.matches(&text)).map(|(n, _)| n).collect();
             prop_assert_eq!(found(wilds, &text), expected);
-            let segments: Vec<Segment> = patterns.iter().map(|pattern| Segment::new(pattern)).collect();
+            let segments: Vec<SegmentPattern> = patterns.iter().map(|pattern| SegmentPattern::new(pattern)).collect();
             let expected: Vec<u32> = (0..).zip(&segments).filter(|(_, p)| p.matches(&text)).map(|(n, _)| n).collect();
             prop_assert_eq!(found(segments, &text), expected);
         }

@@ -1,14 +1,14 @@
 //! Files that decide what runs: written only after a question, some never.
 //!
-//! The names are those of [`haft_protected::TABLE`]; the folders of the user's settings and state come from [`Places`].
+//! The names are those of [`haft_protected::TABLE`]; the folders of the user's settings and state come from [`SettingsPlaces`].
 
 use std::path::{Path, PathBuf};
 
-use super::places::{Places, lexical};
+use super::places::{SettingsPlaces, normalize_path};
 
 /// How a path is protected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Protection {
+pub enum PathProtection {
     /// Written only after the user said yes to this write; the name that says so.
     Ask(String),
     /// Written by no tool in any mode; the folder or file that says so.
@@ -17,14 +17,14 @@ pub enum Protection {
 
 /// What is protected in one session.
 #[derive(Debug, Clone)]
-pub struct Protected {
+pub struct ProtectedPaths {
     never: Vec<PathBuf>,
     scripts: Vec<PathBuf>,
 }
 
-impl Protected {
+impl ProtectedPaths {
     /// The names of the table, the user's own folders, also where they usually are, and files that run for the workspace.
-    pub fn new(places: &Places, scripts: impl IntoIterator<Item = PathBuf>) -> Protected {
+    pub fn new(places: &SettingsPlaces, scripts: impl IntoIterator<Item = PathBuf>) -> ProtectedPaths {
         let folders = [
             &places.config_dir,
             &places.claude_dir,
@@ -43,21 +43,21 @@ impl Protected {
             both.extend(path.canonicalize().ok().filter(|real| *real != path));
             both.push(path);
         }
-        Protected { never, scripts: both }
+        ProtectedPaths { never, scripts: both }
     }
 
     /// How an absolute path is protected. Ask for the path as given and for the real one; the stricter answer counts.
-    pub fn judge(&self, path: &Path) -> Option<Protection> {
-        let path = lexical(Path::new("/"), path);
+    pub fn judge(&self, path: &Path) -> Option<PathProtection> {
+        let path = normalize_path(Path::new("/"), path);
         // Whoever replaces a folder above replaces what is in it.
         let meets = |guarded: &&PathBuf| path.starts_with(guarded) || guarded.starts_with(&path);
         if let Some(folder) = self.never.iter().find(meets) {
-            return Some(Protection::Never(folder.clone()));
+            return Some(PathProtection::Never(folder.clone()));
         }
         if let Some(script) = self.scripts.iter().find(|script| **script == path) {
-            return Some(Protection::Ask(script.display().to_string()));
+            return Some(PathProtection::Ask(script.display().to_string()));
         }
-        haft_protected::find(&path).map(|found| Protection::Ask(found.row.name.to_owned()))
+        haft_protected::find(&path).map(|found| PathProtection::Ask(found.row.name.to_owned()))
     }
 }
 
@@ -65,8 +65,8 @@ impl Protected {
 mod tests {
     use super::*;
 
-    fn protected() -> Protected {
-        let places = Places {
+    fn protected() -> ProtectedPaths {
+        let places = SettingsPlaces {
             managed: Some("/etc/haft/settings.json".into()),
             claude_managed_dir: None,
             claude_json: None,
@@ -78,7 +78,7 @@ mod tests {
             cwd: "/home/me/w".into(),
             git_root: None,
         };
-        Protected::new(&places, ["/home/me/w/scripts/check.sh".into()])
+        ProtectedPaths::new(&places, ["/home/me/w/scripts/check.sh".into()])
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
             "a/x.code-workspace",
         ] {
             let judged = protected().judge(&Path::new("/home/me/w").join(path));
-            assert!(matches!(judged, Some(Protection::Ask(_))), "{path}: {judged:?}");
+            assert!(matches!(judged, Some(PathProtection::Ask(_))), "{path}: {judged:?}");
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
             "/",
         ] {
             let judged = protected().judge(Path::new(path));
-            assert!(matches!(judged, Some(Protection::Never(_))), "{path}: {judged:?}");
+            assert!(matches!(judged, Some(PathProtection::Never(_))), "{path}: {judged:?}");
         }
         assert_eq!(protected().judge(Path::new("/home/me/.config/other/x")), None);
     }

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
-use super::inventory::{Change, Inventory, Kept, hex, shown};
-use super::write;
-use crate::settings::input::{self, Unreadable};
+use super::inventory::{TrustChange, TrustInventory, StoredItem, hex, printable_text};
+use super::atomic_write;
+use crate::settings::read_file::{self, UnreadableFile};
 
 /// The longest file of the store, in bytes.
 pub const STORE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -27,7 +27,7 @@ pub struct TrustStore {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct TrustRecord {
     version: u32,
     /// For people; the name of the file is what counts.
     workspace: String,
@@ -37,27 +37,27 @@ struct Record {
     hash: Digest,
     /// Seconds since 1970.
     trusted_at: u64,
-    items: Vec<Kept>,
+    items: Vec<StoredItem>,
 }
 
 /// Whether a workspace may run and loosen what it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
+pub enum TrustJudgement {
     /// It names nothing.
     Nothing,
     /// The user said yes to exactly this.
     Trusted,
     /// It may not.
-    Untrusted(Untrusted),
+    Untrusted(DistrustReason),
 }
 
 /// Why a workspace isn't trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Untrusted {
+pub enum DistrustReason {
     /// Nobody said yes.
     Never,
     /// The yes was to something else.
-    Changed(Vec<Change>),
+    Changed(Vec<TrustChange>),
     /// `--trust-hash` gives another hash.
     OtherHash,
     /// It can't be, because of these.
@@ -66,27 +66,27 @@ pub enum Untrusted {
     Damaged(String),
 }
 
-impl Judgement {
+impl TrustJudgement {
     /// Whether what the workspace names counts.
     pub fn is_trusted(&self) -> bool {
-        !matches!(self, Judgement::Untrusted(_))
+        !matches!(self, TrustJudgement::Untrusted(_))
     }
 
     /// One line about what doesn't count and what to do; nothing where all counts.
-    pub fn notice(&self, inventory: &Inventory) -> Option<String> {
-        let Judgement::Untrusted(why) = self else { return None };
+    pub fn notice(&self, inventory: &TrustInventory) -> Option<String> {
+        let TrustJudgement::Untrusted(why) = self else { return None };
         let mut line = match why {
-            Untrusted::Never => "this workspace is not trusted".to_owned(),
-            Untrusted::Changed(changes) => {
-                format!("this workspace has changed since it was trusted ({})", few(changes))
+            DistrustReason::Never => "this workspace is not trusted".to_owned(),
+            DistrustReason::Changed(changes) => {
+                format!("this workspace has changed since it was trusted ({})", show_first(changes))
             }
-            Untrusted::OtherHash => {
+            DistrustReason::OtherHash => {
                 format!("the hash that was given is not that of this workspace, {}", inventory.hash())
             }
-            Untrusted::Obstacles(obstacles) => {
-                format!("this workspace can't be trusted ({})", few(obstacles))
+            DistrustReason::Obstacles(obstacles) => {
+                format!("this workspace can't be trusted ({})", show_first(obstacles))
             }
-            Untrusted::Damaged(words) => format!("what was trusted can't be read ({words})"),
+            DistrustReason::Damaged(words) => format!("what was trusted can't be read ({words})"),
         };
         let summary = inventory.summary();
         if !summary.is_empty() {
@@ -97,7 +97,7 @@ impl Judgement {
     }
 }
 
-fn few<T: ToString>(all: &[T]) -> String {
+fn show_first<T: ToString>(all: &[T]) -> String {
     let mut words: Vec<String> = all.iter().take(CHANGES_SHOWN_MAX).map(ToString::to_string).collect();
     if all.len() > CHANGES_SHOWN_MAX {
         words.push(format!("{} more", all.len() - CHANGES_SHOWN_MAX));
@@ -107,35 +107,35 @@ fn few<T: ToString>(all: &[T]) -> String {
 
 impl TrustStore {
     /// The store in a state folder; nothing is created before a yes.
-    pub fn at(state_dir: &Path) -> TrustStore {
+    pub fn open(state_dir: &Path) -> TrustStore {
         TrustStore { folder: state_dir.join("trust") }
     }
 
     /// Whether the user said yes to exactly this.
-    pub fn is_trusted(&self, workspace: &Path, inventory: &Inventory) -> bool {
+    pub fn is_trusted(&self, workspace: &Path, inventory: &TrustInventory) -> bool {
         self.judge(workspace, inventory).is_trusted()
     }
 
     /// Whether it may, or why not.
-    pub fn judge(&self, workspace: &Path, inventory: &Inventory) -> Judgement {
+    pub fn judge(&self, workspace: &Path, inventory: &TrustInventory) -> TrustJudgement {
         if inventory.is_empty() {
-            return Judgement::Nothing;
+            return TrustJudgement::Nothing;
         }
         if !inventory.obstacles().is_empty() {
-            return Judgement::Untrusted(Untrusted::Obstacles(inventory.obstacles().to_vec()));
+            return TrustJudgement::Untrusted(DistrustReason::Obstacles(inventory.obstacles().to_vec()));
         }
         match self.record(workspace) {
-            Err(words) => Judgement::Untrusted(Untrusted::Damaged(words)),
-            Ok(None) => Judgement::Untrusted(Untrusted::Never),
-            Ok(Some(record)) if record.hash == inventory.hash() => Judgement::Trusted,
+            Err(words) => TrustJudgement::Untrusted(DistrustReason::Damaged(words)),
+            Ok(None) => TrustJudgement::Untrusted(DistrustReason::Never),
+            Ok(Some(record)) if record.hash == inventory.hash() => TrustJudgement::Trusted,
             Ok(Some(record)) => {
-                Judgement::Untrusted(Untrusted::Changed(inventory.changes_from(&record.items)))
+                TrustJudgement::Untrusted(DistrustReason::Changed(inventory.changes_from(&record.items)))
             }
         }
     }
 
     /// What is different since the user said yes; nothing where nobody did.
-    pub fn changed_since(&self, workspace: &Path, inventory: &Inventory) -> Option<Vec<Change>> {
+    pub fn changed_since(&self, workspace: &Path, inventory: &TrustInventory) -> Option<Vec<TrustChange>> {
         let record = self.record(workspace).ok()??;
         Some(inventory.changes_from(&record.items))
     }
@@ -144,17 +144,17 @@ impl TrustStore {
     ///
     /// # Errors
     /// What can't be hashed can't be trusted; and the disk's.
-    pub fn trust(&self, workspace: &Path, inventory: &Inventory) -> io::Result<()> {
+    pub fn trust(&self, workspace: &Path, inventory: &TrustInventory) -> io::Result<()> {
         if let Some(obstacle) = inventory.obstacles().first() {
             return Err(io::Error::other(obstacle.clone()));
         }
         let workspace = workspace.canonicalize()?;
-        let record = Record {
+        let record = TrustRecord {
             version: VERSION,
-            workspace: shown(&workspace.to_string_lossy()),
-            key: write::key(&workspace),
+            workspace: printable_text(&workspace.to_string_lossy()),
+            key: atomic_write::key(&workspace),
             hash: inventory.hash(),
-            trusted_at: write::now(),
+            trusted_at: atomic_write::unix_seconds(),
             items: inventory.kept(),
         };
         let bytes = serde_json::to_vec_pretty(&record)?;
@@ -163,7 +163,7 @@ impl TrustStore {
                 "what would be kept is longer than {STORE_BYTES_MAX} bytes"
             )));
         }
-        write::replace(&self.file(&workspace), &bytes)
+        atomic_write::replace(&self.file(&workspace), &bytes)
     }
 
     /// Takes the yes back; says whether there was one.
@@ -181,19 +181,19 @@ impl TrustStore {
     }
 
     fn file(&self, workspace: &Path) -> PathBuf {
-        self.folder.join(format!("{}.json", write::key(workspace)))
+        self.folder.join(format!("{}.json", atomic_write::key(workspace)))
     }
 
-    fn record(&self, workspace: &Path) -> Result<Option<Record>, String> {
+    fn record(&self, workspace: &Path) -> Result<Option<TrustRecord>, String> {
         let Ok(workspace) = workspace.canonicalize() else { return Ok(None) };
         let path = self.file(&workspace);
         let say = |words: String| format!("{}: {words}", path.display());
-        let bytes = input::bytes(&path, STORE_BYTES_MAX).map_err(|Unreadable { why, .. }| say(why))?;
+        let bytes = read_file::read_bytes(&path, STORE_BYTES_MAX).map_err(|UnreadableFile { why, .. }| say(why))?;
         let Some(bytes) = bytes else { return Ok(None) };
-        write::is_ours(&path).map_err(say)?;
-        let record: Record =
+        atomic_write::is_ours(&path).map_err(say)?;
+        let record: TrustRecord =
             serde_json::from_slice(&bytes).map_err(|error| say(format!("damaged: {error}")))?;
-        if record.version != VERSION || record.key != write::key(&workspace) {
+        if record.version != VERSION || record.key != atomic_write::key(&workspace) {
             return Err(say("it is not about this workspace".to_owned()));
         }
         Ok(Some(record))

@@ -16,8 +16,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::gate::Case;
-use crate::settings::{self, Protected};
+use crate::gate::CallAnalysis;
+use crate::settings::{self, ProtectedPaths};
 
 /// How long a classifier may take, unless settings say otherwise.
 pub const CLASSIFIER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,15 +30,15 @@ pub const REASON_CHARS_MAX: usize = 1_000;
 ///
 /// Called for one call at a time by the task that makes it, holding nothing; it may take its time, and is dropped when
 /// the call is cancelled. A panic asks the user.
-pub trait Classifier: Send + Sync + 'static {
+pub trait CallClassifier: Send + Sync + 'static {
     /// Decides on one call.
-    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Option<DecisionReason>>;
+    fn classify<'a>(&'a self, call: &'a ClassifierInput<'a>) -> BoxFuture<'a, Option<DecisionReason>>;
 }
 
 /// A call that would ask, as a classifier sees it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Considered<'a> {
+pub struct ClassifierInput<'a> {
     /// The tool.
     pub tool: &'a str,
     /// Its input, final.
@@ -65,20 +65,20 @@ pub struct Considered<'a> {
     pub held: bool,
 }
 
-impl<'a> Considered<'a> {
-    pub(crate) fn of(
+impl<'a> ClassifierInput<'a> {
+    pub(crate) fn for_request(
         request: &'a Request<'a>,
-        case: &Case<'_>,
+        case: &CallAnalysis<'_>,
         mode: PermissionMode,
         reason: &'a str,
-        protected: &Protected,
-    ) -> Considered<'a> {
+        protected: &ProtectedPaths,
+    ) -> ClassifierInput<'a> {
         let outside = case.places().filter(|(effect, place)| !case.is_inside(effect.touch, place));
         let is_protected = |path: &std::path::Path| protected.judge(path).is_some();
         let known = case.failed.is_none() && case.doubts().is_empty();
         // A shell line that the sandbox holds didn't come so far.
         let told = case.line().is_none() && case.subject.enforced && !case.subject.open;
-        Considered {
+        ClassifierInput {
             tool: request.name,
             input: request.input,
             effects: request.declared(),
@@ -90,7 +90,7 @@ impl<'a> Considered<'a> {
             outside: outside.map(|(_, place)| place.given.display().to_string()).collect(),
             destructive: case.is_destructive(),
             protected: case.places().any(|(effect, place)| {
-                effect.touch != crate::rule::Touch::Reads
+                effect.touch != crate::rule::EffectKind::Reads
                     && (is_protected(&place.given) || is_protected(&place.real))
             }),
             held: known && told && (!case.child || case.confined),
@@ -101,18 +101,18 @@ impl<'a> Considered<'a> {
 /// The classifier that needs nothing: lets through what stays inside, destroys nothing, reaches nobody, and is held to
 /// what it says. Asks for the rest.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Careful;
+pub struct CautiousClassifier;
 
-impl Classifier for Careful {
-    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Option<DecisionReason>> {
-        Box::pin(std::future::ready(Careful::reason(call)))
+impl CallClassifier for CautiousClassifier {
+    fn classify<'a>(&'a self, call: &'a ClassifierInput<'a>) -> BoxFuture<'a, Option<DecisionReason>> {
+        Box::pin(std::future::ready(CautiousClassifier::reason(call)))
     }
 }
 
-impl Careful {
+impl CautiousClassifier {
     /// What it says, at once.
-    pub(crate) fn reason(call: &Considered<'_>) -> Option<DecisionReason> {
-        let Considered { effects, outside, destructive, protected, held, .. } = call;
+    pub(crate) fn reason(call: &ClassifierInput<'_>) -> Option<DecisionReason> {
+        let ClassifierInput { effects, outside, destructive, protected, held, .. } = call;
         let stays = outside.is_empty() && effects.reaches.is_empty();
         let fine = *held && stays && !destructive && !protected;
         let text = "mode `auto`: it stays inside and destroys nothing";
@@ -123,8 +123,8 @@ impl Careful {
 /// A program of the user's that is given each call as JSON on standard input, and prints its answer as JSON.
 ///
 /// What it is given: `tool_name`, `tool_input`, `cwd`, `permission_mode`, `agent_id`, `reason`, `effects`, `commands`,
-/// `outside`, `destructive`, `protected`. What it prints: [`Said`].
-pub struct Program {
+/// `outside`, `destructive`, `protected`. What it prints: [`ClassifierOutput`].
+pub struct ProgramClassifier {
     argv: Vec<String>,
     timeout: Duration,
     processes: Arc<dyn Processes>,
@@ -133,7 +133,7 @@ pub struct Program {
 
 /// What a classifier's program prints.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-pub struct Said {
+pub struct ClassifierOutput {
     /// What becomes of the call.
     pub decision: Verdict,
     /// Why: to the model on a denial, to the user on a question.
@@ -141,19 +141,19 @@ pub struct Said {
     pub reason: Option<String>,
 }
 
-impl Program {
+impl ProgramClassifier {
     /// The classifier of the settings, run in `cwd`.
     pub fn new(
         given: &settings::Classifier,
         processes: Arc<dyn Processes>,
         cwd: impl Into<std::path::PathBuf>,
-    ) -> Program {
+    ) -> ProgramClassifier {
         let timeout = given.timeout_ms.map_or(CLASSIFIER_TIMEOUT, Duration::from_millis);
         let timeout = timeout.min(CLASSIFIER_TIMEOUT_MAX);
-        Program { argv: given.command.clone(), timeout, processes, cwd: cwd.into() }
+        ProgramClassifier { argv: given.command.clone(), timeout, processes, cwd: cwd.into() }
     }
 
-    async fn ask(&self, call: &Considered<'_>) -> Result<Said, String> {
+    async fn ask(&self, call: &ClassifierInput<'_>) -> Result<ClassifierOutput, String> {
         let given = json!({
             "tool_name": call.tool,
             "tool_input": call.input,
@@ -192,18 +192,18 @@ impl Program {
 
 /// A program of the user's that can't be started, because the host starts no processes. It asks about every call: what the
 /// user's program would deny must not be left to the built-in classifier.
-pub(crate) struct NotStarted {
+pub(crate) struct UnavailableClassifier {
     program: String,
 }
 
-impl NotStarted {
-    pub(crate) fn new(given: &settings::Classifier) -> NotStarted {
-        NotStarted { program: given.command.first().cloned().unwrap_or_default() }
+impl UnavailableClassifier {
+    pub(crate) fn new(given: &settings::Classifier) -> UnavailableClassifier {
+        UnavailableClassifier { program: given.command.first().cloned().unwrap_or_default() }
     }
 }
 
-impl Classifier for NotStarted {
-    fn classify<'a>(&'a self, _: &'a Considered<'a>) -> BoxFuture<'a, Option<DecisionReason>> {
+impl CallClassifier for UnavailableClassifier {
+    fn classify<'a>(&'a self, _: &'a ClassifierInput<'a>) -> BoxFuture<'a, Option<DecisionReason>> {
         let text =
             format!("the classifier `{}` can't be started: no processes are started here", self.program);
         let reason = DecisionReason::new(DecisionSource::Classifier, Verdict::Ask, text);
@@ -211,12 +211,12 @@ impl Classifier for NotStarted {
     }
 }
 
-impl Classifier for Program {
-    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Option<DecisionReason>> {
+impl CallClassifier for ProgramClassifier {
+    fn classify<'a>(&'a self, call: &'a ClassifierInput<'a>) -> BoxFuture<'a, Option<DecisionReason>> {
         Box::pin(async move {
             let name = || format!("classifier `{}`", self.argv.first().map_or("", |name| name));
             match self.ask(call).await {
-                Ok(Said { decision, reason }) => {
+                Ok(ClassifierOutput { decision, reason }) => {
                     let reason = reason.map(|text| truncate_chars(&text, REASON_CHARS_MAX).to_owned());
                     let said = |verdict, text: String| {
                         Some(DecisionReason::new(DecisionSource::Classifier, verdict, text))

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::write;
-use crate::settings::input::{self, Unreadable};
-use crate::source::{List, Scope, Source, WrittenRule};
+use super::atomic_write;
+use crate::settings::read_file::{self, UnreadableFile};
+use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
 
 /// How many answers one workspace may have.
 pub const REMEMBERED_MAX: usize = 1_000;
@@ -26,15 +26,15 @@ const WARNINGS_MAX: usize = 3;
 
 /// The answers of one workspace.
 #[derive(Debug, Clone)]
-pub struct Remembered {
+pub struct RememberedRules {
     file: PathBuf,
     workspace: Arc<Path>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct RuleLine {
     rule: String,
-    list: Word,
+    list: VerdictWord,
     /// Seconds since 1970.
     at: u64,
     /// For people who look at the file.
@@ -43,18 +43,18 @@ struct Line {
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Word {
+enum VerdictWord {
     Allow,
     Ask,
     Deny,
 }
 
-impl Remembered {
+impl RememberedRules {
     /// The answers in a state folder, for a workspace given by its real path; nothing is created before an answer.
-    pub fn at(state_dir: &Path, workspace: &Path) -> Remembered {
+    pub fn open(state_dir: &Path, workspace: &Path) -> RememberedRules {
         let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
-        let file = state_dir.join("remembered").join(format!("{}.jsonl", write::key(&workspace)));
-        Remembered { file, workspace: workspace.into() }
+        let file = state_dir.join("remembered").join(format!("{}.jsonl", atomic_write::key(&workspace)));
+        RememberedRules { file, workspace: workspace.into() }
     }
 
     /// The file that they are kept in.
@@ -63,15 +63,15 @@ impl Remembered {
     }
 
     /// All rules, and what is wrong with lines that can't be used, in words.
-    pub fn rules(&self) -> (Vec<WrittenRule>, Vec<String>) {
+    pub fn rules(&self) -> (Vec<UnparsedRule>, Vec<String>) {
         let say = |words: String| format!("{}: {words}; answers kept there don't count", self.file.display());
-        let bytes = match input::bytes(&self.file, REMEMBERED_BYTES_MAX) {
+        let bytes = match read_file::read_bytes(&self.file, REMEMBERED_BYTES_MAX) {
             Ok(None) => return (Vec::new(), Vec::new()),
-            Ok(Some(bytes)) => match write::is_ours(&self.file) {
+            Ok(Some(bytes)) => match atomic_write::is_ours(&self.file) {
                 Ok(()) => bytes,
                 Err(words) => return (Vec::new(), vec![say(words)]),
             },
-            Err(Unreadable { why, .. }) => return (Vec::new(), vec![say(why)]),
+            Err(UnreadableFile { why, .. }) => return (Vec::new(), vec![say(why)]),
         };
         let file: Arc<Path> = self.file.as_path().into();
         let (mut rules, mut bad) = (Vec::new(), Vec::new());
@@ -79,7 +79,7 @@ impl Remembered {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let Ok(line) = serde_json::from_slice::<Line>(line) else {
+            let Ok(line) = serde_json::from_slice::<RuleLine>(line) else {
                 bad.push(format!("{}:{number}: not an answer; it doesn't count", self.file.display()));
                 continue;
             };
@@ -88,13 +88,13 @@ impl Remembered {
                 break;
             }
             let list = match line.list {
-                Word::Allow => List::Allow,
-                Word::Ask => List::Ask,
-                Word::Deny => List::Deny,
+                VerdictWord::Allow => RuleList::Allow,
+                VerdictWord::Ask => RuleList::Ask,
+                VerdictWord::Deny => RuleList::Deny,
             };
-            let (scope, anchor) = (Scope::Session, self.workspace.clone());
-            let source = Source { scope, file: Some(file.clone()), line: Some(number), anchor };
-            rules.push(WrittenRule::plain(line.rule, list, source));
+            let (scope, anchor) = (SourceScope::Session, self.workspace.clone());
+            let source = SettingsSource { scope, file: Some(file.clone()), line: Some(number), anchor };
+            rules.push(UnparsedRule::plain(line.rule, list, source));
         }
         bad.truncate(WARNINGS_MAX);
         (rules, bad)
@@ -104,12 +104,12 @@ impl Remembered {
     ///
     /// # Errors
     /// Too many or too long rules, and the disk's.
-    pub fn add(&self, rule: &str, list: List) -> io::Result<()> {
+    pub fn add(&self, rule: &str, list: RuleList) -> io::Result<()> {
         if rule.len() > RULE_BYTES_MAX {
             return Err(io::Error::other(format!("a rule of more than {RULE_BYTES_MAX} bytes is not kept")));
         }
         let folder = self.file.parent().ok_or(io::ErrorKind::InvalidInput)?;
-        let _lock = write::lock(folder)?;
+        let _lock = atomic_write::lock_folder(folder)?;
         let (rules, _) = self.rules();
         if rules.iter().any(|known| known.rule == rule && known.list == list) {
             return Ok(());
@@ -121,12 +121,12 @@ impl Remembered {
             )));
         }
         let list = match list {
-            List::Allow => Word::Allow,
-            List::Ask => Word::Ask,
-            List::Deny => Word::Deny,
+            RuleList::Allow => VerdictWord::Allow,
+            RuleList::Ask => VerdictWord::Ask,
+            RuleList::Deny => VerdictWord::Deny,
         };
         let workspace = self.workspace.display().to_string();
-        let line = serde_json::to_string(&Line { rule: rule.to_owned(), list, at: write::now(), workspace })?;
+        let line = serde_json::to_string(&RuleLine { rule: rule.to_owned(), list, at: atomic_write::unix_seconds(), workspace })?;
         let mut file = OpenOptions::new()
             .append(true)
             .create(true)

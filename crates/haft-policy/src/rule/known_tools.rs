@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// What a specifier of a tool is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SpecifierKind {
     Command,
     Path,
     Host,
@@ -17,20 +17,20 @@ pub(super) enum Kind {
     Other,
 }
 
-pub(super) fn kind(tool: &str) -> Kind {
+pub(super) fn specifier_kind(tool: &str) -> SpecifierKind {
     match tool {
-        "Bash" | "Monitor" | "PowerShell" => Kind::Command,
-        "Read" | "Edit" => Kind::Path,
-        "WebFetch" => Kind::Host,
-        "Agent" | "Skill" => Kind::Called,
-        "ApplyPatch" | "MultiEdit" | "NotebookEdit" | "Rewind" | "Write" => Kind::PathOf("Edit"),
-        "Grep" | "Glob" | "LSP" => Kind::PathOf("Read"),
-        _ => Kind::Other,
+        "Bash" | "Monitor" | "PowerShell" => SpecifierKind::Command,
+        "Read" | "Edit" => SpecifierKind::Path,
+        "WebFetch" => SpecifierKind::Host,
+        "Agent" | "Skill" => SpecifierKind::Called,
+        "ApplyPatch" | "MultiEdit" | "NotebookEdit" | "Rewind" | "Write" => SpecifierKind::PathOf("Edit"),
+        "Grep" | "Glob" | "LSP" => SpecifierKind::PathOf("Read"),
+        _ => SpecifierKind::Other,
     }
 }
 
 /// Names that were replaced, and what they are called now.
-pub(super) fn current(name: &str) -> &str {
+pub(super) fn current_name(name: &str) -> &str {
     match name {
         "Task" => "Agent",
         "ListMcpResourcesTool" => "ListMcpResources",
@@ -40,7 +40,7 @@ pub(super) fn current(name: &str) -> &str {
 }
 
 /// The field that decides what a call does.
-pub(super) fn primary(tool: &str) -> Option<&'static str> {
+pub(super) fn primary_field(tool: &str) -> Option<&'static str> {
     Some(match tool {
         "Bash" | "Monitor" | "PowerShell" => "command",
         "Read" | "Edit" | "Write" | "MultiEdit" => "file_path",
@@ -81,7 +81,7 @@ pub(super) fn has_argument(tool: &str, name: &str) -> bool {
 }
 
 /// The texts under which an agent or a skill is called: its name, and with its arguments.
-pub(super) fn called(tool: &str, input: &Value) -> Option<(String, String)> {
+pub(super) fn invocation_texts(tool: &str, input: &Value) -> Option<(String, String)> {
     let field = |names: &[&str]| names.iter().find_map(|name| input.get(name)?.as_str());
     if tool == "Agent" {
         // Without a type it is the general one. Some have two names: ours, and that of the conventions.

@@ -11,24 +11,24 @@ use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::files::{CheckpointPlan, PlannedChange};
 use haft::ports::PermissionMode;
 
-use super::case::Case;
-use crate::rule::{Effect, RuleMatches, Touch};
-use crate::source::Source;
+use super::call_analysis::CallAnalysis;
+use crate::rule::{EffectRef, RuleMatches, EffectKind};
+use crate::source::SettingsSource;
 
 /// Says whether all of the sandbox is there. Asked only where it decides.
-pub type IsFull = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type IsFullSandbox = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Who lets commands run unasked, and whether they are held.
-pub(super) struct Unasked {
+pub(super) struct SandboxAutoAllow {
     /// Where settings say so for every mode.
-    by_settings: Option<Source>,
-    is_full: Option<IsFull>,
+    by_settings: Option<SettingsSource>,
+    is_full: Option<IsFullSandbox>,
 }
 
 /// Whether everything that is known to be overwritten or removed can be kept before.
-fn is_kept(case: &Case<'_>, matches: &RuleMatches) -> bool {
+fn is_kept(case: &CallAnalysis<'_>, matches: &RuleMatches) -> bool {
     let changes =
-        matches.uncovered.iter().filter(|effect| matches!(effect.touch, Touch::Writes | Touch::Deletes));
+        matches.uncovered.iter().filter(|effect| matches!(effect.touch, EffectKind::Writes | EffectKind::Deletes));
     let places = changes.filter_map(|effect| {
         let place = case.place(*effect)?;
         // What is no file of the workspace is the session's own, as its `/tmp`.
@@ -40,16 +40,16 @@ fn is_kept(case: &Case<'_>, matches: &RuleMatches) -> bool {
     CheckpointPlan::new(places).is_some()
 }
 
-impl Unasked {
-    pub(super) fn new(by_settings: Option<Source>, is_full: Option<IsFull>) -> Unasked {
-        Unasked { by_settings, is_full }
+impl SandboxAutoAllow {
+    pub(super) fn new(by_settings: Option<SettingsSource>, is_full: Option<IsFullSandbox>) -> SandboxAutoAllow {
+        SandboxAutoAllow { by_settings, is_full }
     }
 
     /// Why a command runs that would ask otherwise, if it does.
     pub(super) fn covers(
         &self,
         mode: PermissionMode,
-        case: &Case<'_>,
+        case: &CallAnalysis<'_>,
         matches: &RuleMatches,
     ) -> Option<DecisionReason> {
         let is_full = self.is_full.as_ref()?;
@@ -60,13 +60,13 @@ impl Unasked {
             (_, None) => return None,
         };
         let is_command = case.caged && !case.commands.is_empty() && !case.subject.open;
-        let stays = |touch: Touch| match touch {
-            Touch::Call | Touch::Runs | Touch::Reads | Touch::Writes | Touch::Deletes | Touch::Reaches => {
+        let stays = |touch: EffectKind| match touch {
+            EffectKind::Call | EffectKind::Runs | EffectKind::Reads | EffectKind::Writes | EffectKind::Deletes | EffectKind::Reaches => {
                 true
             }
-            Touch::Anything => false,
+            EffectKind::Anything => false,
         };
-        let is_held = |effect: &Effect| stays(effect.touch) && !case.needs_grant(*effect);
+        let is_held = |effect: &EffectRef| stays(effect.touch) && !case.needs_grant(*effect);
         let held = matches.uncovered.iter().all(is_held);
         (is_command && held && is_kept(case, matches) && is_full())
             .then(|| DecisionReason::new(DecisionSource::Sandbox, Verdict::Allow, by))

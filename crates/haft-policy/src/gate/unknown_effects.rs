@@ -16,16 +16,16 @@ use std::path::{Path, PathBuf};
 use haft::effects::template::Kind;
 use haft_shell::{ArgumentUses, FileAccess, SubCommand};
 
-use super::Inner;
-use super::case::Case;
-use super::effects::Given;
-use super::mode::Blocks;
-use crate::rule::{Place, RuleId, RuleSet, Touch};
-use crate::settings::{Protected, Protection, lexical};
-use crate::source::{List, Source};
+use super::PolicyInner;
+use super::call_analysis::CallAnalysis;
+use super::configured_effects::ConfiguredEffects;
+use super::mode::DirectoryBlocks;
+use crate::rule::{SubjectPath, RuleId, RuleSet, EffectKind};
+use crate::settings::{ProtectedPaths, PathProtection, normalize_path};
+use crate::source::{RuleList, SettingsSource};
 
 /// Something that isn't known, and what could speak of it.
-pub(super) struct Unknown {
+pub(super) struct UnknownEffect {
     /// What isn't known, and what could speak of it, in words.
     pub(super) text: String,
     /// The rule that could; none for a block of the working directories.
@@ -35,49 +35,49 @@ pub(super) struct Unknown {
 /// Whether the kernel keeps a child from what rules that deny speak of, so that not knowing needs no question: files that
 /// may not be touched aren't there for it, and hosts are reached only through the proxy that knows the rules. Which
 /// programs it starts nothing keeps it from; and a rule that asks wants to be asked.
-fn is_kept(touch: Touch, confined: bool) -> bool {
+fn is_kept(touch: EffectKind, confined: bool) -> bool {
     match touch {
-        Touch::Reads | Touch::Writes | Touch::Deletes | Touch::Reaches => confined,
-        Touch::Call | Touch::Anything | Touch::Runs => false,
+        EffectKind::Reads | EffectKind::Writes | EffectKind::Deletes | EffectKind::Reaches => confined,
+        EffectKind::Call | EffectKind::Anything | EffectKind::Runs => false,
     }
 }
 
 /// The first thing that isn't known of a call and that a rule or a block could speak of. With `misses` the sandbox keeps
 /// children not from all that rules deny; then a program that nobody describes asks too, unless a rule names it or
 /// `bypass` says that everything runs: who relies on the sandbox isn't told otherwise by `--allow Bash`.
-pub(super) fn find(
-    inner: &Inner,
+pub(super) fn find_unknown(
+    inner: &PolicyInner,
     rules: &RuleSet,
-    case: &Case<'_>,
+    case: &CallAnalysis<'_>,
     misses: bool,
     bypass: bool,
-) -> Option<Unknown> {
+) -> Option<UnknownEffect> {
     // In a sandbox nobody writes what is protected.
     let protected = Some(&inner.protected).filter(|_| case.child && !case.caged);
     let blocks = Some(&inner.blocks);
     let caged = case.caged && !misses;
     let blind = misses && !bypass;
-    Search { blocks, protected, given: &inner.effects, rules, case, caged, blind }.run()
+    UnknownSearch { blocks, protected, given: &inner.effects, rules, case, caged, blind }.run()
 }
 
 /// Whether some rule of a set could speak of something that isn't known of a call, whatever keeps the call from it.
-pub(super) fn may_mean(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> bool {
+pub(super) fn may_mean(inner: &PolicyInner, rules: &RuleSet, case: &CallAnalysis<'_>) -> bool {
     let (caged, blind) = (false, false);
-    Search { blocks: None, protected: None, given: &inner.effects, rules, case, caged, blind }.run().is_some()
+    UnknownSearch { blocks: None, protected: None, given: &inner.effects, rules, case, caged, blind }.run().is_some()
 }
 
-struct Search<'s, 'a> {
-    blocks: Option<&'s Blocks>,
-    protected: Option<&'s Protected>,
-    given: &'s Given,
+struct UnknownSearch<'s, 'a> {
+    blocks: Option<&'s DirectoryBlocks>,
+    protected: Option<&'s ProtectedPaths>,
+    given: &'s ConfiguredEffects,
     rules: &'s RuleSet,
-    case: &'s Case<'a>,
+    case: &'s CallAnalysis<'a>,
     caged: bool,
     blind: bool,
 }
 
-impl Search<'_, '_> {
-    fn run(&self) -> Option<Unknown> {
+impl UnknownSearch<'_, '_> {
+    fn run(&self) -> Option<UnknownEffect> {
         if !self.has_any() {
             return None;
         }
@@ -86,67 +86,67 @@ impl Search<'_, '_> {
         self.line(exact).or_else(|| self.commands(exact)).or_else(|| self.others())
     }
 
-    fn block_of(&self, touch: Touch) -> Option<(&'static str, &Source)> {
-        self.blocks.and_then(|blocks| blocks.of(touch))
+    fn block_of(&self, touch: EffectKind) -> Option<(&'static str, &SettingsSource)> {
+        self.blocks.and_then(|blocks| blocks.find(touch))
     }
 
     /// Whether anything could speak of something unknown.
     fn has_any(&self) -> bool {
-        let kinds = [Touch::Reads, Touch::Writes, Touch::Reaches, Touch::Runs];
-        let blocks = self.block_of(Touch::Reads).or(self.block_of(Touch::Writes));
+        let kinds = [EffectKind::Reads, EffectKind::Writes, EffectKind::Reaches, EffectKind::Runs];
+        let blocks = self.block_of(EffectKind::Reads).or(self.block_of(EffectKind::Writes));
         blocks.is_some()
             || self.protected.is_some()
             || kinds.iter().any(|touch| self.rules.may_stop(*touch, false).is_some())
     }
 
     /// Who could speak of something of this kind; with `exact` a rule names just this call.
-    fn of(&self, touch: Touch, exact: bool, why: &dyn Fn() -> String) -> Option<Unknown> {
+    fn find_rule(&self, touch: EffectKind, exact: bool, why: &dyn Fn() -> String) -> Option<UnknownEffect> {
         let kept = is_kept(touch, self.caged);
         // What lies outside is there to be read, so that no kernel keeps anybody from it.
-        if let Some((key, source)) = self.block_of(touch).filter(|_| !kept || touch == Touch::Reads) {
+        if let Some((key, source)) = self.block_of(touch).filter(|_| !kept || touch == EffectKind::Reads) {
             return Some(self.block(key, source, why()));
         }
         let rule = self.rules.may_stop(touch, kept).filter(|_| !exact)?;
         Some(self.rule(rule, why()))
     }
 
-    fn rule(&self, id: RuleId, why: String) -> Unknown {
+    fn rule(&self, id: RuleId, why: String) -> UnknownEffect {
         let rule = self.rules.rule(id);
-        let verb = if rule.list() == List::Deny { "denies" } else { "asks for" };
+        let verb = if rule.list() == RuleList::Deny { "denies" } else { "asks for" };
         let words = format!("{why}, and it could be what `{rule}` ({}) {verb}", rule.source());
-        Unknown { text: words, rule: Some(id) }
+        UnknownEffect { text: words, rule: Some(id) }
     }
 
-    fn block(&self, key: &str, source: &Source, why: String) -> Unknown {
+    fn block(&self, key: &str, source: &SettingsSource, why: String) -> UnknownEffect {
         let words = format!("{why}, and it could lie outside of the working directories (`{key}`, {source})");
-        Unknown { text: words, rule: None }
+        UnknownEffect { text: words, rule: None }
     }
 
     /// What of a command line can't be read, and files that its redirections find when it runs.
-    fn line(&self, exact: bool) -> Option<Unknown> {
+    fn line(&self, exact: bool) -> Option<UnknownEffect> {
         let case = self.case;
         if let Some(doubt) = case.unread.as_deref() {
             let why = || format!("the command is not understood: {doubt}");
-            let kinds = [Touch::Runs, Touch::Reads, Touch::Writes, Touch::Reaches];
-            return kinds.into_iter().find_map(|touch| self.of(touch, exact, &why));
+            let kinds = [EffectKind::Runs, EffectKind::Reads, EffectKind::Writes, EffectKind::Reaches];
+            return kinds.into_iter().find_map(|touch| self.find_rule(touch, exact, &why));
         }
         case.targets.iter().find_map(|(access, target)| {
             let touch = match access {
-                FileAccess::Read => Touch::Reads,
-                FileAccess::Write => Touch::Writes,
+                FileAccess::Read => EffectKind::Reads,
+                FileAccess::Write => EffectKind::Writes,
             };
-            let why = || format!("which file `{}` is, is known only when it runs", shown(target));
+            let why = || format!("which file `{}` is, is known only when it runs", quote_text(target));
             // Some paths are hosts for bash; a relative one isn't.
             let may_reach = target.trim_start_matches('"').starts_with(['$', '`', '/']);
-            self.of(touch, exact, &why)
-                .or_else(|| may_reach.then(|| self.of(Touch::Reaches, exact, &why)).flatten())
+            self.find_rule(touch, exact, &why)
+                .or_else(|| may_reach.then(|| self.find_rule(EffectKind::Reaches, exact, &why)).flatten())
                 // As with all that isn't understood.
-                .or_else(|| self.of(Touch::Runs, exact, &why))
+                .or_else(|| self.find_rule(EffectKind::Runs, exact, &why))
         })
     }
 
     /// Words that are known only when a command runs.
-    fn commands(&self, exact: bool) -> Option<Unknown> {
+    fn commands(&self, exact: bool) -> Option<UnknownEffect> {
         let (case, tool) = (self.case, self.case.subject.tool);
         for (command, subject) in case.commands.iter().zip(&case.subject.commands) {
             let known = command.effects.as_ref().is_some_and(|effects| !effects.unknown);
@@ -154,14 +154,14 @@ impl Search<'_, '_> {
             let exact = exact || subject.for_allow.iter().any(|text| self.rules.allows_exactly(tool, text));
             // A remote, an alias of a host: known to somebody's configuration.
             let reached =
-                || self.of(Touch::Reaches, exact, &|| command.reaches_unknown().unwrap_or_default());
+                || self.find_rule(EffectKind::Reaches, exact, &|| command.reaches_unknown().unwrap_or_default());
             if let Some(found) = command.reaches_unknown().and_then(|_| reached()) {
                 return Some(found);
             }
             if known && !open {
                 continue;
             }
-            let text = shown(&command.text);
+            let text = quote_text(&command.text);
             if let Some(rule) = self.rules.may_run(tool, subject).filter(|_| !exact) {
                 let why = format!("what the words of `{text}` are is known only when it runs");
                 return Some(self.rule(rule, why));
@@ -174,7 +174,7 @@ impl Search<'_, '_> {
                     )
                 };
                 let found =
-                    [Touch::Reads, Touch::Writes].into_iter().find_map(|touch| self.of(touch, exact, &why));
+                    [EffectKind::Reads, EffectKind::Writes].into_iter().find_map(|touch| self.find_rule(touch, exact, &why));
                 if found.is_some() {
                     return found;
                 }
@@ -183,13 +183,13 @@ impl Search<'_, '_> {
             if named.is_some() {
                 return named;
             }
-            for touch in kinds(command).filter(|_| open && !known) {
+            for touch in possible_effects(command).filter(|_| open && !known) {
                 let verb = match touch {
-                    Touch::Reads => "reads",
-                    Touch::Reaches => "reaches",
+                    EffectKind::Reads => "reads",
+                    EffectKind::Reaches => "reaches",
                     _ => "changes",
                 };
-                let found = self.of(touch, exact, &|| format!("what `{text}` {verb} isn't known"));
+                let found = self.find_rule(touch, exact, &|| format!("what `{text}` {verb} isn't known"));
                 if found.is_some() {
                     return found;
                 }
@@ -199,12 +199,12 @@ impl Search<'_, '_> {
     }
 
     /// Words of a program that nobody describes: it may do with them what a rule stops.
-    fn named(&self, command: &SubCommand, exact: bool) -> Option<Unknown> {
+    fn named(&self, command: &SubCommand, exact: bool) -> Option<UnknownEffect> {
         let words = command.layers.iter().flat_map(|layer| layer.argv.iter().skip(1));
         let words = words.filter_map(|word| word.literal()).take(WORDS_MAX);
         let names = words.flat_map(inner_names);
         let why =
-            |name: &str| format!("nobody knows what `{}` does with `{}`", shown(&command.text), shown(name));
+            |name: &str| format!("nobody knows what `{}` does with `{}`", quote_text(&command.text), quote_text(name));
         for name in names {
             let found = self.stops_name(name).filter(|_| !exact).map(|rule| self.rule(rule, why(name)));
             if found.is_some() {
@@ -212,14 +212,14 @@ impl Search<'_, '_> {
             }
             if let Some(root) = self.protected(name) {
                 let words = format!("{}, and no tool may write `{}`", why(name), root.display());
-                return Some(Unknown { text: words, rule: None });
+                return Some(UnknownEffect { text: words, rule: None });
             }
             // A path that says itself that it leads out.
             let outer = name.starts_with('/') || name.split('/').any(|part| part == "..");
-            let block = [Touch::Reads, Touch::Writes].into_iter().find_map(|touch| {
+            let block = [EffectKind::Reads, EffectKind::Writes].into_iter().find_map(|touch| {
                 let block = self.block_of(touch).filter(|_| outer)?;
-                let path = lexical(self.case.workspace.cwd(), Path::new(name));
-                (!self.case.is_inside(touch, &Place::at(&path))).then_some(block)
+                let path = normalize_path(self.case.workspace.cwd(), Path::new(name));
+                (!self.case.is_inside(touch, &SubjectPath::at(&path))).then_some(block)
             });
             if let Some((key, source)) = block {
                 return Some(self.block(key, source, why(name)));
@@ -230,10 +230,10 @@ impl Search<'_, '_> {
 
     /// What no tool may write, if this name is in it.
     fn protected(&self, name: &str) -> Option<PathBuf> {
-        let given = lexical(self.case.workspace.cwd(), Path::new(name));
+        let given = normalize_path(self.case.workspace.cwd(), Path::new(name));
         let real = given.canonicalize().unwrap_or_else(|_| given.clone());
         [given, real].iter().find_map(|path| match self.protected?.judge(path) {
-            Some(Protection::Never(root)) if path.starts_with(&root) => Some(root),
+            Some(PathProtection::Never(root)) if path.starts_with(&root) => Some(root),
             _ => None,
         })
     }
@@ -241,38 +241,38 @@ impl Search<'_, '_> {
     /// The rule that stops whatever has this name, a file or a host.
     fn stops_name(&self, name: &str) -> Option<RuleId> {
         let (rules, tool) = (self.rules, self.case.subject.tool);
-        let counts = |touch: Touch| {
+        let counts = |touch: EffectKind| {
             let kept = is_kept(touch, self.caged);
-            move |rule: &RuleId| !(kept && rules.rule(*rule).list() == List::Deny)
+            move |rule: &RuleId| !(kept && rules.rule(*rule).list() == RuleList::Deny)
         };
         let has_paths =
-            [Touch::Reads, Touch::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
+            [EffectKind::Reads, EffectKind::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
         if has_paths {
-            let given = lexical(self.case.workspace.cwd(), Path::new(name));
+            let given = normalize_path(self.case.workspace.cwd(), Path::new(name));
             // Only what is there can be a link.
             let real = given.canonicalize().unwrap_or_else(|_| given.clone());
             // It may be a folder, and then stands for what is in it.
-            let place = Place::linked(&given, &real).and_below();
-            let stops = |touch: Touch| rules.stops(tool, touch, &place).filter(counts(touch));
-            let found = stops(Touch::Reads).or_else(|| stops(Touch::Writes));
+            let place = SubjectPath::linked(&given, &real).and_below();
+            let stops = |touch: EffectKind| rules.stops(tool, touch, &place).filter(counts(touch));
+            let found = stops(EffectKind::Reads).or_else(|| stops(EffectKind::Writes));
             if found.is_some() {
                 return found;
             }
         }
-        let may_be_host = rules.may_stop(Touch::Reaches, false).is_some() && name.contains(['.', ':']);
+        let may_be_host = rules.may_stop(EffectKind::Reaches, false).is_some() && name.contains(['.', ':']);
         // `go get evil.io/x` names a host without a scheme.
         let front = || name.split_once('/').and_then(|(front, _)| rules.stops_host(front));
         let found = may_be_host.then(|| rules.stops_host(name).or_else(front)).flatten();
-        found.filter(counts(Touch::Reaches))
+        found.filter(counts(EffectKind::Reaches))
     }
 
     /// What isn't known of a call that is no command.
-    fn others(&self) -> Option<Unknown> {
+    fn others(&self) -> Option<UnknownEffect> {
         let case = self.case;
         if let Some((path, why)) = &case.failed {
             let why = || format!("nobody can say what `{}` is: {why}", path.display());
             let found =
-                [Touch::Reads, Touch::Writes].into_iter().find_map(|touch| self.of(touch, false, &why));
+                [EffectKind::Reads, EffectKind::Writes].into_iter().find_map(|touch| self.find_rule(touch, false, &why));
             if found.is_some() {
                 return found;
             }
@@ -282,18 +282,18 @@ impl Search<'_, '_> {
         }
         if case.subject.hosts_only {
             return self
-                .of(Touch::Reaches, false, &|| "which host the address leads to isn't known".to_owned());
+                .find_rule(EffectKind::Reaches, false, &|| "which host the address leads to isn't known".to_owned());
         }
         let told = self.given.told(case.subject.tool, case.subject.input)?;
         told.open.iter().find_map(|(kind, violation)| {
             let (touch, verb) = match kind {
-                Kind::Reads => (Touch::Reads, "reads"),
-                Kind::Writes => (Touch::Writes, "changes"),
-                Kind::Deletes => (Touch::Writes, "removes"),
-                Kind::Runs => (Touch::Runs, "runs"),
-                Kind::Reaches => (Touch::Reaches, "reaches"),
+                Kind::Reads => (EffectKind::Reads, "reads"),
+                Kind::Writes => (EffectKind::Writes, "changes"),
+                Kind::Deletes => (EffectKind::Writes, "removes"),
+                Kind::Runs => (EffectKind::Runs, "runs"),
+                Kind::Reaches => (EffectKind::Reaches, "reaches"),
             };
-            self.of(touch, false, &|| format!("what it {verb} isn't known ({violation})"))
+            self.find_rule(touch, false, &|| format!("what it {verb} isn't known ({violation})"))
         })
     }
 }
@@ -313,7 +313,7 @@ fn inner_names(word: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What a command may do with words that aren't known.
-fn kinds(command: &SubCommand) -> impl Iterator<Item = Touch> {
+fn possible_effects(command: &SubCommand) -> impl Iterator<Item = EffectKind> {
     // What stands before a program may do something of its own.
     let alone = command.layers.len() == 1;
     let mut uses =
@@ -322,15 +322,15 @@ fn kinds(command: &SubCommand) -> impl Iterator<Item = Touch> {
         uses = ArgumentUses { reads: true, ..ArgumentUses::default() };
     }
     let ArgumentUses { reads, changes, reaches } = uses;
-    let kinds = [(Touch::Reads, reads), (Touch::Writes, changes), (Touch::Reaches, reaches)];
+    let kinds = [(EffectKind::Reads, reads), (EffectKind::Writes, changes), (EffectKind::Reaches, reaches)];
     kinds.into_iter().filter_map(|(touch, counts)| counts.then_some(touch))
 }
 
 /// Whether nothing but what is read isn't known.
-pub(super) fn only_reads(case: &Case<'_>) -> bool {
+pub(super) fn only_reads(case: &CallAnalysis<'_>) -> bool {
     let reads = |command: &SubCommand| {
         command.read_only.is_ok()
-            || (command.effects.is_some() && kinds(command).all(|touch| touch == Touch::Reads))
+            || (command.effects.is_some() && possible_effects(command).all(|touch| touch == EffectKind::Reads))
     };
     case.doubts().is_empty() && !case.commands.is_empty() && case.commands.iter().all(reads)
 }
@@ -338,6 +338,6 @@ pub(super) fn only_reads(case: &Case<'_>) -> bool {
 /// How much of a command is shown.
 const SHOWN_CHARS: usize = 200;
 
-fn shown(text: &str) -> String {
+fn quote_text(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN_CHARS).collect()
 }

@@ -18,15 +18,15 @@ use haft::ports::{Request, SandboxView};
 use serde_json::Value;
 
 use super::repository::RepositoryCheck;
-use super::{Setup, grants};
-use crate::conventions::{self, Address};
-use crate::rule::{Anchors, BLANKS, Command, Effect, Place, Rule, Subject, Touch, Touches};
-use crate::settings::lexical;
+use super::{PolicyContext, grants};
+use crate::conventions::{self, UrlHost};
+use crate::rule::{RuleAnchors, BLANKS, SubjectCommand, EffectRef, SubjectPath, Rule, RuleSubject, EffectKind, SubjectEffects};
+use crate::settings::normalize_path;
 use haft_shell::{Analysis, Doubt, FileAccess, Layer, ShellAnalyzer, StartMethod, SubCommand, Word};
 
 /// Where a session works, and what holds its children.
-pub(super) struct Surroundings {
-    pub(super) anchors: Anchors,
+pub(super) struct SessionContext {
+    pub(super) anchors: RuleAnchors,
     shell: ShellAnalyzer,
     no_sandbox: bool,
     confined: bool,
@@ -34,12 +34,12 @@ pub(super) struct Surroundings {
     pub(super) view: Option<Arc<dyn SandboxView>>,
 }
 
-impl Surroundings {
-    pub(super) fn new(setup: &Setup<'_>) -> Surroundings {
-        let Setup { places, workspace, no_sandbox, confined, .. } = setup;
+impl SessionContext {
+    pub(super) fn new(setup: &PolicyContext<'_>) -> SessionContext {
+        let PolicyContext { places, workspace, no_sandbox, confined, .. } = setup;
         // Without a home nothing lies below it.
         let home = places.home.clone().unwrap_or_else(|| PathBuf::from("/nonexistent"));
-        let mut anchors = Anchors::new(&home, workspace.cwd());
+        let mut anchors = RuleAnchors::new(&home, workspace.cwd());
         let mut link = |given: &Path, real: &Path| {
             if given != real {
                 anchors.links.push((given.to_owned(), real.to_owned()));
@@ -64,16 +64,16 @@ impl Surroundings {
         anchors.private = workspace.paths().private_folder().map(Path::to_owned);
         anchors.added = added.chain(anchors.private.clone()).collect();
         let shell =
-            setup.analyzer.clone().unwrap_or_else(|| super::analyzer(workspace, places.home.as_deref()));
+            setup.analyzer.clone().unwrap_or_else(|| super::shell_analyzer(workspace, places.home.as_deref()));
         let repositories = RepositoryCheck::new(places.home.clone());
         let view = setup.view.clone();
         let (no_sandbox, confined) = (*no_sandbox, *confined);
-        Surroundings { anchors, shell, no_sandbox, confined, repositories, view }
+        SessionContext { anchors, shell, no_sandbox, confined, repositories, view }
     }
 
     /// The anchors with where the paths of these rules lead. The disk is looked at once, when rules are compiled: a link
     /// that is made or turned later is seen in the paths of a call, which are resolved each time.
-    pub(super) fn leading(&self, rules: &[Rule]) -> Anchors {
+    pub(super) fn leading(&self, rules: &[Rule]) -> RuleAnchors {
         let mut anchors = self.anchors.clone();
         for path in rules.iter().filter_map(|rule| rule.own_path(&self.anchors)) {
             if let Ok(found) = resolve(&self.anchors.cwd, &path)
@@ -88,21 +88,21 @@ impl Surroundings {
     }
 
     /// What a call of a tool of the conventions does, for the examples of rules. Looks at no disk.
-    pub(super) fn example<'a>(&self, tool: &'a str, input: &'a Value) -> Subject<'a> {
-        let mut subject = Subject::new(tool, input);
-        subject.server = conventions::server(tool, input);
+    pub(super) fn example<'a>(&self, tool: &'a str, input: &'a Value) -> RuleSubject<'a> {
+        let mut subject = RuleSubject::new(tool, input);
+        subject.server = conventions::target_server(tool, input);
         subject.hosts_only = conventions::is_hosts_only(tool);
-        let at = |path: &Path, _: Touch| {
-            let path = lexical(&self.anchors.cwd, path);
+        let at = |path: &Path, _: EffectKind| {
+            let path = normalize_path(&self.anchors.cwd, path);
             Ok((path.clone(), path))
         };
         let cwd = &self.shell.place().cwd;
         let (failed, written) = (None, Vec::new());
         let mut reader =
-            Reader { shell: &self.shell, cwd, resolve: &at, repositories: None, failed, written };
+            EffectReader { shell: &self.shell, cwd, resolve: &at, repositories: None, failed, written };
         if let Some(line) = shell_line(tool, input) {
             reader.shell(line, &mut subject);
-        } else if let Some(effects) = conventions::effects(tool, input) {
+        } else if let Some(effects) = conventions::declared_effects(tool, input) {
             let touches = reader.touches(&effects);
             subject.touches = touches;
             subject.open = effects.unknown;
@@ -117,8 +117,8 @@ pub(super) fn shell_line<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
 }
 
 /// A call, as rules and mode look at it.
-pub(crate) struct Case<'a> {
-    pub(crate) subject: Subject<'a>,
+pub(crate) struct CallAnalysis<'a> {
+    pub(crate) subject: RuleSubject<'a>,
     /// What the commands of the subject are, in the same order.
     pub(crate) commands: Vec<SubCommand>,
     /// What isn't understood, in words. Not empty: it asks, whatever was found.
@@ -146,8 +146,8 @@ pub(crate) struct Case<'a> {
     pub(crate) effect_class: &'a EffectClass,
 }
 
-impl<'a> Case<'a> {
-    pub(super) fn of(request: &'a Request<'a>, surroundings: &Surroundings) -> Case<'a> {
+impl<'a> CallAnalysis<'a> {
+    pub(super) fn for_request(request: &'a Request<'a>, surroundings: &SessionContext) -> CallAnalysis<'a> {
         let Request { name, tool, input, workspace, .. } = *request;
         let declared = request.declared();
         let line = shell_line(name, input);
@@ -159,9 +159,9 @@ impl<'a> Case<'a> {
         let held = !stranger && (confined || surroundings.no_sandbox);
         let caged = child && !stranger && confined && !surroundings.no_sandbox;
 
-        let mut subject = Subject::new(name, input);
+        let mut subject = RuleSubject::new(name, input);
         subject.aliases = tool.aliases().iter().map(String::as_str).collect();
-        subject.server = conventions::server(name, input).filter(|_| !request.external);
+        subject.server = conventions::target_server(name, input).filter(|_| !request.external);
         subject.of_server = request.source.filter(|_| name.starts_with("mcp__"));
         let keeps = is_granted_files_only(request);
         subject.enforced = keeps || (child && held);
@@ -170,23 +170,23 @@ impl<'a> Case<'a> {
         let walks = request.effects.reads.iter().any(|path| path.extent == Extent::Subtree);
         subject.leaves_out = keeps && walks;
 
-        let look = |path: &Path, touch: Touch| {
+        let look = |path: &Path, touch: EffectKind| {
             let look = match touch {
-                Touch::Reads => PathTable::resolve_read,
-                Touch::Deletes => PathTable::resolve_entry,
+                EffectKind::Reads => PathTable::resolve_read,
+                EffectKind::Deletes => PathTable::resolve_entry,
                 _ => PathTable::resolve,
             };
             match look(workspace.paths(), workspace.cwd(), path) {
                 Ok(found) => Ok((found.given, found.real)),
                 // Behind a file nothing is and nothing can be made: one of several guesses where a command writes.
                 Err(error) if error.kind == ResolveErrorKind::NotADirectory => {
-                    let path = lexical(workspace.cwd(), path);
+                    let path = normalize_path(workspace.cwd(), path);
                     Ok((path.clone(), path))
                 }
                 Err(error) => Err(error.to_string()),
             }
         };
-        let mut reader = Reader {
+        let mut reader = EffectReader {
             shell: &surroundings.shell,
             cwd: workspace.cwd(),
             resolve: &look,
@@ -223,7 +223,7 @@ impl<'a> Case<'a> {
             }
             None => {
                 subject.open = declared.unknown;
-                let places = |paths: &'a [ResolvedPath]| paths.iter().map(known).collect();
+                let places = |paths: &'a [ResolvedPath]| paths.iter().map(subject_path).collect();
                 subject.touches.reads = places(&request.effects.reads);
                 subject.touches.writes = places(&request.effects.writes);
                 subject.touches.deletes = places(&request.effects.deletes);
@@ -233,7 +233,7 @@ impl<'a> Case<'a> {
             }
         }
         subject.touches.hosts.extend(declared.reaches.iter().map(|reach| Cow::Borrowed(&*reach.host)));
-        if let Some(address) = conventions::fetched(name, input).map(Address::of) {
+        if let Some(address) = conventions::fetched_url(name, input).map(UrlHost::parse) {
             // However the tool reads it: rules go by what a browser would reach, and only an address of the web counts.
             subject.open |= !address.plain;
             let known = |host: &String| subject.touches.hosts.iter().any(|other| **other == **host);
@@ -243,8 +243,8 @@ impl<'a> Case<'a> {
         }
         let failed = reader.failed;
         if let Some((path, _)) = &failed {
-            let path = lexical(workspace.cwd(), path);
-            let place = || Place {
+            let path = normalize_path(workspace.cwd(), path);
+            let place = || SubjectPath {
                 given: Cow::Owned(path.clone()),
                 real: Cow::Owned(path.clone()),
                 extent: Extent::Subtree,
@@ -271,7 +271,7 @@ impl<'a> Case<'a> {
         }
         let critical = commands.iter().find_map(|command: &SubCommand| command.critical.clone());
         let effect_class = request.effect_class;
-        Case {
+        CallAnalysis {
             subject,
             commands,
             doubts,
@@ -296,8 +296,8 @@ impl<'a> Case<'a> {
             return self.effect_class.destructive;
         }
         self.places().any(|(effect, place)| match effect.touch {
-            Touch::Deletes => true,
-            Touch::Writes => place.real.symlink_metadata().is_ok(),
+            EffectKind::Deletes => true,
+            EffectKind::Writes => place.real.symlink_metadata().is_ok(),
             _ => false,
         })
     }
@@ -313,39 +313,39 @@ impl<'a> Case<'a> {
     }
 
     /// The command line as one command that only an exact rule lets through, for what isn't understood.
-    pub(super) fn whole_line(&self) -> Option<Subject<'a>> {
+    pub(super) fn whole_line(&self) -> Option<RuleSubject<'a>> {
         let line = self.line()?;
-        let mut whole = Subject::new(self.subject.tool, self.subject.input);
-        whole.commands.push(Command { exact_only: true, for_deny: Vec::new(), ..Command::plain(line) });
+        let mut whole = RuleSubject::new(self.subject.tool, self.subject.input);
+        whole.commands.push(SubjectCommand { exact_only: true, for_deny: Vec::new(), ..SubjectCommand::plain(line) });
         Some(whole)
     }
 
     /// One command with what it touches, as if it were the whole line and were understood.
-    pub(super) fn only(&self, command: usize) -> Case<'a> {
-        let mut part = self.with(Touches::default());
-        part.subject.commands = vec![Command { understood: true, ..self.subject.commands[command].clone() }];
+    pub(super) fn only(&self, command: usize) -> CallAnalysis<'a> {
+        let mut part = self.with(SubjectEffects::default());
+        part.subject.commands = vec![SubjectCommand { understood: true, ..self.subject.commands[command].clone() }];
         part.commands = vec![self.commands[command].clone()];
         part.critical.clone_from(&self.commands[command].critical);
         part
     }
 
     /// One redirection, as if it were all.
-    pub(super) fn only_place(&self, effect: Effect) -> Case<'a> {
-        let mut touches = Touches::default();
+    pub(super) fn only_place(&self, effect: EffectRef) -> CallAnalysis<'a> {
+        let mut touches = SubjectEffects::default();
         let places = match effect.touch {
-            Touch::Reads => &mut touches.reads,
+            EffectKind::Reads => &mut touches.reads,
             _ => &mut touches.writes,
         };
         places.extend(self.place(effect).cloned());
         self.with(touches)
     }
 
-    fn with(&self, touches: Touches<'a>) -> Case<'a> {
-        let subject = Subject { touches, commands: Vec::new(), part: true, ..self.subject.clone() };
+    fn with(&self, touches: SubjectEffects<'a>) -> CallAnalysis<'a> {
+        let subject = RuleSubject { touches, commands: Vec::new(), part: true, ..self.subject.clone() };
         let (commands, doubts, targets) = (Vec::new(), Vec::new(), Vec::new());
         let (unread, critical, failed) = (None, None, None);
-        let Case { child, held, confined, caged, workspace, declared, effect_class, .. } = *self;
-        Case {
+        let CallAnalysis { child, held, confined, caged, workspace, declared, effect_class, .. } = *self;
+        CallAnalysis {
             subject,
             commands,
             doubts,
@@ -365,18 +365,18 @@ impl<'a> Case<'a> {
     }
 
     /// Everything that is touched on the disk.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (Effect, &Place<'a>)> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = (EffectRef, &SubjectPath<'a>)> {
         fn of<'t, 'a>(
             command: Option<usize>,
-            touches: &'t Touches<'a>,
-        ) -> impl Iterator<Item = (Effect, &'t Place<'a>)> {
+            touches: &'t SubjectEffects<'a>,
+        ) -> impl Iterator<Item = (EffectRef, &'t SubjectPath<'a>)> {
             let kinds = [
-                (Touch::Reads, &touches.reads),
-                (Touch::Writes, &touches.writes),
-                (Touch::Deletes, &touches.deletes),
+                (EffectKind::Reads, &touches.reads),
+                (EffectKind::Writes, &touches.writes),
+                (EffectKind::Deletes, &touches.deletes),
             ];
             kinds.into_iter().flat_map(move |(touch, places)| {
-                let effect = move |index| Effect { touch, command, index };
+                let effect = move |index| EffectRef { touch, command, index };
                 places.iter().enumerate().map(move |(index, place)| (effect(index), place))
             })
         }
@@ -386,22 +386,22 @@ impl<'a> Case<'a> {
     }
 
     /// Whether a place that a command removes is moved by it: what is only removed isn't read, and nothing else is written.
-    pub(crate) fn is_moved(&self, effect: Effect, place: &Place<'_>) -> bool {
+    pub(crate) fn is_moved(&self, effect: EffectRef, place: &SubjectPath<'_>) -> bool {
         let touches = effect.command.map(|at| &self.subject.commands[at].touches);
-        let reads = |touches: &Touches<'_>| touches.reads.iter().any(|read| read.real == place.real);
-        effect.touch == Touch::Deletes
+        let reads = |touches: &SubjectEffects<'_>| touches.reads.iter().any(|read| read.real == place.real);
+        effect.touch == EffectKind::Deletes
             && touches.is_some_and(|touches| !touches.writes.is_empty() && reads(touches))
     }
 
     /// The place of an effect that has one.
-    pub(crate) fn place(&self, effect: Effect) -> Option<&Place<'a>> {
+    pub(crate) fn place(&self, effect: EffectRef) -> Option<&SubjectPath<'a>> {
         self.subject.place(effect)
     }
 
     /// Whether a place lies in the working directories; for a read also in what may always be read.
-    pub(crate) fn is_inside(&self, touch: Touch, place: &Place<'_>) -> bool {
+    pub(crate) fn is_inside(&self, touch: EffectKind, place: &SubjectPath<'_>) -> bool {
         match touch {
-            Touch::Reads => self.workspace.is_readable_both(&place.given, &place.real),
+            EffectKind::Reads => self.workspace.is_readable_both(&place.given, &place.real),
             _ => self.workspace.contains_both(&place.given, &place.real),
         }
     }
@@ -413,15 +413,15 @@ pub(super) fn is_granted_files_only(request: &Request<'_>) -> bool {
 }
 
 /// A resolved path as a place.
-pub(super) fn known(path: &ResolvedPath) -> Place<'_> {
+pub(super) fn subject_path(path: &ResolvedPath) -> SubjectPath<'_> {
     let (given, real) = (Cow::Borrowed(&*path.at.given), Cow::Borrowed(&*path.at.real));
     // A folder stands for what is in it, whatever the declaration says: who removes it removes that too.
     let extent = if path.at.is_dir { Extent::Subtree } else { path.extent };
-    Place { given, real, extent, open: false, partial: false }
+    SubjectPath { given, real, extent, open: false, partial: false }
 }
 
 fn add_new<'a>(
-    places: &mut Vec<Place<'a>>,
+    places: &mut Vec<SubjectPath<'a>>,
     request: &Request<'_>,
     declared: &[PathSet],
     resolved: &'a [ResolvedPath],
@@ -429,22 +429,22 @@ fn add_new<'a>(
     // With a failure the two lists don't fit together any more.
     let own = if request.effects.failed.is_none() { declared.len() } else { resolved.len() };
     for path in resolved.iter().take(own) {
-        let place = known(path);
-        let there = |other: &Place<'_>| other.given == place.given && other.real == place.real;
+        let place = subject_path(path);
+        let there = |other: &SubjectPath<'_>| other.given == place.given && other.real == place.real;
         if !places.iter().any(there) {
             places.push(place);
         }
     }
 }
 
-type Resolve<'r> = dyn Fn(&Path, Touch) -> Result<(PathBuf, PathBuf), String> + 'r;
+type ResolvePath<'r> = dyn Fn(&Path, EffectKind) -> Result<(PathBuf, PathBuf), String> + 'r;
 
 /// Reads commands and what they touch.
-struct Reader<'r> {
+struct EffectReader<'r> {
     shell: &'r ShellAnalyzer,
     cwd: &'r Path,
     /// Both forms of a path that is touched so, for its entry where that is removed.
-    resolve: &'r Resolve<'r>,
+    resolve: &'r ResolvePath<'r>,
     /// Nothing where the disk isn't looked at.
     repositories: Option<&'r RepositoryCheck>,
     failed: Option<(PathBuf, String)>,
@@ -452,11 +452,11 @@ struct Reader<'r> {
     written: Vec<PathBuf>,
 }
 
-impl Reader<'_> {
+impl EffectReader<'_> {
     /// Adds the commands of a line to a subject.
-    fn shell(&mut self, line: &str, subject: &mut Subject<'_>) -> Analysis {
+    fn shell(&mut self, line: &str, subject: &mut RuleSubject<'_>) -> Analysis {
         let mut analysis = match subject.tool {
-            "PowerShell" => foreign(line),
+            "PowerShell" => analyze_foreign_command(line),
             _ => Analysis::clone(&self.shell.analyse_in(line, self.cwd)),
         };
         for command in &mut analysis.commands {
@@ -478,7 +478,7 @@ impl Reader<'_> {
         self.written.extend(redirected.flat_map(|redirect| redirect.paths.iter().flatten().cloned()));
         for command in &analysis.commands {
             let owned = |texts: Vec<String>| texts.into_iter().map(Cow::Owned).collect();
-            subject.commands.push(Command {
+            subject.commands.push(SubjectCommand {
                 for_allow: owned(command.texts_for_allow()),
                 for_deny: owned(command.texts_for_deny()),
                 understood,
@@ -503,8 +503,8 @@ impl Reader<'_> {
                 continue;
             }
             let (touch, places) = match redirect.access {
-                FileAccess::Read => (Touch::Reads, &mut subject.touches.reads),
-                FileAccess::Write => (Touch::Writes, &mut subject.touches.writes),
+                FileAccess::Read => (EffectKind::Reads, &mut subject.touches.reads),
+                FileAccess::Write => (EffectKind::Writes, &mut subject.touches.writes),
             };
             for path in redirect.paths.iter().flatten() {
                 if let Some(place) = self.at(path, Extent::File, touch) {
@@ -515,29 +515,29 @@ impl Reader<'_> {
         analysis
     }
 
-    fn touches(&mut self, effects: &Effects) -> Touches<'static> {
-        let mut all = |sets: &[PathSet], touch: Touch| {
+    fn touches(&mut self, effects: &Effects) -> SubjectEffects<'static> {
+        let mut all = |sets: &[PathSet], touch: EffectKind| {
             let place = |set: &PathSet| {
                 let place = self.at(&set.path, set.extent, touch)?;
-                Some(Place { partial: set.partial, ..place })
+                Some(SubjectPath { partial: set.partial, ..place })
             };
             sets.iter().filter_map(place).collect()
         };
-        Touches {
-            reads: all(&effects.reads, Touch::Reads),
-            writes: all(&effects.writes, Touch::Writes),
-            deletes: all(&effects.deletes, Touch::Deletes),
+        SubjectEffects {
+            reads: all(&effects.reads, EffectKind::Reads),
+            writes: all(&effects.writes, EffectKind::Writes),
+            deletes: all(&effects.deletes, EffectKind::Deletes),
             hosts: effects.reaches.iter().map(|reach| Cow::Owned(reach.host.clone())).collect(),
         }
     }
 
-    fn at(&mut self, path: &Path, extent: Extent, touch: Touch) -> Option<Place<'static>> {
-        let is_own = touch == Touch::Reads && self.written.iter().any(|written| written == path);
-        let touch = if is_own { Touch::Writes } else { touch };
+    fn at(&mut self, path: &Path, extent: Extent, touch: EffectKind) -> Option<SubjectPath<'static>> {
+        let is_own = touch == EffectKind::Reads && self.written.iter().any(|written| written == path);
+        let touch = if is_own { EffectKind::Writes } else { touch };
         match (self.resolve)(path, touch) {
             Ok((given, real)) => {
                 let (given, real) = (Cow::Owned(given), Cow::Owned(real));
-                Some(Place { given, real, extent, open: false, partial: false })
+                Some(SubjectPath { given, real, extent, open: false, partial: false })
             }
             Err(why) => {
                 self.failed.get_or_insert_with(|| (self.cwd.join(path), why));
@@ -579,7 +579,7 @@ fn in_pieces(argv: &[Word]) -> Option<Vec<Vec<String>>> {
 
 /// A command of a shell whose grammar isn't known here: one command if it is nothing but plain words, else not
 /// understood.
-fn foreign(line: &str) -> Analysis {
+fn analyze_foreign_command(line: &str) -> Analysis {
     let text = line.trim().to_owned();
     let plain = |c: char| c.is_alphanumeric() || " -_./:\\=,".contains(c);
     let doubt = Doubt::Syntax { what: "plain words", at: 0 };

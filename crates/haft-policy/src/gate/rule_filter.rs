@@ -8,13 +8,13 @@ use haft::decision::Verdict;
 use haft::ports::Request;
 
 use super::Policy;
-use super::case::Case;
-use super::unknown;
-use crate::rule::{BadRule, Rule, RuleSet};
-use crate::source::{List, Source, WrittenRule};
+use super::call_analysis::CallAnalysis;
+use super::unknown_effects;
+use crate::rule::{InvalidRule, Rule, RuleSet};
+use crate::source::{RuleList, SettingsSource, UnparsedRule};
 
 /// The calls that a rule means.
-pub struct Meaning {
+pub struct RuleFilter {
     policy: Policy,
     set: RuleSet,
 }
@@ -24,23 +24,23 @@ impl Policy {
     ///
     /// # Errors
     /// A rule that can't be understood.
-    pub fn meaning(&self, rule: &str, source: &Source) -> Result<Meaning, BadRule> {
-        let parse = |text: &str| Rule::parse(WrittenRule::plain(text, List::Deny, source.clone()));
+    pub fn rule_filter(&self, rule: &str, source: &SettingsSource) -> Result<RuleFilter, InvalidRule> {
+        let parse = |text: &str| Rule::parse(UnparsedRule::plain(text, RuleList::Deny, source.clone()));
         let mut rule = parse(rule)?;
         if rule.is_never_looked_at() {
             rule = parse(rule.tool())?;
         }
         let (set, _) = RuleSet::compile(vec![rule], &self.0.surroundings.anchors);
-        Ok(Meaning { policy: self.clone(), set })
+        Ok(RuleFilter { policy: self.clone(), set })
     }
 }
 
-impl Meaning {
+impl RuleFilter {
     /// Whether a call is one of them. What can't be told is a yes.
     pub fn is_meant(&self, request: &Request<'_>) -> bool {
-        let case = Case::of(request, &self.policy.0.surroundings);
+        let case = CallAnalysis::for_request(request, &self.policy.0.surroundings);
         let matches = self.set.decide(&case.subject);
         let meets = matches!(matches.verdict, Some(Verdict::Deny | Verdict::Ask)) || matches.leaves_out;
-        meets || unknown::may_mean(&self.policy.0, &self.set, &case)
+        meets || unknown_effects::may_mean(&self.policy.0, &self.set, &case)
     }
 }

@@ -17,11 +17,11 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The name of a workspace's file in a store: a hash of its real path.
 pub fn key(workspace: &Path) -> Digest {
-    Digest::of([b"workspace".as_slice(), workspace.as_os_str().as_encoded_bytes()])
+    Digest::from_parts([b"workspace".as_slice(), workspace.as_os_str().as_encoded_bytes()])
 }
 
 /// Seconds since 1970, for people.
-pub(crate) fn now() -> u64 {
+pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn replace_with(path: &Path, bytes: &[u8], permissions: Option<Permis
 }
 
 /// Holds off other writers of a folder until it is dropped.
-pub(crate) fn lock(folder: &Path) -> io::Result<File> {
+pub(crate) fn lock_folder(folder: &Path) -> io::Result<File> {
     create_private_dir(folder)?;
     let path = folder.join(".lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;

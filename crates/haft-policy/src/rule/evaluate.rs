@@ -11,14 +11,14 @@ use haft::decision::Verdict;
 use haft::effects::Extent;
 use serde_json::Value;
 
-use super::argument::Needs;
-use super::line::Line;
-use super::path::Names as PathNames;
-use super::set::RuleSet;
-use super::subject::{Command, Effect, Place, Subject, Touch, Touches};
-use super::tree::Meets;
-use super::{Names, RuleId, Spec, tool};
-use crate::source::List;
+use super::argument::RequiredMatches;
+use super::command_line::NormalizedLine;
+use super::path::PathNames as PathNames;
+use super::rule_set::RuleSet;
+use super::subject::{SubjectCommand, EffectRef, SubjectPath, RuleSubject, EffectKind, SubjectEffects};
+use super::path_tree::PathMatch;
+use super::{ToolPattern, RuleId, RuleSpecifier, known_tools};
+use crate::source::RuleList;
 
 /// What the rules say of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,18 +29,18 @@ pub struct RuleMatches {
     /// other asks; of several that let through the first that was needed.
     pub by: Option<RuleId>,
     /// What no allow rule covers. Empty if the call was allowed, and for [`RuleSet::decide`] also if it was stopped.
-    pub uncovered: Vec<Effect>,
+    pub uncovered: Vec<EffectRef>,
     /// Some rule speaks of something in a folder that is read, and the tool has to
     /// [leave it out](Subject::leaves_out).
     pub leaves_out: bool,
     /// Every other rule that had something to say; only from [`RuleSet::explain`].
-    pub others: Vec<(RuleId, Why)>,
+    pub others: Vec<(RuleId, NotDecidingReason)>,
 }
 
 /// Why a rule that had something to say did not decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Why {
+pub enum NotDecidingReason {
     /// It says what another rule said first.
     SaysTheSame,
     /// A deny rule goes before it.
@@ -50,75 +50,75 @@ pub enum Why {
     /// A deny rule that may apply goes before it.
     MayBeDenied,
     /// It covers this, and another rule the rest.
-    Covers(Effect),
+    Covers(EffectRef),
     /// It covers this, and something else isn't covered.
-    CoversOnly(Effect),
+    CoversOnly(EffectRef),
     /// It denies something that may be in the folder that is touched, so the call asks.
     MayBeInside,
     /// It speaks of something in the folder that is read, which the tool leaves out.
     LeftOut,
     /// It matches one of the two paths, as given and as resolved, and both are needed.
-    OnePathOnly(Effect),
+    OnePathOnly(EffectRef),
     /// It would cover this, but nothing keeps the tool to what it declares; it needs a rule for its name.
-    NotEnforced(Effect),
+    NotEnforced(EffectRef),
     /// It matches a command that isn't understood.
-    NotUnderstood(Effect),
+    NotUnderstood(EffectRef),
     /// It has a wildcard, and this command needs an exact rule.
-    NeedsExact(Effect),
+    NeedsExact(EffectRef),
     /// It names the tool, and this lies outside of the working directories.
-    Outside(Effect),
+    Outside(EffectRef),
     /// It is for a command, and grants no place and no host.
-    NotGranted(Effect),
+    NotGranted(EffectRef),
     /// It is for addresses of the web, and this is none.
     NoAddress,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for NotDecidingReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::SaysTheSame => "says the same",
-            Why::Denied => "a deny rule goes first",
-            Why::Asked => "an ask rule goes first",
-            Why::MayBeDenied => "a deny rule that may apply goes first",
-            Why::Covers(_) => "covers a part",
-            Why::CoversOnly(_) => "covers a part, and the rest is not covered",
-            Why::MayBeInside => "denies something that may be in this folder, so the call asks",
-            Why::LeftOut => "what it names is left out",
-            Why::OnePathOnly(_) => "matches only one of the path as given and the path as resolved",
-            Why::NotEnforced(_) => "nothing keeps this tool to what it declares; allow it by its name",
-            Why::NotUnderstood(_) => "the command is not understood",
-            Why::NeedsExact(_) => "this command needs an exact rule",
-            Why::Outside(_) => "this lies outside of the working directories",
-            Why::NotGranted(_) => "a rule for a command grants no path outside of the sandbox and no host",
-            Why::NoAddress => "this is no address with `http` or `https` and a host",
+            NotDecidingReason::SaysTheSame => "says the same",
+            NotDecidingReason::Denied => "a deny rule goes first",
+            NotDecidingReason::Asked => "an ask rule goes first",
+            NotDecidingReason::MayBeDenied => "a deny rule that may apply goes first",
+            NotDecidingReason::Covers(_) => "covers a part",
+            NotDecidingReason::CoversOnly(_) => "covers a part, and the rest is not covered",
+            NotDecidingReason::MayBeInside => "denies something that may be in this folder, so the call asks",
+            NotDecidingReason::LeftOut => "what it names is left out",
+            NotDecidingReason::OnePathOnly(_) => "matches only one of the path as given and the path as resolved",
+            NotDecidingReason::NotEnforced(_) => "nothing keeps this tool to what it declares; allow it by its name",
+            NotDecidingReason::NotUnderstood(_) => "the command is not understood",
+            NotDecidingReason::NeedsExact(_) => "this command needs an exact rule",
+            NotDecidingReason::Outside(_) => "this lies outside of the working directories",
+            NotDecidingReason::NotGranted(_) => "a rule for a command grants no path outside of the sandbox and no host",
+            NotDecidingReason::NoAddress => "this is no address with `http` or `https` and a host",
         })
     }
 }
 
 /// One call being judged.
-pub(super) struct Judge<'r, 's> {
+pub(super) struct RuleEvaluation<'r, 's> {
     set: &'r RuleSet,
-    subject: &'r Subject<'s>,
-    deny: First,
-    ask: First,
+    subject: &'r RuleSubject<'s>,
+    deny: FirstRule,
+    ask: FirstRule,
     /// Asked for by a rule for every use, which a host may pass over where a narrower one may not be.
-    ask_always: First,
+    ask_always: FirstRule,
     /// The first rule that was needed to cover something.
     covered_by: Option<u32>,
-    uncovered: Vec<Effect>,
+    uncovered: Vec<EffectRef>,
     leaves_out: bool,
     /// What explains; nothing if nobody asks.
-    notes: Option<Vec<(u32, Why)>>,
+    notes: Option<Vec<(u32, NotDecidingReason)>>,
 }
 
-impl<'r, 's> Judge<'r, 's> {
-    pub(super) fn new(set: &'r RuleSet, subject: &'r Subject<'s>, explain: bool) -> Judge<'r, 's> {
-        Judge {
+impl<'r, 's> RuleEvaluation<'r, 's> {
+    pub(super) fn new(set: &'r RuleSet, subject: &'r RuleSubject<'s>, explain: bool) -> RuleEvaluation<'r, 's> {
+        RuleEvaluation {
             set,
             subject,
-            deny: First::default(),
-            ask: First::default(),
-            ask_always: First::default(),
+            deny: FirstRule::default(),
+            ask: FirstRule::default(),
+            ask_always: FirstRule::default(),
             covered_by: None,
             uncovered: Vec::new(),
             leaves_out: false,
@@ -150,31 +150,31 @@ impl<'r, 's> Judge<'r, 's> {
         }
     }
 
-    fn note(&mut self, rule: u32, why: Why) {
+    fn note(&mut self, rule: u32, why: NotDecidingReason) {
         if let Some(notes) = &mut self.notes {
             notes.push((rule, why));
         }
     }
 
     /// One reason for each rule, seen from the verdict.
-    fn explained(&mut self, verdict: Option<Verdict>, by: Option<u32>) -> Vec<(RuleId, Why)> {
+    fn explained(&mut self, verdict: Option<Verdict>, by: Option<u32>) -> Vec<(RuleId, NotDecidingReason)> {
         let mut notes = self.notes.take().unwrap_or_default();
         notes.retain(|(rule, _)| Some(*rule) != by);
         // What kept a rule from covering something says more than what it covers.
-        notes.sort_by_key(|(rule, why)| (*rule, matches!(why, Why::Covers(_))));
+        notes.sort_by_key(|(rule, why)| (*rule, matches!(why, NotDecidingReason::Covers(_))));
         notes.dedup_by_key(|(rule, _)| *rule);
-        let perhaps = by.is_some_and(|rule| self.set.facts[rule as usize].list == List::Deny);
-        let seen = |(rule, why): (u32, Why)| {
+        let perhaps = by.is_some_and(|rule| self.set.facts[rule as usize].list == RuleList::Deny);
+        let seen = |(rule, why): (u32, NotDecidingReason)| {
             let why = match (why, verdict) {
-                (Why::SaysTheSame, Some(Verdict::Deny))
-                    if self.set.facts[rule as usize].list == List::Ask =>
+                (NotDecidingReason::SaysTheSame, Some(Verdict::Deny))
+                    if self.set.facts[rule as usize].list == RuleList::Ask =>
                 {
-                    Why::Denied
+                    NotDecidingReason::Denied
                 }
-                (Why::MayBeInside | Why::Covers(_), Some(Verdict::Deny)) => Why::Denied,
-                (Why::Covers(_), Some(Verdict::Ask)) if perhaps => Why::MayBeDenied,
-                (Why::Covers(_), Some(Verdict::Ask)) => Why::Asked,
-                (Why::Covers(effect), None) => Why::CoversOnly(effect),
+                (NotDecidingReason::MayBeInside | NotDecidingReason::Covers(_), Some(Verdict::Deny)) => NotDecidingReason::Denied,
+                (NotDecidingReason::Covers(_), Some(Verdict::Ask)) if perhaps => NotDecidingReason::MayBeDenied,
+                (NotDecidingReason::Covers(_), Some(Verdict::Ask)) => NotDecidingReason::Asked,
+                (NotDecidingReason::Covers(effect), None) => NotDecidingReason::CoversOnly(effect),
                 (why, _) => why,
             };
             (RuleId(rule), why)
@@ -184,44 +184,44 @@ impl<'r, 's> Judge<'r, 's> {
 }
 
 /// What stops.
-impl<'r> Judge<'r, '_> {
+impl<'r> RuleEvaluation<'r, '_> {
     fn stop(&mut self) {
         let (set, subject) = (self.set, self.subject);
         let server = subject.at_server();
         let others = subject.aliases.iter().copied().chain(server.as_deref());
         for name in std::iter::once(subject.tool).chain(others) {
-            set.stop.names.each(tool::current(name), |rule| {
-                if self.applies(rule, Needs::One) {
-                    self.stopped(rule, Meets::Whole);
+            set.stop.names.each(known_tools::current_name(name), |rule| {
+                if self.applies(rule, RequiredMatches::One) {
+                    self.stopped(rule, PathMatch::Whole);
                 }
             });
         }
         if self.uses_bash_rules() {
             set.stop.names.each("Bash", |rule| {
                 if set.rules[rule as usize].is_bare() {
-                    self.stopped(rule, Meets::Whole);
+                    self.stopped(rule, PathMatch::Whole);
                 }
             });
         }
         self.stop_touches(&subject.touches);
         if let Some(line) = self.line().filter(|_| !subject.part && !set.stop.lines.is_empty()) {
-            set.stop.lines.each(line, |rule| self.stopped(rule, Meets::Whole));
+            set.stop.lines.each(line, |rule| self.stopped(rule, PathMatch::Whole));
             let scripts = subject.scripts.iter().map(|script| &**script);
             for line in std::iter::once(line).chain(scripts) {
                 let begins = |rest: &str| set.stop.lines.begins(rest);
-                Line::new(line).each_stretch(begins, |stretch| {
-                    set.stop.lines.each(stretch, |rule| self.stopped(rule, Meets::Whole));
+                NormalizedLine::new(line).each_stretch(begins, |stretch| {
+                    set.stop.lines.each(stretch, |rule| self.stopped(rule, PathMatch::Whole));
                 });
             }
         }
         for command in &subject.commands {
             for text in &command.for_deny {
-                set.stop.bash.each(text, |rule| self.stopped(rule, Meets::Whole));
+                set.stop.bash.each(text, |rule| self.stopped(rule, PathMatch::Whole));
                 match subject.tool {
-                    "Monitor" => set.stop.monitor.each(text, |rule| self.stopped(rule, Meets::Whole)),
+                    "Monitor" => set.stop.monitor.each(text, |rule| self.stopped(rule, PathMatch::Whole)),
                     "PowerShell" if !set.stop.powershell.is_empty() => {
                         let text = text.to_lowercase();
-                        set.stop.powershell.each(&text, |rule| self.stopped(rule, Meets::Whole));
+                        set.stop.powershell.each(&text, |rule| self.stopped(rule, PathMatch::Whole));
                     }
                     _ => {}
                 }
@@ -230,19 +230,19 @@ impl<'r> Judge<'r, '_> {
         }
     }
 
-    fn stop_touches(&mut self, touches: &Touches<'_>) {
+    fn stop_touches(&mut self, touches: &SubjectEffects<'_>) {
         let (set, subject) = (self.set, self.subject);
         let kinds = [
-            (Touch::Reads, &touches.reads),
-            (Touch::Writes, &touches.writes),
-            (Touch::Deletes, &touches.deletes),
+            (EffectKind::Reads, &touches.reads),
+            (EffectKind::Writes, &touches.writes),
+            (EffectKind::Deletes, &touches.deletes),
         ];
         for (touch, places) in kinds {
             for place in places {
                 set.stopping(subject.tool, touch, place, |rule, meets| {
-                    if touch == Touch::Reads && subject.leaves_out && meets != Meets::Whole {
+                    if touch == EffectKind::Reads && subject.leaves_out && meets != PathMatch::Whole {
                         self.leaves_out = true;
-                        self.note(rule, Why::LeftOut);
+                        self.note(rule, NotDecidingReason::LeftOut);
                     } else {
                         self.stopped(rule, meets);
                     }
@@ -250,26 +250,26 @@ impl<'r> Judge<'r, '_> {
             }
         }
         for host in &touches.hosts {
-            set.stop.hosts.each(host, |rule| self.stopped(rule, Meets::Whole));
+            set.stop.hosts.each(host, |rule| self.stopped(rule, PathMatch::Whole));
         }
     }
 
     /// A rule stops the call. Of several the first in the set decides, so that the order of effects doesn't matter.
-    fn stopped(&mut self, rule: u32, meets: Meets) {
+    fn stopped(&mut self, rule: u32, meets: PathMatch) {
         match (self.set.facts[rule as usize].list, meets) {
-            (List::Deny, Meets::Perhaps) => {
+            (RuleList::Deny, PathMatch::Perhaps) => {
                 self.ask.see(rule);
-                self.note(rule, Why::MayBeInside);
+                self.note(rule, NotDecidingReason::MayBeInside);
             }
-            (List::Deny, _) => {
+            (RuleList::Deny, _) => {
                 self.deny.see(rule);
-                self.note(rule, Why::SaysTheSame);
+                self.note(rule, NotDecidingReason::SaysTheSame);
             }
             _ => {
                 let bare = self.set.rules[rule as usize].is_bare();
                 let ask = if bare { &mut self.ask_always } else { &mut self.ask };
                 ask.see(rule);
-                self.note(rule, Why::SaysTheSame);
+                self.note(rule, NotDecidingReason::SaysTheSame);
             }
         }
     }
@@ -284,25 +284,25 @@ impl<'r> Judge<'r, '_> {
         };
         match rule.names {
             // One tool has this name, and no other.
-            Names::One => true,
-            Names::Server => named == server,
-            Names::Matching(_) => named.split_once("__").is_some_and(|(named, _)| named == server),
+            ToolPattern::One => true,
+            ToolPattern::Server => named == server,
+            ToolPattern::Matching(_) => named.split_once("__").is_some_and(|(named, _)| named == server),
         }
     }
 
     /// Whether what a rule says of the input holds; its name matches already.
-    fn applies(&self, rule: u32, needs: Needs) -> bool {
+    fn applies(&self, rule: u32, needs: RequiredMatches) -> bool {
         let (rule, subject) = (&self.set.rules[rule as usize], self.subject);
         match &rule.spec {
-            Spec::Every => true,
-            Spec::Argument(spec) => spec.matches(subject.input, needs),
-            Spec::Called(spec) => match (tool::called(&rule.tool, subject.input), needs) {
-                (Some((name, full)), Needs::One) => spec.matches(&name) || spec.matches(&full),
+            RuleSpecifier::Every => true,
+            RuleSpecifier::Argument(spec) => spec.matches(subject.input, needs),
+            RuleSpecifier::Called(spec) => match (known_tools::invocation_texts(&rule.tool, subject.input), needs) {
+                (Some((name, full)), RequiredMatches::One) => spec.matches(&name) || spec.matches(&full),
                 // Both are names of the same agent.
-                (Some((name, full)), Needs::All) if tool::current(&rule.tool) == "Agent" => {
+                (Some((name, full)), RequiredMatches::All) if known_tools::current_name(&rule.tool) == "Agent" => {
                     spec.matches(&name) || spec.matches(&full)
                 }
-                (Some((_, full)), Needs::All) => spec.matches(&full),
+                (Some((_, full)), RequiredMatches::All) => spec.matches(&full),
                 (None, _) => false,
             },
             _ => false,
@@ -311,7 +311,7 @@ impl<'r> Judge<'r, '_> {
 
     /// The whole command line of a shell tool, as the model sent it.
     fn line(&self) -> Option<&'r str> {
-        let is_shell = tool::kind(self.subject.tool) == tool::Kind::Command;
+        let is_shell = known_tools::specifier_kind(self.subject.tool) == known_tools::SpecifierKind::Command;
         Some(self.subject.input.get("command").filter(|_| is_shell)?.as_str()?.trim_matches(BLANKS))
     }
 
@@ -326,7 +326,7 @@ pub(crate) const BLANKS: [char; 3] = [' ', '\t', '\n'];
 
 /// What a rule for the tool or the command says of all that it touches.
 #[derive(Debug, Clone, Copy)]
-enum Grant {
+enum AllowExtent {
     /// Nothing: each thing needs a rule of its own.
     Nothing,
     /// A command that a sandbox holds, by any rule for it: places in the working directories, and what is open.
@@ -342,41 +342,41 @@ enum Grant {
     Whole(u32),
 }
 
-impl Grant {
+impl AllowExtent {
     fn rule(self) -> Option<u32> {
         match self {
-            Grant::Nothing => None,
-            Grant::Walled(rule) | Grant::Inside(rule) | Grant::Named(rule) | Grant::Whole(rule) => Some(rule),
+            AllowExtent::Nothing => None,
+            AllowExtent::Walled(rule) | AllowExtent::Inside(rule) | AllowExtent::Named(rule) | AllowExtent::Whole(rule) => Some(rule),
         }
     }
 }
 
 /// What lets through.
-impl Judge<'_, '_> {
+impl RuleEvaluation<'_, '_> {
     fn allow(&mut self) {
         let subject = self.subject;
-        let call = Effect { touch: Touch::Call, command: None, index: 0 };
-        let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
+        let call = EffectRef { touch: EffectKind::Call, command: None, index: 0 };
+        let is_shell = known_tools::specifier_kind(subject.tool) == known_tools::SpecifierKind::Command;
         let named = self.by_name(call);
-        let whole = if subject.walled { Grant::Walled } else { Grant::Whole };
+        let whole = if subject.walled { AllowExtent::Walled } else { AllowExtent::Whole };
         let grant = match named {
             Some(rule) if is_shell => whole(rule),
             Some(rule) if subject.open && subject.hosts_only => {
-                self.note(rule, Why::NoAddress);
-                Grant::Nothing
+                self.note(rule, NotDecidingReason::NoAddress);
+                AllowExtent::Nothing
             }
-            Some(rule) if subject.enforced => Grant::Named(rule),
-            Some(rule) => Grant::Inside(rule),
-            None => self.by_whole_command(call).map_or(Grant::Nothing, whole),
+            Some(rule) if subject.enforced => AllowExtent::Named(rule),
+            Some(rule) => AllowExtent::Inside(rule),
+            None => self.by_whole_command(call).map_or(AllowExtent::Nothing, whole),
         };
         if subject.open {
-            self.needs(grant.rule(), Effect { touch: Touch::Anything, ..call });
+            self.needs(grant.rule(), EffectRef { touch: EffectKind::Anything, ..call });
         } else if subject.touches.is_empty() && subject.commands.is_empty() {
             self.needs(grant.rule(), call);
         }
         let mut all_granted = !subject.commands.is_empty();
         for (at, command) in subject.commands.iter().enumerate() {
-            let runs = Effect { touch: Touch::Runs, command: Some(at), index: 0 };
+            let runs = EffectRef { touch: EffectKind::Runs, command: Some(at), index: 0 };
             let own = self.by_command(command, runs);
             let grant = if grant.rule().is_some() { grant } else { own };
             self.needs(grant.rule(), runs);
@@ -389,14 +389,14 @@ impl Judge<'_, '_> {
         let counts = subject.enforced || all_granted || grant.rule().is_some();
         // The name of a shell is for every command; a file that the shell itself writes elsewhere has rules of its own.
         let own = match named.filter(|_| is_shell && !subject.walled) {
-            Some(rule) => self.by_whole_command(call).map_or(Grant::Named(rule), Grant::Whole),
+            Some(rule) => self.by_whole_command(call).map_or(AllowExtent::Named(rule), AllowExtent::Whole),
             None => grant,
         };
         self.allow_touches(&subject.touches, None, own, counts);
     }
 
     /// Something is done: a rule covers it, or none does.
-    fn needs(&mut self, rule: Option<u32>, effect: Effect) {
+    fn needs(&mut self, rule: Option<u32>, effect: EffectRef) {
         match rule {
             Some(rule) => self.covered_by = self.covered_by.or(Some(rule)),
             None => self.uncovered.push(effect),
@@ -404,15 +404,15 @@ impl Judge<'_, '_> {
     }
 
     /// Whether path and host rules `count` depends on who keeps the tool to what it declares.
-    fn allow_touches(&mut self, touches: &Touches<'_>, command: Option<usize>, grant: Grant, count: bool) {
+    fn allow_touches(&mut self, touches: &SubjectEffects<'_>, command: Option<usize>, grant: AllowExtent, count: bool) {
         let kinds = [
-            (Touch::Reads, &touches.reads),
-            (Touch::Writes, &touches.writes),
-            (Touch::Deletes, &touches.deletes),
+            (EffectKind::Reads, &touches.reads),
+            (EffectKind::Writes, &touches.writes),
+            (EffectKind::Deletes, &touches.deletes),
         ];
         for (touch, places) in kinds {
             for (index, place) in places.iter().enumerate() {
-                let effect = Effect { touch, command, index };
+                let effect = EffectRef { touch, command, index };
                 let granted = self.by_grant(grant, place, effect);
                 // Who explains wants to know of every rule.
                 let own = match granted {
@@ -423,11 +423,11 @@ impl Judge<'_, '_> {
             }
         }
         for (index, host) in touches.hosts.iter().enumerate() {
-            let effect = Effect { touch: Touch::Reaches, command, index };
+            let effect = EffectRef { touch: EffectKind::Reaches, command, index };
             let own = self.by_host(host, effect, count || self.subject.hosts_only);
             let granted = match grant {
-                Grant::Walled(rule) if !self.subject.is_open_host(host) => {
-                    self.note(rule, Why::NotGranted(effect));
+                AllowExtent::Walled(rule) if !self.subject.is_open_host(host) => {
+                    self.note(rule, NotDecidingReason::NotGranted(effect));
                     None
                 }
                 grant => grant.rule(),
@@ -436,33 +436,33 @@ impl Judge<'_, '_> {
         }
     }
 
-    fn by_grant(&mut self, grant: Grant, place: &Place<'_>, effect: Effect) -> Option<u32> {
+    fn by_grant(&mut self, grant: AllowExtent, place: &SubjectPath<'_>, effect: EffectRef) -> Option<u32> {
         let inside = || self.set.is_working(&place.given) && self.set.is_working(&place.real);
         let rule = grant.rule()?;
         let granted = match grant {
-            Grant::Nothing => false,
-            Grant::Walled(_) => place.open || inside(),
-            Grant::Inside(_) => inside(),
-            Grant::Named(_) => effect.touch == Touch::Reads || inside(),
-            Grant::Whole(_) => true,
+            AllowExtent::Nothing => false,
+            AllowExtent::Walled(_) => place.open || inside(),
+            AllowExtent::Inside(_) => inside(),
+            AllowExtent::Named(_) => effect.touch == EffectKind::Reads || inside(),
+            AllowExtent::Whole(_) => true,
         };
         if !granted {
-            let walled = matches!(grant, Grant::Walled(_));
-            self.note(rule, if walled { Why::NotGranted(effect) } else { Why::Outside(effect) });
+            let walled = matches!(grant, AllowExtent::Walled(_));
+            self.note(rule, if walled { NotDecidingReason::NotGranted(effect) } else { NotDecidingReason::Outside(effect) });
         }
         granted.then_some(rule)
     }
 
     /// The tool by its name, and its input where the rule speaks of it.
-    fn by_name(&mut self, effect: Effect) -> Option<u32> {
+    fn by_name(&mut self, effect: EffectRef) -> Option<u32> {
         let (set, subject) = (self.set, self.subject);
-        let mut found = First::default();
+        let mut found = FirstRule::default();
         let server = subject.at_server();
-        for name in std::iter::once(tool::current(subject.tool)).chain(server.as_deref()) {
+        for name in std::iter::once(known_tools::current_name(subject.tool)).chain(server.as_deref()) {
             set.allow.names.each(name, |rule| {
-                if self.is_of_its_server(rule) && self.applies(rule, Needs::All) {
+                if self.is_of_its_server(rule) && self.applies(rule, RequiredMatches::All) {
                     found.see(rule);
-                    self.note(rule, Why::Covers(effect));
+                    self.note(rule, NotDecidingReason::Covers(effect));
                 }
             });
         }
@@ -470,7 +470,7 @@ impl Judge<'_, '_> {
             set.allow.names.each("Bash", |rule| {
                 if set.rules[rule as usize].is_bare() {
                     found.see(rule);
-                    self.note(rule, Why::Covers(effect));
+                    self.note(rule, NotDecidingReason::Covers(effect));
                 }
             });
         }
@@ -478,7 +478,7 @@ impl Judge<'_, '_> {
     }
 
     /// The whole command line, word by word, with all that is in it.
-    fn by_whole_command(&mut self, effect: Effect) -> Option<u32> {
+    fn by_whole_command(&mut self, effect: EffectRef) -> Option<u32> {
         let subject = self.subject;
         let understood =
             !subject.commands.is_empty() && subject.commands.iter().all(|command| command.understood);
@@ -486,40 +486,40 @@ impl Judge<'_, '_> {
             return None;
         }
         let text = self.line()?;
-        let mut found = First::default();
+        let mut found = FirstRule::default();
         self.each_command_rule(text, |judge, rule, _| {
             if judge.set.facts[rule as usize].exact {
                 found.see(rule);
-                judge.note(rule, Why::Covers(effect));
+                judge.note(rule, NotDecidingReason::Covers(effect));
             }
         });
         found.0
     }
 
-    fn by_command(&mut self, command: &Command<'_>, effect: Effect) -> Grant {
-        let (mut exact, mut wild) = (First::default(), First::default());
+    fn by_command(&mut self, command: &SubjectCommand<'_>, effect: EffectRef) -> AllowExtent {
+        let (mut exact, mut wild) = (FirstRule::default(), FirstRule::default());
         for text in &command.for_allow {
             self.each_command_rule(text, |judge, rule, counts| {
                 let is_exact = judge.set.facts[rule as usize].exact;
                 let why = match () {
-                    () if !command.understood => Why::NotUnderstood(effect),
-                    () if command.exact_only && !is_exact => Why::NeedsExact(effect),
-                    () if !counts => Why::NotEnforced(effect),
+                    () if !command.understood => NotDecidingReason::NotUnderstood(effect),
+                    () if command.exact_only && !is_exact => NotDecidingReason::NeedsExact(effect),
+                    () if !counts => NotDecidingReason::NotEnforced(effect),
                     () if is_exact => {
                         exact.see(rule);
-                        Why::Covers(effect)
+                        NotDecidingReason::Covers(effect)
                     }
                     () => {
                         wild.see(rule);
-                        Why::Covers(effect)
+                        NotDecidingReason::Covers(effect)
                     }
                 };
                 judge.note(rule, why);
             });
         }
         let walled = self.subject.walled;
-        let whole = exact.0.map(if walled { Grant::Walled } else { Grant::Whole });
-        whole.or(wild.0.map(if walled { Grant::Walled } else { Grant::Inside })).unwrap_or(Grant::Nothing)
+        let whole = exact.0.map(if walled { AllowExtent::Walled } else { AllowExtent::Whole });
+        whole.or(wild.0.map(if walled { AllowExtent::Walled } else { AllowExtent::Inside })).unwrap_or(AllowExtent::Nothing)
     }
 
     /// Hands over each rule that matches a command, and whether it counts for this tool.
@@ -539,7 +539,7 @@ impl Judge<'_, '_> {
     }
 
     /// Both paths have to be allowed, by one rule or two.
-    fn by_path(&mut self, place: &Place<'_>, effect: Effect, counts: bool) -> Option<u32> {
+    fn by_path(&mut self, place: &SubjectPath<'_>, effect: EffectRef, counts: bool) -> Option<u32> {
         if self.set.allow.paths.is_empty() || !(counts || self.notes.is_some()) {
             return None;
         }
@@ -549,21 +549,21 @@ impl Judge<'_, '_> {
             false => self.by_one_path(&place.real, place.extent, effect),
         };
         let why = match () {
-            () if given.first.0.is_none() || real.first.0.is_none() => Why::OnePathOnly(effect),
-            () if !counts => Why::NotEnforced(effect),
-            () => Why::Covers(effect),
+            () if given.first.0.is_none() || real.first.0.is_none() => NotDecidingReason::OnePathOnly(effect),
+            () if !counts => NotDecidingReason::NotEnforced(effect),
+            () => NotDecidingReason::Covers(effect),
         };
         for rule in given.all.into_iter().chain(real.all) {
             self.note(rule, why);
         }
-        if matches!(why, Why::Covers(_)) { given.first.0 } else { None }
+        if matches!(why, NotDecidingReason::Covers(_)) { given.first.0 } else { None }
     }
 
-    fn by_one_path(&self, path: &Path, extent: Extent, effect: Effect) -> ByPath {
-        let mut found = ByPath::default();
-        self.set.allow.paths.walk(&PathNames::of(path, false), extent, |rule, meets| {
-            let speaks = effect.touch == Touch::Reads || self.set.facts[rule as usize].edits;
-            if speaks && meets == Meets::Whole {
+    fn by_one_path(&self, path: &Path, extent: Extent, effect: EffectRef) -> PathMatches {
+        let mut found = PathMatches::default();
+        self.set.allow.paths.walk(&PathNames::from_path(path, false), extent, |rule, meets| {
+            let speaks = effect.touch == EffectKind::Reads || self.set.facts[rule as usize].edits;
+            if speaks && meets == PathMatch::Whole {
                 found.first.see(rule);
                 if self.notes.is_some() {
                     found.all.push(rule);
@@ -573,13 +573,13 @@ impl Judge<'_, '_> {
         found
     }
 
-    fn by_host(&mut self, host: &str, effect: Effect, counts: bool) -> Option<u32> {
-        let mut found = First::default();
+    fn by_host(&mut self, host: &str, effect: EffectRef, counts: bool) -> Option<u32> {
+        let mut found = FirstRule::default();
         self.set.allow.hosts.each(host, |rule| {
             if counts {
                 found.see(rule);
             }
-            self.note(rule, if counts { Why::Covers(effect) } else { Why::NotEnforced(effect) });
+            self.note(rule, if counts { NotDecidingReason::Covers(effect) } else { NotDecidingReason::NotEnforced(effect) });
         });
         found.0
     }
@@ -587,23 +587,23 @@ impl Judge<'_, '_> {
 
 impl RuleSet {
     /// Whether rules for paths let a place be touched so.
-    pub fn grants_path(&self, touch: Touch, place: &Place<'_>) -> bool {
-        let effect = Effect { touch, command: None, index: 0 };
-        Judge::new(self, &Subject::new("", &Value::Null), false).by_path(place, effect, true).is_some()
+    pub fn grants_path(&self, touch: EffectKind, place: &SubjectPath<'_>) -> bool {
+        let effect = EffectRef { touch, command: None, index: 0 };
+        RuleEvaluation::new(self, &RuleSubject::new("", &Value::Null), false).by_path(place, effect, true).is_some()
     }
 
     /// Whether rules for hosts let one be reached.
     pub fn grants_host(&self, host: &str) -> bool {
-        let effect = Effect { touch: Touch::Reaches, command: None, index: 0 };
-        Judge::new(self, &Subject::new("", &Value::Null), false).by_host(host, effect, true).is_some()
+        let effect = EffectRef { touch: EffectKind::Reaches, command: None, index: 0 };
+        RuleEvaluation::new(self, &RuleSubject::new("", &Value::Null), false).by_host(host, effect, true).is_some()
     }
 }
 
 /// The first rule of those seen.
 #[derive(Debug, Clone, Copy, Default)]
-struct First(Option<u32>);
+struct FirstRule(Option<u32>);
 
-impl First {
+impl FirstRule {
     fn see(&mut self, rule: u32) {
         self.0 = Some(self.0.map_or(rule, |other| other.min(rule)));
     }
@@ -611,7 +611,7 @@ impl First {
 
 /// What a path meets; all of it only where somebody explains.
 #[derive(Debug, Clone, Default)]
-struct ByPath {
-    first: First,
+struct PathMatches {
+    first: FirstRule,
     all: Vec<u32>,
 }

@@ -17,20 +17,20 @@ use crate::settings::RepetitionGuard;
 /// How many different calls are kept in mind at once.
 const CALLS_MAX: usize = 10_000;
 
-pub(super) struct Guard {
+pub(super) struct RepetitionTracker {
     /// None: never.
     turns: Option<u32>,
     /// By call: the last turn that it came in, and in how many in a row it came until then.
     seen: Mutex<HashMap<u64, (u64, u32)>>,
 }
 
-impl Guard {
-    pub(super) fn new(given: Option<RepetitionGuard>) -> Guard {
+impl RepetitionTracker {
+    pub(super) fn new(given: Option<RepetitionGuard>) -> RepetitionTracker {
         let turns = match given.unwrap_or_default() {
             RepetitionGuard::Off => None,
             RepetitionGuard::After(turns) => Some(turns),
         };
-        Guard { turns, seen: Mutex::default() }
+        RepetitionTracker { turns, seen: Mutex::default() }
     }
 
     /// Sees a call that would run; says why it asks, if it does.
@@ -43,7 +43,7 @@ impl Guard {
         if seen.len() >= CALLS_MAX {
             seen.clear();
         }
-        let (last, count) = seen.entry(key(request)).or_insert((0, 0));
+        let (last, count) = seen.entry(call_key(request)).or_insert((0, 0));
         if *last + 1 == request.turn && *last > 0 {
             *count += 1;
         } else if *last != request.turn {
@@ -57,32 +57,32 @@ impl Guard {
 
     /// The user saw it.
     pub(super) fn forget(&self, request: &Request<'_>) {
-        lock(&self.seen).remove(&key(request));
+        lock(&self.seen).remove(&call_key(request));
     }
 }
 
-fn key(request: &Request<'_>) -> u64 {
+fn call_key(request: &Request<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (request.agent, request.name).hash(&mut hasher);
-    hash(request.input, &mut hasher);
+    hash_value(request.input, &mut hasher);
     hasher.finish()
 }
 
 /// The same value, however its keys are ordered, has the same hash.
-fn hash(value: &Value, hasher: &mut DefaultHasher) {
+fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     std::mem::discriminant(value).hash(hasher);
     match value {
         Value::Null => {}
         Value::Bool(value) => value.hash(hasher),
         Value::Number(number) => number.hash(hasher),
         Value::String(text) => text.hash(hasher),
-        Value::Array(items) => items.iter().for_each(|item| hash(item, hasher)),
+        Value::Array(items) => items.iter().for_each(|item| hash_value(item, hasher)),
         Value::Object(fields) => {
             let mut sum = 0u64;
             for (name, value) in fields {
                 let mut own = DefaultHasher::new();
                 name.hash(&mut own);
-                hash(value, &mut own);
+                hash_value(value, &mut own);
                 sum = sum.wrapping_add(own.finish());
             }
             sum.hash(hasher);

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::digest::Digest;
-use crate::settings::input::{self, Unreadable};
+use crate::settings::read_file::{self, UnreadableFile};
 
 /// The longest file that is hashed, in bytes.
 pub const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -17,28 +17,28 @@ pub const FILES_MAX: usize = 5_000;
 pub const FOLDER_DEPTH_MAX: usize = 8;
 
 /// The digest of a file's bytes; nothing where there is none.
-pub(crate) fn digest(path: &Path) -> Result<Option<Digest>, String> {
-    let words = |Unreadable { why, .. }| why;
-    let Some((file, size)) = input::open(path).map_err(words)? else { return Ok(None) };
+pub(crate) fn hash_file(path: &Path) -> Result<Option<Digest>, String> {
+    let words = |UnreadableFile { why, .. }| why;
+    let Some((file, size)) = read_file::open_regular(path).map_err(words)? else { return Ok(None) };
     let too_long = || format!("it is longer than {FILE_BYTES_MAX} bytes");
     if size > FILE_BYTES_MAX {
         return Err(too_long());
     }
     let mut bounded = file.take(FILE_BYTES_MAX + 1);
-    let digest = Digest::of_reader(&mut bounded).map_err(|error| error.to_string())?;
+    let digest = Digest::from_reader(&mut bounded).map_err(|error| error.to_string())?;
     if bounded.limit() == 0 { Err(too_long()) } else { Ok(Some(digest)) }
 }
 
 /// Everything in a folder and below that isn't a folder, sorted. Links to folders are followed, as whoever loads the
 /// files would.
-pub(crate) fn below(folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn list_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
-    walk(folder, 0, &mut found)?;
+    walk_folder(folder, 0, &mut found)?;
     found.sort();
     Ok(found)
 }
 
-fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), String> {
+fn walk_folder(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), String> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -51,7 +51,7 @@ fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Str
     for entry in entries {
         let path = entry.map_err(|error| error.to_string())?.path();
         if path.is_dir() {
-            walk(&path, depth + 1, found)?;
+            walk_folder(&path, depth + 1, found)?;
         } else {
             found.push(path);
         }
@@ -72,10 +72,10 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
         std::fs::write(dir.path().join("a/b/f"), "x").unwrap();
         std::fs::write(dir.path().join("e"), "x").unwrap();
-        assert_eq!(below(dir.path()).unwrap(), [dir.path().join("a/b/f"), dir.path().join("e")]);
-        assert!(below(&dir.path().join("absent")).unwrap().is_empty());
+        assert_eq!(list_files(dir.path()).unwrap(), [dir.path().join("a/b/f"), dir.path().join("e")]);
+        assert!(list_files(&dir.path().join("absent")).unwrap().is_empty());
         std::os::unix::fs::symlink(dir.path(), dir.path().join("a/again")).unwrap();
-        assert!(below(dir.path()).unwrap_err().contains("deeper"));
+        assert!(list_files(dir.path()).unwrap_err().contains("deeper"));
     }
 
     #[test]
@@ -83,10 +83,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
-        assert!(digest(&fifo).unwrap_err().contains("fifo"));
+        assert!(hash_file(&fifo).unwrap_err().contains("fifo"));
         let sparse = dir.path().join("sparse");
         std::fs::File::create(&sparse).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
-        assert!(digest(&sparse).unwrap_err().contains("longer"));
-        assert_eq!(digest(&dir.path().join("absent")), Ok(None));
+        assert!(hash_file(&sparse).unwrap_err().contains("longer"));
+        assert_eq!(hash_file(&dir.path().join("absent")), Ok(None));
     }
 }

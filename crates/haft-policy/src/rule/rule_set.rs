@@ -8,21 +8,21 @@ use std::path::{Component, Path, PathBuf};
 
 use haft::effects::{Access, Extent};
 
-use super::decide::{Judge, RuleMatches};
-use super::examples::Examine;
-use super::host::Hosts;
-use super::index::Index;
-use super::lint::{self, Lint};
-use super::path::{Anchor, End, Names as PathNames, PathSpec, Step};
-use super::pattern::Wild;
-use super::subject::{Command, Place, Subject, Touch};
-use super::tree::{Meets, Tree};
-use super::{Names, Rule, RuleId, Spec, examples, tool};
-use crate::source::List;
+use super::evaluate::{RuleEvaluation, RuleMatches};
+use super::examples::BuildSubject;
+use super::host::HostIndex;
+use super::pattern_index::PatternIndex;
+use super::lint::{self, RuleLint};
+use super::path::{PathAnchor, PathEnd, PathNames as PathNames, PathSpec, PathStep};
+use super::pattern::WildcardPattern;
+use super::subject::{SubjectCommand, SubjectPath, RuleSubject, EffectKind};
+use super::path_tree::{PathMatch, PathTree};
+use super::{ToolPattern, Rule, RuleId, RuleSpecifier, examples, known_tools};
+use crate::source::RuleList;
 
 /// The directories that paths in rules start from, and those in which a session works.
 #[derive(Debug, Clone)]
-pub struct Anchors {
+pub struct RuleAnchors {
     /// Where `~/` leads.
     pub home: PathBuf,
     /// Where a relative path starts.
@@ -39,10 +39,10 @@ pub struct Anchors {
     pub private: Option<PathBuf>,
 }
 
-impl Anchors {
+impl RuleAnchors {
     /// Two directories, with nothing added and no links.
-    pub fn new(home: impl Into<PathBuf>, cwd: impl Into<PathBuf>) -> Anchors {
-        Anchors {
+    pub fn new(home: impl Into<PathBuf>, cwd: impl Into<PathBuf>) -> RuleAnchors {
+        RuleAnchors {
             home: home.into(),
             cwd: cwd.into(),
             added: Vec::new(),
@@ -54,14 +54,14 @@ impl Anchors {
 
     /// Adds a working directory.
     #[must_use]
-    pub fn with_added(mut self, directory: impl Into<PathBuf>) -> Anchors {
+    pub fn with_added(mut self, directory: impl Into<PathBuf>) -> RuleAnchors {
         self.added.push(directory.into());
         self
     }
 
     /// Says where a directory really is.
     #[must_use]
-    pub fn with_link(mut self, given: impl Into<PathBuf>, real: impl Into<PathBuf>) -> Anchors {
+    pub fn with_link(mut self, given: impl Into<PathBuf>, real: impl Into<PathBuf>) -> RuleAnchors {
         self.links.push((given.into(), real.into()));
         self
     }
@@ -92,10 +92,10 @@ pub struct RuleSet {
     pub(super) rules: Vec<Rule>,
     /// Which of them count.
     pub(super) used: Vec<bool>,
-    pub(super) facts: Vec<Facts>,
-    pub(super) stop: Indexes,
-    pub(super) allow: Indexes,
-    pub(super) anchors: Anchors,
+    pub(super) facts: Vec<RuleFacts>,
+    pub(super) stop: RuleIndexes,
+    pub(super) allow: RuleIndexes,
+    pub(super) anchors: RuleAnchors,
     working: Vec<PathBuf>,
     may_stop: MayStop,
 }
@@ -111,8 +111,8 @@ struct MayStop {
 
 /// What is asked of a rule while a call is judged.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts {
-    pub(super) list: List,
+pub(super) struct RuleFacts {
+    pub(super) list: RuleList,
     /// A path rule for writing.
     pub(super) edits: bool,
     /// A command without wildcards.
@@ -121,27 +121,27 @@ pub(super) struct Facts {
 
 /// Rules by what they speak of.
 #[derive(Debug, Clone)]
-pub(super) struct Indexes {
-    pub(super) names: Index<Wild>,
-    pub(super) paths: Tree,
-    pub(super) bash: Index<Wild>,
+pub(super) struct RuleIndexes {
+    pub(super) names: PatternIndex<WildcardPattern>,
+    pub(super) paths: PathTree,
+    pub(super) bash: PatternIndex<WildcardPattern>,
     /// Those with an operator in them, such as `curl * | sh`, which no single command has.
-    pub(super) lines: Index<Wild>,
-    pub(super) monitor: Index<Wild>,
-    pub(super) powershell: Index<Wild>,
-    pub(super) hosts: Hosts,
+    pub(super) lines: PatternIndex<WildcardPattern>,
+    pub(super) monitor: PatternIndex<WildcardPattern>,
+    pub(super) powershell: PatternIndex<WildcardPattern>,
+    pub(super) hosts: HostIndex,
 }
 
-impl Indexes {
-    fn new(folded: bool) -> Indexes {
-        Indexes {
-            names: Index::default(),
-            paths: Tree::new(folded),
-            bash: Index::default(),
-            lines: Index::default(),
-            monitor: Index::default(),
-            powershell: Index::default(),
-            hosts: Hosts::default(),
+impl RuleIndexes {
+    fn new(folded: bool) -> RuleIndexes {
+        RuleIndexes {
+            names: PatternIndex::default(),
+            paths: PathTree::new(folded),
+            bash: PatternIndex::default(),
+            lines: PatternIndex::default(),
+            monitor: PatternIndex::default(),
+            powershell: PatternIndex::default(),
+            hosts: HostIndex::default(),
         }
     }
 }
@@ -149,16 +149,16 @@ impl Indexes {
 impl RuleSet {
     /// Compiles rules and says what is doubtful about them. Examples of rules are taken at their word: a command is one
     /// command, a path leads where it says; see [`RuleSet::compile_with`].
-    pub fn compile(rules: Vec<Rule>, anchors: &Anchors) -> (RuleSet, Vec<Lint>) {
-        RuleSet::compile_with(rules, anchors, &|tool, input| examples::plain(tool, input, &anchors.cwd))
+    pub fn compile(rules: Vec<Rule>, anchors: &RuleAnchors) -> (RuleSet, Vec<RuleLint>) {
+        RuleSet::compile_with(rules, anchors, &|tool, input| examples::plain_subject(tool, input, &anchors.cwd))
     }
 
     /// As [`RuleSet::compile`], with somebody who knows what an example would do. Effects count as enforced for examples.
-    pub fn compile_with(rules: Vec<Rule>, anchors: &Anchors, examine: &Examine<'_>) -> (RuleSet, Vec<Lint>) {
-        let mut lints = lint::rules(&rules);
-        let failing = examples::check(&rules, anchors, examine);
+    pub fn compile_with(rules: Vec<Rule>, anchors: &RuleAnchors, examine: &BuildSubject<'_>) -> (RuleSet, Vec<RuleLint>) {
+        let mut lints = lint::lint_rules(&rules);
+        let failing = examples::check_examples(&rules, anchors, examine);
         let drops =
-            |id: usize| rules[id].list() == List::Allow && failing.iter().any(|lint| lint.rule.index() == id);
+            |id: usize| rules[id].list() == RuleList::Allow && failing.iter().any(|lint| lint.rule.index() == id);
         let used: Vec<bool> = (0..rules.len()).map(|id| !drops(id)).collect();
         lints.extend(failing);
         lints.sort_by_key(|lint| lint.rule);
@@ -166,16 +166,16 @@ impl RuleSet {
     }
 
     /// Compiles those rules that are used, without a look at what is doubtful.
-    pub(super) fn build(rules: Vec<Rule>, anchors: &Anchors, used: Vec<bool>) -> RuleSet {
-        let facts = |rule: &Rule| Facts {
+    pub(super) fn build(rules: Vec<Rule>, anchors: &RuleAnchors, used: Vec<bool>) -> RuleSet {
+        let facts = |rule: &Rule| RuleFacts {
             list: rule.list(),
             edits: rule.tool == "Edit",
-            exact: matches!(&rule.spec, Spec::Command(spec) if spec.exact),
+            exact: matches!(&rule.spec, RuleSpecifier::Command(spec) if spec.exact),
         };
         let mut set = RuleSet {
             facts: rules.iter().map(facts).collect(),
-            stop: Indexes::new(true),
-            allow: Indexes::new(false),
+            stop: RuleIndexes::new(true),
+            allow: RuleIndexes::new(false),
             working: anchors.working(),
             anchors: anchors.clone(),
             rules: Vec::new(),
@@ -195,13 +195,13 @@ impl RuleSet {
 
     fn insert(&mut self, id: u32, rule: &Rule) {
         self.may_stop.see(id, rule);
-        let indexes = if rule.list() == List::Allow { &mut self.allow } else { &mut self.stop };
+        let indexes = if rule.list() == RuleList::Allow { &mut self.allow } else { &mut self.stop };
         match &rule.spec {
-            Spec::Every | Spec::Called(_) | Spec::Argument(_) => {
+            RuleSpecifier::Every | RuleSpecifier::Called(_) | RuleSpecifier::Argument(_) => {
                 insert_names(&mut indexes.names, rule, id);
             }
-            Spec::Command(spec) => {
-                if rule.list() != List::Allow && spec.has_operator() {
+            RuleSpecifier::Command(spec) => {
+                if rule.list() != RuleList::Allow && spec.has_operator() {
                     let forms = spec.patterns.iter().flat_map(|pattern| [pattern.clone(), pattern.as_line()]);
                     forms.for_each(|form| indexes.lines.insert(form, id));
                 }
@@ -212,39 +212,39 @@ impl RuleSet {
                 };
                 spec.patterns.iter().for_each(|pattern| index.insert(pattern.clone(), id));
             }
-            Spec::Path(spec) => {
+            RuleSpecifier::Path(spec) => {
                 // The names after the anchor may lead through a link as well.
                 let names = spec.names();
-                let mut start = anchored(&self.anchors, rule, spec).to_owned();
+                let mut start = anchor_directory(&self.anchors, rule, spec).to_owned();
                 start.extend(&names);
                 let after = &spec.steps[names.len()..];
                 for way in self.anchors.ways(&start) {
-                    let way = PathNames::of(&way, indexes.paths.folded());
+                    let way = PathNames::from_path(&way, indexes.paths.folded());
                     indexes.paths.insert(&way, after, spec.end, id);
                 }
-                if rule.list() != List::Allow
+                if rule.list() != RuleList::Allow
                     && let Some((own, after)) = own_path(&self.anchors, rule, spec)
                     && let Some(real) = self.anchors.lead(&own)
                 {
-                    let real = PathNames::of(real, indexes.paths.folded());
+                    let real = PathNames::from_path(real, indexes.paths.folded());
                     indexes.paths.insert(&real, after, spec.end, id);
                 }
             }
-            Spec::Host(spec) => indexes.hosts.insert(spec, id),
-            Spec::Never(_) => return,
+            RuleSpecifier::Host(spec) => indexes.hosts.insert(spec, id),
+            RuleSpecifier::Never(_) => return,
         }
         // To stop, `Edit` alone is `Edit` of everything: who forbids it doesn't mean that `Write` is fine.
-        if rule.list() != List::Allow && is_every_edit(rule) {
-            indexes.paths.insert(&PathNames::default(), &[], End::Tree, id);
+        if rule.list() != RuleList::Allow && is_every_edit(rule) {
+            indexes.paths.insert(&PathNames::default(), &[], PathEnd::Tree, id);
         }
         // For letting through, `Read` and `Edit` speak of the files of every tool: all of them, and the working
         // directories.
-        if rule.list() == List::Allow && rule.spec == Spec::Every {
+        if rule.list() == RuleList::Allow && rule.spec == RuleSpecifier::Every {
             match &*rule.tool {
-                "Read" => indexes.paths.insert(&PathNames::default(), &[], End::Tree, id),
+                "Read" => indexes.paths.insert(&PathNames::default(), &[], PathEnd::Tree, id),
                 "Edit" => {
                     for directory in &self.working {
-                        indexes.paths.insert(&PathNames::of(directory, false), &[], End::Tree, id);
+                        indexes.paths.insert(&PathNames::from_path(directory, false), &[], PathEnd::Tree, id);
                     }
                 }
                 _ => {}
@@ -253,13 +253,13 @@ impl RuleSet {
     }
 
     /// What the rules say of a call.
-    pub fn decide(&self, subject: &Subject<'_>) -> RuleMatches {
-        Judge::new(self, subject, false).run()
+    pub fn decide(&self, subject: &RuleSubject<'_>) -> RuleMatches {
+        RuleEvaluation::new(self, subject, false).run()
     }
 
     /// The same with every rule that had something to say, and why it didn't decide.
-    pub fn explain(&self, subject: &Subject<'_>) -> RuleMatches {
-        Judge::new(self, subject, true).run()
+    pub fn explain(&self, subject: &RuleSubject<'_>) -> RuleMatches {
+        RuleEvaluation::new(self, subject, true).run()
     }
 
     /// The rule that keeps a tool from being offered at all, if one does.
@@ -267,14 +267,14 @@ impl RuleSet {
         let by = |name: &str, counts: fn(&Rule) -> bool| {
             let mut found: Option<u32> = None;
             self.stop.names.each(name, |id| {
-                let denies = self.facts[id as usize].list == List::Deny;
+                let denies = self.facts[id as usize].list == RuleList::Deny;
                 if denies && counts(&self.rules[id as usize]) {
                     found = Some(found.map_or(id, |other| other.min(id)));
                 }
             });
             found
         };
-        let edits = || (tool::kind(tool) == tool::Kind::PathOf("Edit")).then(|| by("Edit", is_every_edit));
+        let edits = || (known_tools::specifier_kind(tool) == known_tools::SpecifierKind::PathOf("Edit")).then(|| by("Edit", is_every_edit));
         // What it does is run a command.
         let commands = || (tool == "Monitor").then(|| by("Bash", Rule::is_bare));
         by(tool, Rule::is_bare).or_else(|| edits().flatten()).or_else(|| commands().flatten()).map(RuleId)
@@ -282,15 +282,15 @@ impl RuleSet {
 
     /// The first rule that stops something of a kind (reads, writes, hosts or commands), whatever it names: where nobody
     /// knows what is touched, it could be that. With `asks_only` rules that deny don't count.
-    pub fn may_stop(&self, touch: Touch, asks_only: bool) -> Option<RuleId> {
+    pub fn may_stop(&self, touch: EffectKind, asks_only: bool) -> Option<RuleId> {
         let MayStop { reads, writes, hosts, commands } = &self.may_stop;
         let [deny, ask] = match touch {
-            Touch::Reads => *reads,
+            EffectKind::Reads => *reads,
             // What may not be read may not be changed either.
-            Touch::Writes | Touch::Deletes => [writes[0].or(reads[0]), writes[1]],
-            Touch::Reaches => *hosts,
-            Touch::Runs => *commands,
-            Touch::Call | Touch::Anything => return None,
+            EffectKind::Writes | EffectKind::Deletes => [writes[0].or(reads[0]), writes[1]],
+            EffectKind::Reaches => *hosts,
+            EffectKind::Runs => *commands,
+            EffectKind::Call | EffectKind::Anything => return None,
         };
         deny.filter(|_| !asks_only).or(ask).map(RuleId)
     }
@@ -298,9 +298,9 @@ impl RuleSet {
     /// What rules deny to write and name without a wildcard, but perhaps `/**` at the end; for a name at any depth where it
     /// starts. Not what git keeps: it has to write that, and what of it runs is protected by others.
     pub fn denied_writes(&self) -> Vec<PathBuf> {
-        let denied = self.rules.iter().filter(|rule| rule.list() == List::Deny && rule.tool == "Edit");
+        let denied = self.rules.iter().filter(|rule| rule.list() == RuleList::Deny && rule.tool == "Edit");
         let named = denied.filter_map(|rule| match &rule.spec {
-            Spec::Path(spec) => own_path(&self.anchors, rule, spec).filter(|(_, after)| after.is_empty()),
+            RuleSpecifier::Path(spec) => own_path(&self.anchors, rule, spec).filter(|(_, after)| after.is_empty()),
             _ => None,
         });
         named.map(|(path, _)| path).filter(|path| !path.iter().any(|name| name == ".git")).collect()
@@ -310,13 +310,13 @@ impl RuleSet {
     pub fn denied_reads(&self) -> Vec<(RuleId, PathBuf, bool)> {
         let mut found = Vec::new();
         for (id, rule) in (0..).zip(&self.rules) {
-            let Spec::Path(spec) = &rule.spec else { continue };
+            let RuleSpecifier::Path(spec) = &rule.spec else { continue };
             let counts = self.used[id as usize] && !lint::is_skipped(rule);
-            if rule.list() != List::Deny || rule.tool == "Edit" || !counts {
+            if rule.list() != RuleList::Deny || rule.tool == "Edit" || !counts {
                 continue;
             }
             let names = spec.names();
-            let mut start = anchored(&self.anchors, rule, spec).to_owned();
+            let mut start = anchor_directory(&self.anchors, rule, spec).to_owned();
             start.extend(&names);
             let whole = names.len() == spec.steps.len();
             found.extend(self.anchors.ways(&start).map(|way| (RuleId(id), way, whole)));
@@ -330,20 +330,20 @@ impl RuleSet {
     /// Whether this rule denies reading a path.
     pub fn denies_read(&self, rule: RuleId, path: &Path) -> bool {
         let mut found = false;
-        self.stopping("Bash", Touch::Reads, &Place::at(path), |id, meets| {
-            found |= RuleId(id) == rule && meets == Meets::Whole;
+        self.stopping("Bash", EffectKind::Reads, &SubjectPath::at(path), |id, meets| {
+            found |= RuleId(id) == rule && meets == PathMatch::Whole;
         });
         found
     }
 
     /// The first rule that could stop a command of which some words are known only when it runs.
-    pub fn may_run(&self, tool: &str, command: &Command<'_>) -> Option<RuleId> {
+    pub fn may_run(&self, tool: &str, command: &SubjectCommand<'_>) -> Option<RuleId> {
         if command.open.is_empty() || self.may_stop.commands == [None; 2] {
             return None;
         }
         let speaks = |rule: &Rule| match &rule.spec {
             // What has an operator in it is for whole lines.
-            Spec::Command(spec) if rule.list() != List::Allow && !spec.has_operator() => {
+            RuleSpecifier::Command(spec) if rule.list() != RuleList::Allow && !spec.has_operator() => {
                 let of_tool = rule.tool == "Bash" || rule.tool == tool;
                 let may =
                     |pieces: &Vec<String>| spec.patterns.iter().any(|pattern| pattern.may_match(pieces));
@@ -351,11 +351,11 @@ impl RuleSet {
             }
             _ => false,
         };
-        let found = |list: List| {
+        let found = |list: RuleList| {
             let mut rules = (0..).zip(&self.rules).filter(|(_, rule)| rule.list() == list);
             rules.find(|(_, rule)| speaks(rule)).map(|(id, _)| RuleId(id))
         };
-        found(List::Deny).or_else(|| found(List::Ask))
+        found(RuleList::Deny).or_else(|| found(RuleList::Ask))
     }
 
     /// Whether a rule allows exactly this command, word by word.
@@ -386,10 +386,10 @@ impl RuleSet {
 
     /// The rule that keeps a tool from touching a place so, if one does: for tools that walk a folder and leave out what
     /// they may not touch. Rules that ask count, since nobody is asked in the middle of a walk.
-    pub fn stops(&self, tool: &str, touch: Touch, place: &Place<'_>) -> Option<RuleId> {
+    pub fn stops(&self, tool: &str, touch: EffectKind, place: &SubjectPath<'_>) -> Option<RuleId> {
         let mut found: Option<u32> = None;
         self.stopping(tool, touch, place, |id, meets| {
-            if meets == Meets::Whole {
+            if meets == PathMatch::Whole {
                 found = Some(found.map_or(id, |other| other.min(id)));
             }
         });
@@ -407,21 +407,21 @@ impl RuleSet {
     pub(super) fn stopping(
         &self,
         tool: &str,
-        touch: Touch,
-        place: &Place<'_>,
-        mut met: impl FnMut(u32, Meets),
+        touch: EffectKind,
+        place: &SubjectPath<'_>,
+        mut met: impl FnMut(u32, PathMatch),
     ) {
         let tree = &self.stop.paths;
         if tree.is_empty() {
             return;
         }
-        let applies = |facts: &Facts| match touch {
-            Touch::Reads => !facts.edits,
+        let applies = |facts: &RuleFacts| match touch {
+            EffectKind::Reads => !facts.edits,
             // What may not be read may not be changed either; notebooks are the exception that people know.
-            _ => facts.edits || (facts.list == List::Deny && tool != "NotebookEdit"),
+            _ => facts.edits || (facts.list == RuleList::Deny && tool != "NotebookEdit"),
         };
         let mut way = |path: &Path, extent: Extent| {
-            tree.walk(&PathNames::of(path, true), extent, |id, meets| {
+            tree.walk(&PathNames::from_path(path, true), extent, |id, meets| {
                 if applies(&self.facts[id as usize]) {
                     met(id, meets);
                 }
@@ -436,7 +436,7 @@ impl RuleSet {
     /// Whether a path lies in a working directory.
     pub(super) fn is_working(&self, path: &Path) -> bool {
         let plain: Cow<'_, Path> = match path.components().any(|part| part == Component::ParentDir) {
-            true => PathNames::of(path, false)
+            true => PathNames::from_path(path, false)
                 .iter()
                 .fold(PathBuf::from("/"), |path, name| path.join(name))
                 .into(),
@@ -460,25 +460,25 @@ impl RuleSet {
 }
 
 /// The directory that a rule's path starts in.
-fn anchored<'a>(anchors: &'a Anchors, rule: &'a Rule, spec: &PathSpec) -> &'a Path {
+fn anchor_directory<'a>(anchors: &'a RuleAnchors, rule: &'a Rule, spec: &PathSpec) -> &'a Path {
     match spec.anchor {
-        Anchor::Root => Path::new("/"),
-        Anchor::Home => &anchors.home,
-        Anchor::Source => &rule.source().anchor,
-        Anchor::Cwd => &anchors.cwd,
+        PathAnchor::Root => Path::new("/"),
+        PathAnchor::Home => &anchors.home,
+        PathAnchor::Source => &rule.source().anchor,
+        PathAnchor::Cwd => &anchors.cwd,
     }
 }
 
 /// The path that a rule names before its first wildcard, and what comes after it; for a name at any depth the one where it
 /// starts. None if it names nothing.
-fn own_path<'r>(anchors: &Anchors, rule: &Rule, spec: &'r PathSpec) -> Option<(PathBuf, &'r [Step])> {
-    let skipped = usize::from(matches!(spec.steps.first(), Some(Step::Any)));
+fn own_path<'r>(anchors: &RuleAnchors, rule: &Rule, spec: &'r PathSpec) -> Option<(PathBuf, &'r [PathStep])> {
+    let skipped = usize::from(matches!(spec.steps.first(), Some(PathStep::Any)));
     let names = spec.names_after(skipped);
     // `**/a/b` isn't one place.
     if names.is_empty() || (skipped == 1 && names.len() < spec.steps.len() - 1) {
         return None;
     }
-    let mut path = anchored(anchors, rule, spec).to_owned();
+    let mut path = anchor_directory(anchors, rule, spec).to_owned();
     path.extend(&names);
     Some((path, &spec.steps[skipped + names.len()..]))
 }
@@ -496,18 +496,18 @@ pub struct NamedPath {
 
 impl Rule {
     /// The path that the rule names before its first wildcard, if it names one.
-    pub fn named_path(&self, anchors: &Anchors) -> Option<NamedPath> {
-        let Spec::Path(spec) = &self.spec else { return None };
+    pub fn named_path(&self, anchors: &RuleAnchors) -> Option<NamedPath> {
+        let RuleSpecifier::Path(spec) = &self.spec else { return None };
         let (path, after) = own_path(anchors, self, spec)?;
         let access = if self.tool == "Edit" { Access::Change } else { Access::Observe };
-        let allowed = (self.list() == List::Allow).then_some(access);
-        Some(NamedPath { path, allowed, is_subtree: after.is_empty() && spec.end != End::Itself })
+        let allowed = (self.list() == RuleList::Allow).then_some(access);
+        Some(NamedPath { path, allowed, is_subtree: after.is_empty() && spec.end != PathEnd::Itself })
     }
 
     /// The path that a rule in `deny` or `ask` names before its first wildcard, for whoever looks where it leads.
-    pub fn own_path(&self, anchors: &Anchors) -> Option<PathBuf> {
+    pub fn own_path(&self, anchors: &RuleAnchors) -> Option<PathBuf> {
         match &self.spec {
-            Spec::Path(spec) if self.list() != List::Allow => Some(own_path(anchors, self, spec)?.0),
+            RuleSpecifier::Path(spec) if self.list() != RuleList::Allow => Some(own_path(anchors, self, spec)?.0),
             _ => None,
         }
     }
@@ -521,34 +521,34 @@ fn is_every_edit(rule: &Rule) -> bool {
 impl MayStop {
     fn see(&mut self, id: u32, rule: &Rule) {
         let place = match rule.list() {
-            List::Deny => 0,
-            List::Ask => 1,
-            List::Allow => return,
+            RuleList::Deny => 0,
+            RuleList::Ask => 1,
+            RuleList::Allow => return,
         };
         let first = |kind: &mut [Option<u32>; 2]| {
             kind[place].get_or_insert(id);
         };
         match &rule.spec {
-            Spec::Path(_) if rule.tool == "Edit" => first(&mut self.writes),
-            Spec::Path(_) => first(&mut self.reads),
-            Spec::Host(_) => first(&mut self.hosts),
-            Spec::Command(_) => first(&mut self.commands),
+            RuleSpecifier::Path(_) if rule.tool == "Edit" => first(&mut self.writes),
+            RuleSpecifier::Path(_) => first(&mut self.reads),
+            RuleSpecifier::Host(_) => first(&mut self.hosts),
+            RuleSpecifier::Command(_) => first(&mut self.commands),
             _ if is_every_edit(rule) => first(&mut self.writes),
             _ => {}
         }
     }
 }
 
-fn insert_names(index: &mut Index<Wild>, rule: &Rule, id: u32) {
+fn insert_names(index: &mut PatternIndex<WildcardPattern>, rule: &Rule, id: u32) {
     match &rule.names {
-        Names::One => {
-            index.insert(Wild::literal(&rule.tool), id);
+        ToolPattern::One => {
+            index.insert(WildcardPattern::literal(&rule.tool), id);
             // A server's name may hold `__` itself: what stops a tool stops a server of that name.
-            if rule.list() != List::Allow && rule.tool.starts_with("mcp__") {
-                index.insert(Wild::starting(&format!("{}__", rule.tool)), id);
+            if rule.list() != RuleList::Allow && rule.tool.starts_with("mcp__") {
+                index.insert(WildcardPattern::starting(&format!("{}__", rule.tool)), id);
             }
         }
-        Names::Server => index.insert(Wild::starting(&format!("{}__", rule.tool)), id),
-        Names::Matching(pattern) => index.insert(pattern.clone(), id),
+        ToolPattern::Server => index.insert(WildcardPattern::starting(&format!("{}__", rule.tool)), id),
+        ToolPattern::Matching(pattern) => index.insert(pattern.clone(), id),
     }
 }

@@ -6,7 +6,7 @@
 use unicode_normalization::UnicodeNormalization;
 
 /// The folded form; folding it again changes nothing.
-pub(super) fn fold(name: &str) -> String {
+pub(super) fn fold_name(name: &str) -> String {
     let mut folded = String::with_capacity(name.len());
     fold_into(name, &mut folded);
     folded
@@ -20,10 +20,10 @@ pub(super) fn fold_into(name: &str, folded: &mut String) {
         folded[start..].make_ascii_lowercase();
         return;
     }
-    let mut last = once(name);
+    let mut last = fold_once(name);
     // What normalising joins may have another case still. Two rounds are enough for every character there is.
     for _ in 0..ROUNDS_MAX {
-        let next = once(&last);
+        let next = fold_once(&last);
         if next == last {
             break;
         }
@@ -35,7 +35,7 @@ pub(super) fn fold_into(name: &str, folded: &mut String) {
 /// How often a name is folded at most.
 const ROUNDS_MAX: usize = 4;
 
-fn once(name: &str) -> String {
+fn fold_once(name: &str) -> String {
     // Upper case first: it joins letters that lower case keeps apart, as the two small sigmas.
     name.nfkc()
         .filter(|c| !is_invisible(*c))
@@ -58,14 +58,14 @@ mod tests {
 
     #[test]
     fn what_a_disk_may_take_for_the_same_is_the_same() {
-        let same = |a: &str, b: &str| assert_eq!(fold(a), fold(b), "{a} {b}");
+        let same = |a: &str, b: &str| assert_eq!(fold_name(a), fold_name(b), "{a} {b}");
         same(".ENV", ".env");
         same("caf\u{e9}", "cafe\u{301}");
         same("STRASSE", "straße");
         same("ΟΔΟΣ", "οδος");
         same(".g\u{200c}it", ".git");
         same("\u{ff53}ecrets", "secrets");
-        assert_ne!(fold("secret"), fold("secrets"));
+        assert_ne!(fold_name("secret"), fold_name("secrets"));
     }
 
     #[test]
@@ -73,9 +73,9 @@ mod tests {
         // Beyond, and in the large blocks of ideographs and syllables, nothing has a case.
         let plain = |c: &char| ('\u{3400}'..='\u{9fff}').contains(c) || ('\u{ac00}'..='\u{d7a3}').contains(c);
         for c in ('\u{80}'..='\u{1ffff}').filter(|c| !plain(c)) {
-            let once = super::once(c.encode_utf8(&mut [0; 4]));
-            let twice = super::once(&once);
-            assert_eq!(super::once(&twice), twice, "{}", c.escape_unicode());
+            let once = super::fold_once(c.encode_utf8(&mut [0; 4]));
+            let twice = super::fold_once(&once);
+            assert_eq!(super::fold_once(&twice), twice, "{}", c.escape_unicode());
         }
     }
 
@@ -84,8 +84,8 @@ mod tests {
 
         #[test]
         fn folding_twice_is_folding_once(name in "\\PC{0,12}") {
-            let once = fold(&name);
-            prop_assert_eq!(fold(&once), once);
+            let once = fold_name(&name);
+            prop_assert_eq!(fold_name(&once), once);
         }
     }
 }

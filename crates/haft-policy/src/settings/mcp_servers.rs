@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::de;
-use super::jsonc::{self, Fault, NO_SPOT, Node, Spot};
-use crate::source::{Scope, Source};
+use super::jsonc::{self, SettingsFault, NO_SPOT, JsonNode, TextPosition};
+use crate::source::{SourceScope, SettingsSource};
 
 /// How many servers one file may name.
 pub const SERVERS_MAX: usize = 200;
@@ -25,11 +25,11 @@ const RESERVED: [&str; 5] =
 
 /// A server that a file names. `${NAME}` and `${NAME:-default}` stand in it as they were written.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Server {
+pub struct McpServer {
     /// Its name.
     pub name: String,
     /// How it is reached.
-    pub transport: Transport,
+    pub transport: McpTransport,
     /// The time limit of one call, in milliseconds.
     pub timeout_ms: Option<u64>,
     /// Whether its tools are always shown whole.
@@ -37,12 +37,12 @@ pub struct Server {
     /// Whether it came with the files of the workspace, and so counts once that is trusted.
     pub of_workspace: bool,
     /// Where it stands.
-    pub source: Source,
+    pub source: SettingsSource,
 }
 
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Transport {
+pub enum McpTransport {
     /// A process, over its standard input and output.
     Stdio {
         /// The program.
@@ -55,7 +55,7 @@ pub enum Transport {
     /// An address.
     Remote {
         /// The protocol.
-        kind: Remote,
+        kind: RemoteProtocol,
         /// The address.
         url: String,
         /// Headers of each request.
@@ -69,7 +69,7 @@ pub enum Transport {
 
 /// The protocols of remote servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Remote {
+pub enum RemoteProtocol {
     /// Streamable HTTP.
     Http,
     /// HTTP with server-sent events, the older form.
@@ -94,14 +94,14 @@ struct RawServer {
 }
 
 /// Servers, and what is wrong with the others, by place.
-type Found = (Vec<Server>, Vec<(Spot, String)>);
+type ParsedServers = (Vec<McpServer>, Vec<(TextPosition, String)>);
 
 /// The servers of a text.
-pub(crate) fn read(text: &str, scope: Scope, file: &Arc<Path>, anchor: &Arc<Path>) -> Result<Found, Fault> {
-    let root = jsonc::parse(text)?;
+pub(crate) fn parse_servers(text: &str, scope: SourceScope, file: &Arc<Path>, anchor: &Arc<Path>) -> Result<ParsedServers, SettingsFault> {
+    let root = jsonc::parse_jsonc(text)?;
     // Servers are read one by one, so that a wrong one is left out alone; only their table has to be one.
     let unknown = de::expect_object(&root)?.iter().filter(|(key, _)| key.name != "mcpServers");
-    let mut warnings: Vec<(Spot, String)> = unknown
+    let mut warnings: Vec<(TextPosition, String)> = unknown
         .map(|(key, _)| (key.at, format!("`{}` is not known here; `mcpServers` is", key.name)))
         .collect();
     let mut servers = Vec::new();
@@ -112,8 +112,8 @@ pub(crate) fn read(text: &str, scope: Scope, file: &Arc<Path>, anchor: &Arc<Path
             break;
         }
         let source =
-            Source { scope, file: Some(file.clone()), line: Some(key.at.line), anchor: anchor.clone() };
-        match server(&key.name, node, source) {
+            SettingsSource { scope, file: Some(file.clone()), line: Some(key.at.line), anchor: anchor.clone() };
+        match parse_server(&key.name, node, source) {
             Ok((server, notes)) => {
                 servers.push(server);
                 warnings.extend(notes);
@@ -139,19 +139,19 @@ pub(crate) fn read(text: &str, scope: Scope, file: &Arc<Path>, anchor: &Arc<Path
 /// # Errors
 /// Why it would not be one, in words.
 pub fn check_server(name: &str, entry: &Value) -> Result<Vec<String>, String> {
-    if super::added::depth_exceeds(entry, jsonc::SETTINGS_DEPTH_MAX) {
+    if super::user_servers::depth_exceeds(entry, jsonc::SETTINGS_DEPTH_MAX) {
         return Err(format!("it nests deeper than {}", jsonc::SETTINGS_DEPTH_MAX));
     }
-    let node = Node::from_value(entry.clone(), NO_SPOT, 0);
-    let understood = server(name, &node, Source::of(Scope::User, "/")).map_err(|(_, words)| words)?;
+    let node = JsonNode::from_value(entry.clone(), NO_SPOT, 0);
+    let understood = parse_server(name, &node, SettingsSource::new(SourceScope::User, "/")).map_err(|(_, words)| words)?;
     Ok(understood.1.into_iter().map(|(_, words)| words).collect())
 }
 
 /// A server, and what is odd about it; or where and why it is none.
-pub(crate) type Understood = Result<(Server, Vec<(Spot, String)>), (Spot, String)>;
+pub(crate) type ServerResult = Result<(McpServer, Vec<(TextPosition, String)>), (TextPosition, String)>;
 
 /// Understands one server.
-pub(crate) fn server(name: &str, node: &Node, source: Source) -> Understood {
+pub(crate) fn parse_server(name: &str, node: &JsonNode, source: SettingsSource) -> ServerResult {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let refuse = |words: String| Err((node.at, words));
     if RESERVED.contains(&name) {
@@ -171,9 +171,9 @@ pub(crate) fn server(name: &str, node: &Node, source: Source) -> Understood {
         (Some("stdio"), Some(_)) => {
             return refuse("a server of type `stdio` has a `command`, not a `url`".to_owned());
         }
-        (Some("http" | "streamable-http"), _) => Some(Remote::Http),
-        (Some("sse"), _) => Some(Remote::Sse),
-        (Some("ws"), _) => Some(Remote::Ws),
+        (Some("http" | "streamable-http"), _) => Some(RemoteProtocol::Http),
+        (Some("sse"), _) => Some(RemoteProtocol::Sse),
+        (Some("ws"), _) => Some(RemoteProtocol::Ws),
         (Some(other), _) => {
             return refuse(format!(
                 "the type {other:?} is not accepted; \"stdio\", \"http\", \"sse\" or \"ws\" is"
@@ -182,10 +182,10 @@ pub(crate) fn server(name: &str, node: &Node, source: Source) -> Understood {
     };
     let transport = match (kind, raw.command, raw.url) {
         (None, Some(command), _) if !command.trim().is_empty() => {
-            Transport::Stdio { command, args: raw.args.unwrap_or_default(), env: raw.env.unwrap_or_default() }
+            McpTransport::Stdio { command, args: raw.args.unwrap_or_default(), env: raw.env.unwrap_or_default() }
         }
         (None, _, _) => return refuse("the key `command` is missing".to_owned()),
-        (Some(kind), _, Some(url)) => Transport::Remote {
+        (Some(kind), _, Some(url)) => McpTransport::Remote {
             kind,
             url,
             headers: raw.headers.unwrap_or_default(),
@@ -198,8 +198,8 @@ pub(crate) fn server(name: &str, node: &Node, source: Source) -> Understood {
     if raw.timeout.is_some() && timeout_ms.is_none() {
         notes.push((node.at, format!("a `timeout` below {SERVER_TIMEOUT_MS_MIN} ms doesn't count")));
     }
-    let of_workspace = source.scope == Scope::Project;
-    let server = Server {
+    let of_workspace = source.scope == SourceScope::Project;
+    let server = McpServer {
         name: name.to_owned(),
         transport,
         timeout_ms,
@@ -214,9 +214,9 @@ pub(crate) fn server(name: &str, node: &Node, source: Source) -> Understood {
 mod tests {
     use super::*;
 
-    fn check(text: &str) -> (Vec<Server>, Vec<String>) {
+    fn check(text: &str) -> (Vec<McpServer>, Vec<String>) {
         let path: Arc<Path> = Path::new("/w/.mcp.json").into();
-        let (servers, warnings) = read(text, Scope::Project, &path, &Path::new("/w").into()).unwrap();
+        let (servers, warnings) = parse_servers(text, SourceScope::Project, &path, &Path::new("/w").into()).unwrap();
         (servers, warnings.into_iter().map(|(at, words)| format!("{}: {words}", at.line)).collect())
     }
 
@@ -232,10 +232,10 @@ mod tests {
         assert_eq!(servers[0].source.to_string(), "/w/.mcp.json:2");
         let env = BTreeMap::from([("A".to_owned(), "${B}".to_owned())]);
         let args = vec!["-y".to_owned(), "x".to_owned()];
-        assert_eq!(servers[0].transport, Transport::Stdio { command: "${BIN:-npx}".into(), args, env });
+        assert_eq!(servers[0].transport, McpTransport::Stdio { command: "${BIN:-npx}".into(), args, env });
         assert_eq!((servers[1].name.as_str(), servers[1].timeout_ms), ("hub", Some(5000)));
-        let Transport::Remote { kind, headers_helper, .. } = &servers[1].transport else { panic!() };
-        assert_eq!((*kind, headers_helper.as_deref()), (Remote::Http, Some("./h.sh")));
+        let McpTransport::Remote { kind, headers_helper, .. } = &servers[1].transport else { panic!() };
+        assert_eq!((*kind, headers_helper.as_deref()), (RemoteProtocol::Http, Some("./h.sh")));
     }
 
     #[test]

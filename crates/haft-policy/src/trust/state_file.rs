@@ -7,8 +7,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::write;
-use crate::settings::input::{self, Unreadable};
+use super::atomic_write;
+use crate::settings::read_file::{self, UnreadableFile};
 
 /// A file in the state folder, or of the user's settings.
 ///
@@ -16,7 +16,7 @@ use crate::settings::input::{self, Unreadable};
 /// use haft_policy::trust::StateFile;
 ///
 /// let dir = tempfile::tempdir()?;
-/// let file = StateFile::of_workspace(dir.path(), "notes", dir.path(), "json");
+/// let file = StateFile::for_workspace(dir.path(), "notes", dir.path(), "json");
 /// assert_eq!(file.read(1_000), Ok(None));
 /// file.change(1_000, |before| { assert!(before.is_none()); Ok(b"{}".to_vec()) })?;
 /// assert_eq!(file.read(1_000).unwrap().as_deref(), Some(&b"{}"[..]));
@@ -29,9 +29,9 @@ pub struct StateFile {
 
 impl StateFile {
     /// The file about a workspace in a folder of the state folder.
-    pub fn of_workspace(state_dir: &Path, folder: &str, workspace: &Path, ending: &str) -> StateFile {
+    pub fn for_workspace(state_dir: &Path, folder: &str, workspace: &Path, ending: &str) -> StateFile {
         let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
-        StateFile { path: state_dir.join(folder).join(format!("{}.{ending}", write::key(&workspace))) }
+        StateFile { path: state_dir.join(folder).join(format!("{}.{ending}", atomic_write::key(&workspace))) }
     }
 
     /// Where it is.
@@ -45,9 +45,9 @@ impl StateFile {
     /// It can't be read, is too long, or somebody else could have written it: in words, with its path.
     pub fn read(&self, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
         let say = |words: String| format!("{}: {words}", self.path.display());
-        let bytes = input::bytes(&self.path, bytes_max).map_err(|Unreadable { why, .. }| say(why))?;
+        let bytes = read_file::read_bytes(&self.path, bytes_max).map_err(|UnreadableFile { why, .. }| say(why))?;
         let Some(bytes) = bytes else { return Ok(None) };
-        write::is_ours(&self.path).map_err(say)?;
+        atomic_write::is_ours(&self.path).map_err(say)?;
         Ok(Some(bytes))
     }
 
@@ -62,12 +62,12 @@ impl StateFile {
     ) -> Result<(), String> {
         let say = |error: io::Error| format!("{}: {error}", self.path.display());
         let folder = self.path.parent().ok_or_else(|| say(io::ErrorKind::InvalidInput.into()))?;
-        let _lock = write::lock(folder).map_err(say)?;
+        let _lock = atomic_write::lock_folder(folder).map_err(say)?;
         let bytes = change(self.read(bytes_max)?)?;
         if bytes.len() as u64 > bytes_max {
             return Err(format!("{}: it would be longer than {bytes_max} bytes", self.path.display()));
         }
-        write::replace(&self.path, &bytes).map_err(say)
+        atomic_write::replace(&self.path, &bytes).map_err(say)
     }
 
     /// Removes it; says whether there was one.
@@ -92,7 +92,7 @@ pub fn replace_file(path: &Path, bytes: &[u8], new_mode: u32) -> io::Result<()> 
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let before = std::fs::metadata(&path).ok().map(|found| found.permissions());
     let permissions = before.unwrap_or_else(|| std::fs::Permissions::from_mode(new_mode));
-    write::replace_with(&path, bytes, Some(permissions))
+    atomic_write::replace_with(&path, bytes, Some(permissions))
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_change_that_fails_changes_nothing_and_strangers_files_are_not_believed() {
         let dir = tempfile::tempdir().unwrap();
-        let file = StateFile::of_workspace(dir.path(), "x", dir.path(), "json");
+        let file = StateFile::for_workspace(dir.path(), "x", dir.path(), "json");
         file.change(10, |_| Ok(b"one".to_vec())).unwrap();
         assert!(file.change(10, |_| Err("no".to_owned())).is_err());
         assert!(file.change(10, |_| Ok(vec![b'x'; 11])).is_err());

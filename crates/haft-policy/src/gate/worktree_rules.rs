@@ -14,27 +14,27 @@ use haft::ports::Request;
 use serde_json::Value;
 
 /// A call as it would be in the checkout.
-pub(super) struct Twin {
+pub(super) struct CheckoutCall {
     effects: Resolved,
     input: Value,
     workspace: Workspace,
-    move_out: Move,
+    move_out: WorktreeMapping,
 }
 
 /// From a worktree to the checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Move {
+pub(super) struct WorktreeMapping {
     from: PathBuf,
     to: PathBuf,
 }
 
-impl Move {
+impl WorktreeMapping {
     /// The one for a path in a worktree of this checkout.
-    fn of(root: &Path, path: &Path) -> Option<Move> {
+    fn for_path(root: &Path, path: &Path) -> Option<WorktreeMapping> {
         haft_protected::plain_folders().find_map(|folder| {
             let folder = root.join(folder);
             let name = path.strip_prefix(&folder).ok()?.components().next()?;
-            Some(Move { from: folder.join(name), to: root.to_owned() })
+            Some(WorktreeMapping { from: folder.join(name), to: root.to_owned() })
         })
     }
 
@@ -69,7 +69,7 @@ fn makes_worktree(root: &Path, request: &Request<'_>) -> bool {
     let changes_worktrees =
         declared.state.iter().any(|state| state.resource == WORKTREES && state.access == Access::Change);
     let is_worktree = |path: &ResolvedPath| {
-        let is_root = |path: &Path| Move::of(root, path).is_some_and(|found| found.from == path);
+        let is_root = |path: &Path| WorktreeMapping::for_path(root, path).is_some_and(|found| found.from == path);
         path.extent == Extent::Subtree && is_root(&path.at.real) && is_root(&path.at.given)
     };
     changes_worktrees
@@ -82,9 +82,9 @@ fn makes_worktree(root: &Path, request: &Request<'_>) -> bool {
         && effects.writes.iter().all(is_worktree)
 }
 
-impl Twin {
+impl CheckoutCall {
     /// The twin of a call that touches a worktree of this checkout, or is made in one.
-    pub(super) fn of(root: &Path, request: &Request<'_>) -> Option<Twin> {
+    pub(super) fn for_request(root: &Path, request: &Request<'_>) -> Option<CheckoutCall> {
         if makes_worktree(root, request) {
             return None;
         }
@@ -92,7 +92,7 @@ impl Twin {
         let touched = effects.reads.iter().chain(&effects.writes).chain(&effects.deletes);
         let paths = touched.flat_map(|path| [&*path.at.real, &*path.at.given]);
         let move_out =
-            std::iter::once(request.workspace.cwd()).chain(paths).find_map(|path| Move::of(root, path))?;
+            std::iter::once(request.workspace.cwd()).chain(paths).find_map(|path| WorktreeMapping::for_path(root, path))?;
         let workspace =
             Workspace::new(move_out.path(request.workspace.cwd())).or_else(|_| Workspace::new(root)).ok()?;
         let workspace = workspace.with_paths(request.workspace.paths().clone());
@@ -104,7 +104,7 @@ impl Twin {
         effects.reads.iter_mut().for_each(moved);
         effects.writes.iter_mut().for_each(moved);
         effects.deletes.iter_mut().for_each(moved);
-        Some(Twin { effects, input: move_out.input(request.input), workspace, move_out })
+        Some(CheckoutCall { effects, input: move_out.input(request.input), workspace, move_out })
     }
 
     /// The call as it would be in the checkout.
@@ -115,7 +115,7 @@ impl Twin {
     }
 
     /// From its paths to the checkout's.
-    pub(super) fn move_out(&self) -> &Move {
+    pub(super) fn move_out(&self) -> &WorktreeMapping {
         &self.move_out
     }
 }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn paths_of_a_worktree_are_the_checkouts() {
-        let of = |path: &str| Move::of(Path::new("/w"), Path::new(path));
+        let of = |path: &str| WorktreeMapping::for_path(Path::new("/w"), Path::new(path));
         let found = of("/w/.haft/worktrees/x/a/b").unwrap();
         assert_eq!(found.path(Path::new("/w/.haft/worktrees/x/a/b")), Path::new("/w/a/b"));
         assert_eq!(found.path(Path::new("/w/.haft/worktrees/x")), Path::new("/w"));

@@ -57,7 +57,7 @@ pub fn is_refused_variable(name: &str) -> bool {
 }
 
 /// The known name that is closest to one that isn't, if any is close.
-pub(crate) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn closest_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let letters = |text: &str| -> Vec<char> { text.to_lowercase().chars().take(64).collect() };
     let wanted = letters(name);
     let near = known.map(|known| (haft::spelling::edits(&wanted, &letters(known)), known));
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn close_names_are_found() {
         let known = ["allow", "ask", "deny", "defaultMode"];
-        let closest = |name: &str| closest(name, known.into_iter());
+        let closest = |name: &str| closest_name(name, known.into_iter());
         assert_eq!(closest("alow"), Some("allow"));
         assert_eq!(closest("defaultmode"), Some("defaultMode"));
         assert_eq!(closest("dney"), Some("deny"));

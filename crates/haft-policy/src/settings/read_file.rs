@@ -8,19 +8,19 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::jsonc::Spot;
+use super::jsonc::TextPosition;
 
 /// Why a file can't be used, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadableFile {
     pub(crate) why: String,
     /// Where in it, if that is known.
-    pub(crate) at: Option<Spot>,
+    pub(crate) at: Option<TextPosition>,
 }
 
-impl Unreadable {
-    fn new(why: impl Into<String>) -> Unreadable {
-        Unreadable { why: why.into(), at: None }
+impl UnreadableFile {
+    fn new(why: impl Into<String>) -> UnreadableFile {
+        UnreadableFile { why: why.into(), at: None }
     }
 }
 
@@ -28,29 +28,29 @@ impl Unreadable {
 /// file to be there.
 ///
 /// Opening doesn't wait for the other end of a fifo and gives no terminal.
-pub(crate) fn open(path: &Path) -> Result<Option<(File, u64)>, Unreadable> {
+pub(crate) fn open_regular(path: &Path) -> Result<Option<(File, u64)>, UnreadableFile> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened: OwnedFd = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(opened) => opened,
         Err(Errno::NOENT) if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) => {
-            return Err(Unreadable::new("it is a link that leads nowhere"));
+            return Err(UnreadableFile::new("it is a link that leads nowhere"));
         }
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         Err(Errno::ACCESS | Errno::PERM) => {
-            return Err(Unreadable::new("its permissions don't allow it"));
+            return Err(UnreadableFile::new("its permissions don't allow it"));
         }
-        Err(Errno::LOOP) => return Err(Unreadable::new("its links go round in a circle")),
+        Err(Errno::LOOP) => return Err(UnreadableFile::new("its links go round in a circle")),
         // What a socket answers.
-        Err(Errno::NXIO) => return Err(Unreadable::new(not_a_file("a socket"))),
-        Err(error) => return Err(Unreadable::new(error.to_string())),
+        Err(Errno::NXIO) => return Err(UnreadableFile::new(not_a_file("a socket"))),
+        Err(error) => return Err(UnreadableFile::new(error.to_string())),
     };
-    let stat = rustix::fs::fstat(&opened).map_err(|error| Unreadable::new(error.to_string()))?;
+    let stat = rustix::fs::fstat(&opened).map_err(|error| UnreadableFile::new(error.to_string()))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
-        FileType::Directory => return Err(Unreadable::new(not_a_file("a directory"))),
-        FileType::Fifo => return Err(Unreadable::new(not_a_file("a fifo"))),
-        FileType::Socket => return Err(Unreadable::new(not_a_file("a socket"))),
-        _ => return Err(Unreadable::new(not_a_file("a device"))),
+        FileType::Directory => return Err(UnreadableFile::new(not_a_file("a directory"))),
+        FileType::Fifo => return Err(UnreadableFile::new(not_a_file("a fifo"))),
+        FileType::Socket => return Err(UnreadableFile::new(not_a_file("a socket"))),
+        _ => return Err(UnreadableFile::new(not_a_file("a device"))),
     }
     let size = u64::try_from(stat.st_size).unwrap_or_default();
     Ok(Some((File::from(opened), size)))
@@ -61,15 +61,15 @@ fn not_a_file(what: &str) -> String {
 }
 
 /// Reads a whole file of at most `max` bytes.
-pub(crate) fn bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Unreadable> {
-    let Some((file, size)) = open(path)? else { return Ok(None) };
-    let too_long = || Unreadable::new(format!("it is longer than {max} bytes"));
+pub(crate) fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, UnreadableFile> {
+    let Some((file, size)) = open_regular(path)? else { return Ok(None) };
+    let too_long = || UnreadableFile::new(format!("it is longer than {max} bytes"));
     if size > max {
         return Err(too_long());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     // The size may be a lie (`/proc`) or grow while it is read.
-    file.take(max + 1).read_to_end(&mut bytes).map_err(|error| Unreadable::new(error.to_string()))?;
+    file.take(max + 1).read_to_end(&mut bytes).map_err(|error| UnreadableFile::new(error.to_string()))?;
     if bytes.len() as u64 > max {
         return Err(too_long());
     }
@@ -77,8 +77,8 @@ pub(crate) fn bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Unreadable
 }
 
 /// Reads a whole text of at most `max` bytes.
-pub(crate) fn text(path: &Path, max: u64) -> Result<Option<String>, Unreadable> {
-    let Some(bytes) = bytes(path, max)? else { return Ok(None) };
+pub(crate) fn read_text(path: &Path, max: u64) -> Result<Option<String>, UnreadableFile> {
+    let Some(bytes) = read_bytes(path, max)? else { return Ok(None) };
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let good = std::str::from_utf8(good).unwrap_or_default();
@@ -86,15 +86,15 @@ pub(crate) fn text(path: &Path, max: u64) -> Result<Option<String>, Unreadable> 
         let last = good.rsplit('\n').next().unwrap_or_default();
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let line = good.matches('\n').count();
-        let at = Spot { line: number(line + 1), column: number(last.chars().count() + 1) };
+        let at = TextPosition { line: number(line + 1), column: number(last.chars().count() + 1) };
         let byte = error.as_bytes().get(error.utf8_error().valid_up_to()).copied().unwrap_or_default();
-        Unreadable { why: format!("the byte 0x{byte:02x} is not UTF-8 here"), at: Some(at) }
+        UnreadableFile { why: format!("the byte 0x{byte:02x} is not UTF-8 here"), at: Some(at) }
     });
     text.map(Some)
 }
 
 /// Why there is no file although somebody meant one to be there: its folder is no folder.
-pub(crate) fn folder_fault(path: &Path) -> Option<Unreadable> {
+pub(crate) fn folder_fault(path: &Path) -> Option<UnreadableFile> {
     let folder = path.parent()?;
     let name = folder.file_name()?.to_string_lossy().into_owned();
     let found = folder.symlink_metadata().ok()?;
@@ -106,7 +106,7 @@ pub(crate) fn folder_fault(path: &Path) -> Option<Unreadable> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(_) => "can't be looked into",
     };
-    Some(Unreadable::new(format!("`{name}`, where it would be, {words}")))
+    Some(UnreadableFile::new(format!("`{name}`, where it would be, {words}")))
 }
 
 #[cfg(test)]
@@ -120,13 +120,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let refused = |name: &str, part: &str| {
-            let Err(Unreadable { why, .. }) = text(&at(name), 100) else { panic!("{name} was read") };
+            let Err(UnreadableFile { why, .. }) = read_text(&at(name), 100) else { panic!("{name} was read") };
             assert!(why.contains(part), "{name}: {why}");
         };
         std::fs::write(at("good"), "yes").unwrap();
-        assert_eq!(text(&at("good"), 3), Ok(Some("yes".to_owned())));
-        assert_eq!(text(&at("absent"), 100), Ok(None));
-        assert_eq!(text(&at("good/absent"), 100), Ok(None));
+        assert_eq!(read_text(&at("good"), 3), Ok(Some("yes".to_owned())));
+        assert_eq!(read_text(&at("absent"), 100), Ok(None));
+        assert_eq!(read_text(&at("good/absent"), 100), Ok(None));
 
         rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::RUSR).unwrap();
         refused("fifo", "a fifo");
@@ -144,7 +144,7 @@ mod tests {
         refused("long", "longer than 100 bytes");
         std::fs::write(at("bytes"), b"a\n\xc3\xa4b\xff").unwrap();
         refused("bytes", "the byte 0xff is not UTF-8");
-        assert_eq!(text(&at("bytes"), 100).unwrap_err().at, Some(Spot { line: 2, column: 3 }));
+        assert_eq!(read_text(&at("bytes"), 100).unwrap_err().at, Some(TextPosition { line: 2, column: 3 }));
         let fault = |name: &str| folder_fault(&at(name)).map(|fault| fault.why);
         assert_eq!((fault("folder/x"), fault("x/y"), fault("x")), (None, None, None));
         assert_eq!(fault("good/x").unwrap(), "`good`, where it would be, is not a folder");
@@ -153,6 +153,6 @@ mod tests {
             "`dangling`, where it would be, is a link that leads nowhere"
         );
         symlink("good", at("link")).unwrap();
-        assert_eq!(text(&at("link"), 100), Ok(Some("yes".to_owned())));
+        assert_eq!(read_text(&at("link"), 100), Ok(Some("yes".to_owned())));
     }
 }

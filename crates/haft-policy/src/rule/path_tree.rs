@@ -8,34 +8,34 @@ use std::collections::HashMap;
 
 use haft::effects::Extent;
 
-use super::index::Index;
-use super::path::{End, Names, Step};
-use super::pattern::{Segment, Shape};
+use super::pattern_index::PatternIndex;
+use super::path::{PathEnd, PathNames, PathStep};
+use super::pattern::{SegmentPattern, IndexedPattern};
 
 #[derive(Debug, Clone)]
-pub(super) struct Tree {
-    nodes: Vec<Node>,
+pub(super) struct PathTree {
+    nodes: Vec<TreeNode>,
     /// Whether names are folded before they are compared.
     folded: bool,
     /// Where a step from a node leads; needed only while rules are put in.
-    built: HashMap<(u32, Step), u32>,
+    built: HashMap<(u32, PathStep), u32>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Node {
-    next: Index<Segment>,
+struct TreeNode {
+    next: PatternIndex<SegmentPattern>,
     /// The node of a `**` after this one.
     any: Option<u32>,
     /// Whether this is such a node.
     stays: bool,
-    ends: Vec<(End, u32)>,
+    ends: Vec<(PathEnd, u32)>,
     /// Rules that end further down, and whether only names lie between.
     below: Vec<(u32, bool)>,
 }
 
 /// How a rule meets a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meets {
+pub(super) enum PathMatch {
     /// The rule speaks of all that is touched.
     Whole,
     /// A folder is touched, and the rule speaks of a place in it.
@@ -44,23 +44,23 @@ pub(super) enum Meets {
     Perhaps,
 }
 
-impl Tree {
-    pub(super) fn new(folded: bool) -> Tree {
-        Tree { nodes: vec![Node::default()], folded, built: HashMap::new() }
+impl PathTree {
+    pub(super) fn new(folded: bool) -> PathTree {
+        PathTree { nodes: vec![TreeNode::default()], folded, built: HashMap::new() }
     }
 
-    pub(super) fn insert(&mut self, anchor: &Names, steps: &[Step], end: End, rule: u32) {
+    pub(super) fn insert(&mut self, anchor: &PathNames, steps: &[PathStep], end: PathEnd, rule: u32) {
         let folded = self.folded;
-        let steps: Vec<Step> = anchor
+        let steps: Vec<PathStep> = anchor
             .iter()
-            .map(|name| Step::One(Segment::literal(name)))
+            .map(|name| PathStep::One(SegmentPattern::literal(name)))
             .chain(steps.iter().cloned())
             .map(|step| match step {
-                Step::One(segment) if folded => Step::One(segment.folded()),
+                PathStep::One(segment) if folded => PathStep::One(segment.folded()),
                 other => other,
             })
             .collect();
-        let is_name = |step: &Step| matches!(step, Step::One(segment) if segment.exact().is_some());
+        let is_name = |step: &PathStep| matches!(step, PathStep::One(segment) if segment.exact().is_some());
         // From here on there are only names.
         let names_from = steps.iter().rposition(|step| !is_name(step)).map_or(0, |last| last + 1);
         let mut at = 0;
@@ -72,15 +72,15 @@ impl Tree {
         self.nodes[at as usize].ends.push((end, rule));
     }
 
-    fn step(&mut self, from: u32, step: Step) -> u32 {
+    fn step(&mut self, from: u32, step: PathStep) -> u32 {
         if let Some(node) = self.built.get(&(from, step.clone())) {
             return *node;
         }
         let node = u32::try_from(self.nodes.len()).expect("fewer rules than that");
-        self.nodes.push(Node { stays: step == Step::Any, ..Node::default() });
+        self.nodes.push(TreeNode { stays: step == PathStep::Any, ..TreeNode::default() });
         match &step {
-            Step::Any => self.nodes[from as usize].any = Some(node),
-            Step::One(segment) => self.nodes[from as usize].next.insert(segment.clone(), node),
+            PathStep::Any => self.nodes[from as usize].any = Some(node),
+            PathStep::One(segment) => self.nodes[from as usize].next.insert(segment.clone(), node),
         }
         self.built.insert((from, step), node);
         node
@@ -101,14 +101,14 @@ impl Tree {
     }
 
     /// Hands over every rule that meets the path; one may come more than once.
-    pub(super) fn walk(&self, path: &Names, extent: Extent, mut met: impl FnMut(u32, Meets)) {
+    pub(super) fn walk(&self, path: &PathNames, extent: Extent, mut met: impl FnMut(u32, PathMatch)) {
         let (mut active, mut after) = (Vec::with_capacity(8), Vec::with_capacity(8));
         self.arrive(0, &mut active);
         self.ends(&active, path.len() == 0, extent, &mut met);
         for (place, name) in path.iter().enumerate() {
             for node in &active {
                 if self.nodes[*node as usize].stays {
-                    stay(&mut after, *node);
+                    push_once(&mut after, *node);
                 }
                 self.nodes[*node as usize].next.each(name, |next| self.arrive(next, &mut after));
             }
@@ -122,7 +122,7 @@ impl Tree {
         if extent == Extent::Subtree {
             let below = active.iter().flat_map(|node| &self.nodes[*node as usize].below);
             for (rule, certain) in below {
-                met(*rule, if *certain { Meets::Inside } else { Meets::Perhaps });
+                met(*rule, if *certain { PathMatch::Inside } else { PathMatch::Perhaps });
             }
         }
     }
@@ -131,20 +131,20 @@ impl Tree {
     fn arrive(&self, node: u32, active: &mut Vec<u32>) {
         active.push(node);
         if let Some(any) = self.nodes[node as usize].any {
-            stay(active, any);
+            push_once(active, any);
         }
     }
 
-    fn ends(&self, active: &[u32], last: bool, extent: Extent, met: &mut impl FnMut(u32, Meets)) {
+    fn ends(&self, active: &[u32], last: bool, extent: Extent, met: &mut impl FnMut(u32, PathMatch)) {
         for node in active {
             for (end, rule) in &self.nodes[*node as usize].ends {
                 let whole = match end {
-                    End::Tree => true,
-                    End::Below => !last || extent == Extent::Subtree,
-                    End::Itself => last && extent == Extent::File,
+                    PathEnd::Tree => true,
+                    PathEnd::Below => !last || extent == Extent::Subtree,
+                    PathEnd::Itself => last && extent == Extent::File,
                 };
                 if whole {
-                    met(*rule, Meets::Whole);
+                    met(*rule, PathMatch::Whole);
                 }
             }
         }
@@ -152,7 +152,7 @@ impl Tree {
 }
 
 /// Several ways may lead to one `**`; it is walked once.
-fn stay(active: &mut Vec<u32>, node: u32) {
+fn push_once(active: &mut Vec<u32>, node: u32) {
     if !active.contains(&node) {
         active.push(node);
     }

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
-use super::de::{At, FromTree, TreeReader, read_by_serde};
-use super::jsonc::Fault;
-use super::layer::Layers;
-use super::mcp::Server;
-use super::merge::Standing;
+use super::de::{SettingValue, FromTree, TreeReader, read_by_serde};
+use super::jsonc::SettingsFault;
+use super::layer::SettingsLayers;
+use super::mcp_servers::McpServer;
+use super::merge::TrustStatus;
 use super::table::{anyone, own, settings_section, true_loosens, trusted};
-use crate::source::Source;
-use crate::trust::Kind;
+use crate::source::SettingsSource;
+use crate::trust::TrustItemKind;
 
 /// The largest time limit, in milliseconds: a day.
 const MS_MAX: u64 = 24 * 60 * 60 * 1_000;
@@ -28,21 +28,21 @@ settings_section! {
         }
         settings {
             /// `true` approves every server of the workspace's `.mcp.json`.
-            pub enable_all_project: Option<At<bool>> = "enableAllProjectMcpServers", trusted(Kind::ServerApproval).loosens(true_loosens);
+            pub enable_all_project: Option<SettingValue<bool>> = "enableAllProjectMcpServers", trusted(TrustItemKind::ServerApproval).loosens(true_loosens);
             /// Servers of `.mcp.json` that are approved, by name.
-            pub enabled: Vec<At<String>> = "enabledMcpjsonServers", trusted(Kind::ServerApproval).concat();
+            pub enabled: Vec<SettingValue<String>> = "enabledMcpjsonServers", trusted(TrustItemKind::ServerApproval).concat();
             /// Servers of `.mcp.json` that are not started, by name.
-            pub disabled: Vec<At<String>> = "disabledMcpjsonServers", anyone().concat();
+            pub disabled: Vec<SettingValue<String>> = "disabledMcpjsonServers", anyone().concat();
             /// The only servers that may be used. Not given: any.
-            pub allowed: Option<Vec<At<ServerMatch>>> = "allowedMcpServers", trusted(Kind::ServerApproval).concat();
+            pub allowed: Option<Vec<SettingValue<ServerMatch>>> = "allowedMcpServers", trusted(TrustItemKind::ServerApproval).concat();
             /// Servers that are never used; stronger than `allowedMcpServers`.
-            pub denied: Vec<At<ServerMatch>> = "deniedMcpServers", anyone().concat();
+            pub denied: Vec<SettingValue<ServerMatch>> = "deniedMcpServers", anyone().concat();
         }
         derived {
             /// Servers that may be started, the strongest scope first; no two have one name.
-            servers: Vec<Server>;
+            servers: Vec<McpServer>;
             /// Servers that may not, and why.
-            withheld: Vec<(Server, Withheld)>;
+            withheld: Vec<(McpServer, WithheldReason)>;
         }
     }
 }
@@ -99,13 +99,13 @@ pub struct ToolSearchSettings {
 
 read_by_serde!(ServerOptions, ToolSearchSettings);
 
-fn check_servers(reader: TreeReader<'_>) -> Result<(), Fault> {
+fn check_servers(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     for options in reader.read::<BTreeMap<String, ServerOptions>>()?.values() {
         if options.idle_timeout_ms.is_some_and(|limit| limit == 0 || limit > MS_MAX) {
-            return Err(Fault::new(reader.node.at, format!("`idleTimeoutMs` is between 1 and {MS_MAX}")));
+            return Err(SettingsFault::new(reader.node.at, format!("`idleTimeoutMs` is between 1 and {MS_MAX}")));
         }
         if options.concurrency.is_some_and(|calls| calls == 0 || calls > 1_000) {
-            return Err(Fault::new(reader.node.at, "`concurrency` is between 1 and 1000"));
+            return Err(SettingsFault::new(reader.node.at, "`concurrency` is between 1 and 1000"));
         }
     }
     Ok(())
@@ -113,10 +113,10 @@ fn check_servers(reader: TreeReader<'_>) -> Result<(), Fault> {
 
 impl ToolSearchSettings {
     /// What the types alone don't check.
-    pub(crate) fn check(reader: TreeReader<'_>) -> Result<(), Fault> {
+    pub(crate) fn check(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
         match reader.read::<ToolSearchSettings>()?.percent {
             Some(percent) if !(1..=100).contains(&percent) => {
-                Err(Fault::new(reader.node.at, "`percent` is between 1 and 100"))
+                Err(SettingsFault::new(reader.node.at, "`percent` is between 1 and 100"))
             }
             _ => Ok(()),
         }
@@ -149,13 +149,13 @@ struct ServerMatchObject {
 }
 
 impl FromTree for ServerMatch {
-    fn from_tree(reader: TreeReader<'_>) -> Result<ServerMatch, Fault> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<ServerMatch, SettingsFault> {
         let ServerMatchObject { server_name, server_command, server_url } = Deserialize::deserialize(reader)?;
         match (server_name, server_command, server_url) {
             (Some(name), None, None) => Ok(ServerMatch::Name(name)),
             (None, Some(command), None) if !command.is_empty() => Ok(ServerMatch::Command(command)),
             (None, None, Some(url)) => Ok(ServerMatch::Url(url)),
-            _ => Err(Fault::new(
+            _ => Err(SettingsFault::new(
                 reader.node.at,
                 "exactly one of `serverName`, `serverCommand` and `serverUrl` is accepted, and not an empty one",
             )),
@@ -169,22 +169,22 @@ impl FromTree for ServerMatch {
 
 /// Why the lists of servers rule one out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum RefusalReason {
     /// An entry of `deniedMcpServers` means it.
-    Denied(Source),
+    Denied(SettingsSource),
     /// There is a list `allowedMcpServers`, and nothing in it means it.
     NotAllowed,
 }
 
 /// Why a server may not be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Withheld {
+pub enum WithheldReason {
     /// The workspace that names it isn't trusted.
     Untrusted,
     /// Settings turn it off.
-    Disabled(Source),
+    Disabled(SettingsSource),
     /// A stronger file names one that is called the same.
-    Hidden(Source),
+    Hidden(SettingsSource),
 }
 
 impl McpSettings {
@@ -195,14 +195,14 @@ impl McpSettings {
     }
 
     /// Sorts the servers that files name into those that may be started and those that may not.
-    pub(crate) fn complete(&mut self, layers: &Layers, standing: Standing) {
+    pub(crate) fn complete(&mut self, layers: &SettingsLayers, standing: TrustStatus) {
         for server in &layers.servers {
-            let is_off = |name: &&At<String>| server.of_workspace && name.value == server.name;
+            let is_off = |name: &&SettingValue<String>| server.of_workspace && name.value == server.name;
             let stronger = self.servers.iter().find(|known| known.name == server.name);
             let why = match (self.disabled.iter().find(is_off), stronger) {
-                (Some(off), _) => Withheld::Disabled(off.source.clone()),
-                (None, _) if server.of_workspace && standing == Standing::Untrusted => Withheld::Untrusted,
-                (None, Some(stronger)) => Withheld::Hidden(stronger.source.clone()),
+                (Some(off), _) => WithheldReason::Disabled(off.source.clone()),
+                (None, _) if server.of_workspace && standing == TrustStatus::Untrusted => WithheldReason::Untrusted,
+                (None, Some(stronger)) => WithheldReason::Hidden(stronger.source.clone()),
                 (None, None) => {
                     self.servers.push(server.clone());
                     continue;
@@ -215,14 +215,14 @@ impl McpSettings {
     /// Whether the lists rule a server out that is called so and reached so: by a command with its arguments, or by an
     /// address. What is denied is denied, whatever allows it. Where a list allows commands, a process needs one of them,
     /// and its name alone is not enough; so it is with addresses.
-    pub fn refuses(&self, name: &str, command: Option<&[String]>, url: Option<&str>) -> Option<Refused> {
+    pub fn refuses(&self, name: &str, command: Option<&[String]>, url: Option<&str>) -> Option<RefusalReason> {
         let means = |which: &ServerMatch| match which {
             ServerMatch::Name(known) => known == name,
             ServerMatch::Command(known) => command.is_some_and(|command| command == known.as_slice()),
-            ServerMatch::Url(pattern) => url.is_some_and(|url| covers(pattern, url)),
+            ServerMatch::Url(pattern) => url.is_some_and(|url| matches_pattern(pattern, url)),
         };
         if let Some(denied) = self.denied.iter().find(|denied| means(&denied.value)) {
-            return Some(Refused::Denied(denied.source.clone()));
+            return Some(RefusalReason::Denied(denied.source.clone()));
         }
         let allowed = self.allowed.as_ref()?;
         let by_command = allowed.iter().any(|at| matches!(at.value, ServerMatch::Command(_)));
@@ -230,12 +230,12 @@ impl McpSettings {
         let needs_more = (command.is_some() && by_command) || (url.is_some() && by_url);
         let enough = |which: &ServerMatch| !needs_more || !matches!(which, ServerMatch::Name(_));
         let fits = allowed.iter().any(|at| enough(&at.value) && means(&at.value));
-        (!fits).then_some(Refused::NotAllowed)
+        (!fits).then_some(RefusalReason::NotAllowed)
     }
 }
 
 /// Whether a pattern, with `*` for any run of characters, is the whole of a text.
-fn covers(pattern: &str, text: &str) -> bool {
+fn matches_pattern(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let mut rest = rest;
@@ -253,12 +253,12 @@ fn covers(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Scope;
+    use crate::source::SourceScope;
 
     #[test]
     fn a_star_is_any_run_of_characters_and_the_pattern_is_the_whole() {
         let check =
-            |pattern: &str, url: &str, fits: bool| assert_eq!(covers(pattern, url), fits, "{pattern} {url}");
+            |pattern: &str, url: &str, fits: bool| assert_eq!(matches_pattern(pattern, url), fits, "{pattern} {url}");
         check("https://a.example/mcp", "https://a.example/mcp", true);
         check("https://a.example/mcp", "https://a.example/mcp2", false);
         check("https://*.example/*", "https://a.b.example/x/y", true);
@@ -273,22 +273,22 @@ mod tests {
 
     #[test]
     fn denied_is_denied_and_a_name_is_not_enough_beside_commands() {
-        let at = |value: ServerMatch| At { value, source: Source::of(Scope::User, "/") };
+        let at = |value: ServerMatch| SettingValue { value, source: SettingsSource::new(SourceScope::User, "/") };
         let command = vec!["npx".to_owned(), "x".to_owned()];
         let mut mcp = McpSettings::default();
         assert_eq!(mcp.refuses("a", Some(&command), None), None);
         mcp.allowed = Some(Vec::new());
-        assert_eq!(mcp.refuses("a", Some(&command), None), Some(Refused::NotAllowed));
+        assert_eq!(mcp.refuses("a", Some(&command), None), Some(RefusalReason::NotAllowed));
         mcp.allowed = Some(vec![at(ServerMatch::Name("a".to_owned()))]);
         assert_eq!(mcp.refuses("a", Some(&command), None), None);
         mcp.allowed.as_mut().unwrap().push(at(ServerMatch::Command(vec!["npx".to_owned()])));
         assert_eq!(
             mcp.refuses("a", Some(&command), None),
-            Some(Refused::NotAllowed),
+            Some(RefusalReason::NotAllowed),
             "not the whole command"
         );
         assert_eq!(mcp.refuses("a", None, Some("https://x")), None, "no address is asked for");
         mcp.denied = vec![at(ServerMatch::Url("https://*".to_owned()))];
-        assert!(matches!(mcp.refuses("a", None, Some("https://x")), Some(Refused::Denied(_))));
+        assert!(matches!(mcp.refuses("a", None, Some("https://x")), Some(RefusalReason::Denied(_))));
     }
 }

@@ -11,52 +11,52 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::input::{self, Unreadable};
-use super::jsonc::{Json, NO_SPOT, Node, SETTINGS_DEPTH_MAX, Spot};
-use super::mcp::{self, SERVERS_MAX, Server};
-use crate::source::{Scope, Source};
+use super::read_file::{self, UnreadableFile};
+use super::jsonc::{JsonValue, NO_SPOT, JsonNode, SETTINGS_DEPTH_MAX, TextPosition};
+use super::mcp_servers::{self, SERVERS_MAX, McpServer};
+use crate::source::{SourceScope, SettingsSource};
 
 /// The longest file, in bytes.
 const ADDED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// What the user added.
 #[derive(Debug, Default)]
-pub(super) struct Added {
+pub(super) struct UserServers {
     /// For this workspace.
-    pub(super) local: Vec<Server>,
+    pub(super) local: Vec<McpServer>,
     /// For all.
-    pub(super) user: Vec<Server>,
+    pub(super) user: Vec<McpServer>,
     /// What is wrong with others, in words.
     pub(super) odd: Vec<String>,
 }
 
 /// Reads the servers for a workspace, which is known by its folder or the root of its repository.
-pub(super) fn read(path: &Path, roots: &[&Path], source: &dyn Fn(Scope) -> Source) -> Result<Added, String> {
-    let text = match input::text(path, ADDED_BYTES_MAX) {
+pub(super) fn read_user_servers(path: &Path, roots: &[&Path], source: &dyn Fn(SourceScope) -> SettingsSource) -> Result<UserServers, String> {
+    let text = match read_file::read_text(path, ADDED_BYTES_MAX) {
         Ok(Some(text)) => text,
-        Ok(None) => return Ok(Added::default()),
-        Err(Unreadable { why, at: Some(Spot { line, column }) }) => {
+        Ok(None) => return Ok(UserServers::default()),
+        Err(UnreadableFile { why, at: Some(TextPosition { line, column }) }) => {
             return Err(format!("can't be read: {why} (line {line}, column {column})"));
         }
-        Err(Unreadable { why, at: None }) => return Err(format!("can't be read: {why}")),
+        Err(UnreadableFile { why, at: None }) => return Err(format!("can't be read: {why}")),
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let read = || {
         let file: RawObject<'_> = serde_json::from_str(text)?;
-        let projects: RawObject<'_> = member(&file, "projects")?;
+        let projects: RawObject<'_> = read_member(&file, "projects")?;
         // The folder itself before the root of the repository.
         let local =
             roots.iter().filter_map(|root| projects.iter().find(|(path, _)| Path::new(path) == *root));
-        let local = local.map(|(_, project)| member(&serde_json::from_str(project.get())?, "mcpServers"));
-        Ok((local.collect::<Result<Vec<Value>, _>>()?, member(&file, "mcpServers")?))
+        let local = local.map(|(_, project)| read_member(&serde_json::from_str(project.get())?, "mcpServers"));
+        Ok((local.collect::<Result<Vec<Value>, _>>()?, read_member(&file, "mcpServers")?))
     };
     let read = read().map_err(|error: serde_json::Error| format!("can't be read: {error}"));
     let (local, user) = read?;
-    let mut added = Added::default();
+    let mut added = UserServers::default();
     for servers in local {
-        added.local.extend(servers_of(servers, source(Scope::Local), &mut added.odd));
+        added.local.extend(servers_of(servers, source(SourceScope::Local), &mut added.odd));
     }
-    added.user = servers_of(user, source(Scope::User), &mut added.odd);
+    added.user = servers_of(user, source(SourceScope::User), &mut added.odd);
     Ok(added)
 }
 
@@ -64,18 +64,18 @@ pub(super) fn read(path: &Path, roots: &[&Path], source: &dyn Fn(Scope) -> Sourc
 type RawObject<'a> = BTreeMap<String, &'a RawValue>;
 
 /// A member of an object; the default where there is none.
-fn member<'a, T: Deserialize<'a> + Default>(object: &RawObject<'a>, name: &str) -> serde_json::Result<T> {
+fn read_member<'a, T: Deserialize<'a> + Default>(object: &RawObject<'a>, name: &str) -> serde_json::Result<T> {
     object.get(name).map_or_else(|| Ok(T::default()), |text| serde_json::from_str(text.get()))
 }
 
-fn servers_of(servers: Value, source: Source, odd: &mut Vec<String>) -> Vec<Server> {
+fn servers_of(servers: Value, source: SettingsSource, odd: &mut Vec<String>) -> Vec<McpServer> {
     if depth_exceeds(&servers, SETTINGS_DEPTH_MAX) {
         odd.push(format!("`mcpServers` nests deeper than {SETTINGS_DEPTH_MAX}; it is left out"));
         return Vec::new();
     }
-    let entries = match Node::from_value(servers, NO_SPOT, 0).json {
-        Json::Object(entries) => entries,
-        Json::Null => return Vec::new(),
+    let entries = match JsonNode::from_value(servers, NO_SPOT, 0).json {
+        JsonValue::Object(entries) => entries,
+        JsonValue::Null => return Vec::new(),
         _ => {
             odd.push("`mcpServers` is no object; it is left out".to_owned());
             return Vec::new();
@@ -83,7 +83,7 @@ fn servers_of(servers: Value, source: Source, odd: &mut Vec<String>) -> Vec<Serv
     };
     let mut found = Vec::new();
     for (key, node) in entries.iter().take(SERVERS_MAX) {
-        match mcp::server(&key.name, node, source.clone()) {
+        match mcp_servers::parse_server(&key.name, node, source.clone()) {
             Ok((server, notes)) => {
                 found.push(server);
                 odd.extend(notes.into_iter().map(|(_, words)| format!("the server `{}`: {words}", key.name)));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use haft_shell::{Token, TokenKind, tokens};
 
-use crate::settings::{Places, lexical};
+use crate::settings::{SettingsPlaces, normalize_path};
 
 /// How many words of one command line are looked at.
 const WORDS_MAX: usize = 256;
@@ -18,27 +18,27 @@ const QUOTES_MAX: usize = 4;
 const FOLDERS_MAX: usize = 8;
 
 /// Files that a line for the shell names.
-pub(crate) fn in_line(line: &str, places: &Places, bases: &[&Path]) -> Vec<PathBuf> {
-    in_words(&words(&substitute(line, places), LineOutputs::LeftOut), places, bases)
+pub(crate) fn in_line(line: &str, places: &SettingsPlaces, bases: &[&Path]) -> Vec<PathBuf> {
+    in_words(&split_words(&substitute_variables(line, places), LineOutputs::LeftOut), places, bases)
 }
 
 /// Files that a program and its arguments name.
 pub(crate) fn in_args<'a>(
     args: impl IntoIterator<Item = &'a str>,
-    places: &Places,
+    places: &SettingsPlaces,
     bases: &[&Path],
 ) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for arg in args {
-        let arg = substitute(arg, places);
+        let arg = substitute_variables(arg, places);
         // An argument may be a path with spaces, or a line for a shell.
-        all.extend(words(&arg, LineOutputs::Kept));
+        all.extend(split_words(&arg, LineOutputs::Kept));
         all.push(arg);
     }
     in_words(&all, places, bases)
 }
 
-fn substitute(text: &str, places: &Places) -> String {
+fn substitute_variables(text: &str, places: &SettingsPlaces) -> String {
     let dir = places.cwd.to_string_lossy();
     let mut text = text.to_owned();
     for name in ["CLAUDE_PROJECT_DIR", "HAFT_PROJECT_DIR", "PWD"] {
@@ -51,10 +51,10 @@ fn substitute(text: &str, places: &Places) -> String {
 
 /// Whether a line for the shell, started in a workspace, may run something that lies in it or in one of these folders:
 /// whatever is there now, since a command may put it there. When in doubt, it does.
-pub(crate) fn line_runs_inside(line: &str, places: &Places, dirs: &[PathBuf]) -> bool {
-    let line = expand(line, places);
+pub(crate) fn line_runs_inside(line: &str, places: &SettingsPlaces, dirs: &[PathBuf]) -> bool {
+    let line = expand_folders(line, places);
     let begins = begins_elsewhere(&line);
-    runs_inside(&words(&line, LineOutputs::LeftOut), begins.as_deref().unwrap_or(&places.cwd), places, dirs)
+    runs_inside(&split_words(&line, LineOutputs::LeftOut), begins.as_deref().unwrap_or(&places.cwd), places, dirs)
 }
 
 /// The folder that a line leads to before it does anything else: `cd ~/hooks && ./a.py`. Nothing if what follows may run
@@ -76,25 +76,25 @@ fn begins_elsewhere(line: &str) -> Option<PathBuf> {
 /// The same of a program and its arguments.
 pub(crate) fn args_run_inside<'a>(
     args: impl IntoIterator<Item = &'a str>,
-    places: &Places,
+    places: &SettingsPlaces,
     dirs: &[PathBuf],
 ) -> bool {
     let mut all = Vec::new();
     for arg in args {
-        let arg = expand(arg, places);
-        let parts = words(&arg, LineOutputs::Kept);
+        let arg = expand_folders(arg, places);
+        let parts = split_words(&arg, LineOutputs::Kept);
         all.push(arg);
         all.extend(parts);
     }
     runs_inside(&all, &places.cwd, places, dirs)
 }
 
-fn runs_inside(words: &[String], base: &Path, places: &Places, dirs: &[PathBuf]) -> bool {
+fn runs_inside(words: &[String], base: &Path, places: &SettingsPlaces, dirs: &[PathBuf]) -> bool {
     let roots: Vec<&PathBuf> = [&places.cwd].into_iter().chain(&places.git_root).chain(dirs).collect();
     let inside = |path: &Path| roots.iter().any(|root| path.starts_with(root) && path != root.as_path());
     let begins_inside = roots.iter().any(|root| base.starts_with(root));
     let mut interprets = false;
-    for (index, word) in words.iter().enumerate().filter(|(_, word)| usable(word)) {
+    for (index, word) in words.iter().enumerate().filter(|(_, word)| is_usable_word(word)) {
         let name = word.rsplit('/').next().unwrap_or(word);
         if begins_inside && haft_shell::runs_workspace_code(name) {
             return true;
@@ -113,13 +113,13 @@ fn runs_inside(words: &[String], base: &Path, places: &Places, dirs: &[PathBuf])
             interprets = true;
             continue;
         }
-        let value = word.split_once('=').map(|(_, value)| value).filter(|value| usable(value));
+        let value = word.split_once('=').map(|(_, value)| value).filter(|value| is_usable_word(value));
         for word in [Some(word.as_str()), value].into_iter().flatten() {
             // Made by an expansion that isn't known here.
             if word.starts_with(['$', '`']) && word.contains('/') {
                 return true;
             }
-            let path = lexical(base, Path::new(word));
+            let path = normalize_path(base, Path::new(word));
             let real = path.canonicalize().ok();
             let plain = !word.contains("://") && !word.contains(char::is_whitespace);
             let named =
@@ -136,8 +136,8 @@ fn runs_inside(words: &[String], base: &Path, places: &Places, dirs: &[PathBuf])
 }
 
 /// A line in which the names of known folders stand for what they are.
-fn expand(line: &str, places: &Places) -> String {
-    let mut line = substitute(line, places);
+fn expand_folders(line: &str, places: &SettingsPlaces) -> String {
+    let mut line = substitute_variables(line, places);
     let root = places.git_root.as_ref().unwrap_or(&places.cwd).to_string_lossy().into_owned();
     line = line
         .replace("$(git rev-parse --show-toplevel)", &root)
@@ -154,7 +154,7 @@ fn expand(line: &str, places: &Places) -> String {
 }
 
 /// Words of a line, quotes taken away; a quoted word with spaces gives its parts as well.
-fn words(line: &str, outputs: LineOutputs) -> Vec<String> {
+fn split_words(line: &str, outputs: LineOutputs) -> Vec<String> {
     let mut found = Vec::new();
     add_words(line, outputs, 0, &mut found);
     found.truncate(WORDS_MAX);
@@ -188,22 +188,22 @@ fn add_words(line: &str, outputs: LineOutputs, depth: usize, found: &mut Vec<Str
     }
 }
 
-fn in_words(words: &[String], places: &Places, bases: &[&Path]) -> Vec<PathBuf> {
+fn in_words(words: &[String], places: &SettingsPlaces, bases: &[&Path]) -> Vec<PathBuf> {
     let values = words.iter().filter_map(|word| word.split_once('=')).map(|(_, value)| value);
     let words: Vec<&str> =
-        words.iter().map(String::as_str).chain(values).filter(|word| usable(word)).collect();
+        words.iter().map(String::as_str).chain(values).filter(|word| is_usable_word(word)).collect();
     // A folder that is named may be where the rest is looked for: `cd hooks && ./a.py`.
     let first = bases.iter().map(|base| base.to_path_buf());
-    let named = words.iter().map(|word| lexical(&places.cwd, Path::new(word)));
-    let named = named.filter(|path| within(path, places) && path.is_dir()).take(FOLDERS_MAX);
+    let named = words.iter().map(|word| normalize_path(&places.cwd, Path::new(word)));
+    let named = named.filter(|path| is_within_workspace(path, places) && path.is_dir()).take(FOLDERS_MAX);
     let bases: Vec<PathBuf> = first.chain(named).collect();
 
     let mut found: Vec<PathBuf> = Vec::new();
     for word in words {
-        let paths: Vec<PathBuf> = bases.iter().map(|base| lexical(base, Path::new(word))).collect();
+        let paths: Vec<PathBuf> = bases.iter().map(|base| normalize_path(base, Path::new(word))).collect();
         let mut files: Vec<&PathBuf> = paths.iter().filter(|path| is_file(path, places)).collect();
         if files.is_empty() && looks_like_a_script(word) {
-            files.extend(paths.iter().find(|path| within(path, places) && !path.exists()));
+            files.extend(paths.iter().find(|path| is_within_workspace(path, places) && !path.exists()));
         }
         for path in files {
             if !found.contains(path) {
@@ -214,17 +214,17 @@ fn in_words(words: &[String], places: &Places, bases: &[&Path]) -> Vec<PathBuf> 
     found
 }
 
-fn usable(word: &str) -> bool {
+fn is_usable_word(word: &str) -> bool {
     !word.is_empty() && word.len() <= haft::limits::PATH_BYTES_MAX && !word.contains('\0')
 }
 
-fn within(path: &Path, places: &Places) -> bool {
+fn is_within_workspace(path: &Path, places: &SettingsPlaces) -> bool {
     path.starts_with(&places.cwd) || places.git_root.as_ref().is_some_and(|root| path.starts_with(root))
 }
 
 /// Whether it is a file that lies in the workspace, by its name or really.
-fn is_file(path: &Path, places: &Places) -> bool {
-    path.canonicalize().is_ok_and(|real| !real.is_dir() && (within(path, places) || within(&real, places)))
+fn is_file(path: &Path, places: &SettingsPlaces) -> bool {
+    path.canonicalize().is_ok_and(|real| !real.is_dir() && (is_within_workspace(path, places) || is_within_workspace(&real, places)))
 }
 
 /// A word that isn't there, and would be run or read if it were.
@@ -248,7 +248,7 @@ mod tests {
             std::fs::write(path, "x").unwrap();
         }
         std::os::unix::fs::symlink("/bin/sh", cwd.join("link")).unwrap();
-        let places = Places {
+        let places = SettingsPlaces {
             managed: None,
             claude_managed_dir: None,
             claude_json: None,
@@ -290,8 +290,8 @@ mod tests {
         check("python3 later.py", &["later.py"]);
     }
 
-    fn places(cwd: &Path) -> Places {
-        Places {
+    fn places(cwd: &Path) -> SettingsPlaces {
+        SettingsPlaces {
             managed: None,
             claude_managed_dir: None,
             claude_json: None,
