@@ -276,7 +276,7 @@ const VENDOR_KEY_EXCEPTIONS: &[(&str, &str)] = &[
     // The input of hooks after all calls of a message, as Claude Code writes it.
     ("crates/haft-policy/src/hooks/calls.rs", "tool_calls"),
     // Elements of pages have a role.
-    ("crates/haft-tools/src/browser/tree.rs", "role"),
+    ("crates/haft-tools/src/browser/accessibility_tree.rs", "role"),
     ("crates/haft-tools/src/web/html.rs", "role"),
 ];
 

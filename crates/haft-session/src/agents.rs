@@ -29,8 +29,8 @@ use haft_agent::{
 };
 use haft_policy::gate::Policy;
 use haft_policy::hooks::Hooks;
-use haft_tools::worktrees::enter::new_name;
-use haft_tools::worktrees::{self, FOLDER, Worktree};
+use haft_tools::worktrees::enter_worktree::new_name;
+use haft_tools::worktrees::{self, FOLDER, GitWorktree};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -399,12 +399,12 @@ impl Drop for AgentEntry<'_> {
 
 /// A worktree that an agent works in.
 struct AgentWorktree {
-    worktree: Worktree,
+    worktree: GitWorktree,
 }
 
 impl AgentWorktree {
     async fn new(setup: &AgentSetup, cx: &Context) -> Result<AgentWorktree, ToolError> {
-        let worktree = Worktree::named(&setup.cwd.join(FOLDER), &new_name());
+        let worktree = GitWorktree::named(&setup.cwd.join(FOLDER), &new_name());
         if let Some(recorder) = &setup.recorder {
             recorder.record_worktree(&worktree);
         }
@@ -414,7 +414,7 @@ impl AgentWorktree {
 
     /// Removes it if nothing was changed in it, else says where it is.
     async fn finish(self, cx: &Context) -> String {
-        let Worktree { path, branch, .. } = &self.worktree;
+        let GitWorktree { path, branch, .. } = &self.worktree;
         let (path, kept) = (path.display(), "kept, because");
         match self.worktree.losses(cx).await {
             Ok(losses) if losses.is_empty() => match self.worktree.remove(&losses, false, cx).await {

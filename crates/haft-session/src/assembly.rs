@@ -30,7 +30,7 @@ use haft_journal::SessionStart;
 use haft_policy::gate::{CheckedCall, Policy};
 use haft_policy::hooks::Hooks;
 use haft_tools::cron::CronTable;
-use haft_tools::{Plans, Seen};
+use haft_tools::{SessionPlans, ReadTracker};
 use serde_json::Value;
 
 use self::tools::warn_of_clashes;
@@ -75,7 +75,7 @@ pub struct SessionParts {
     /// Prompts that are planned for later.
     pub(crate) crons: Arc<CronTable>,
     /// What was read of files.
-    pub(crate) seen: Seen,
+    pub(crate) seen: ReadTracker,
     /// Whether processes can do no more than they are granted.
     pub confined: bool,
     /// What is doubtful about settings, rules, trust and hooks.
@@ -135,7 +135,7 @@ impl SessionParts {
     /// Whether this continues a session that was in plan mode when it ended.
     pub fn was_planning(&self, options: &SessionOptions) -> bool {
         let lookup: Lookup<'_> = &|name| options.environment.get(name);
-        Plans::kept_in(&tool_state::shelf(lookup, SessionPurpose::Run)).is_planning(&self.id)
+        SessionPlans::kept_in(&tool_state::shelf(lookup, SessionPurpose::Run)).is_planning(&self.id)
     }
 
     /// The tools as the next turn would have them.

@@ -24,8 +24,8 @@ use haft_journal::{
     StoreError,
 };
 use haft_policy::settings::{self, JournalSettings};
-use haft_tools::Seen;
-use haft_tools::worktrees::{self, Worktree};
+use haft_tools::ReadTracker;
+use haft_tools::worktrees::{self, GitWorktree};
 use serde_json::Value;
 
 pub use self::resumed_session::ResumedSession;
@@ -222,7 +222,7 @@ pub struct SessionRecorder {
     /// The tools that were noted last, and their hash.
     tools: Mutex<Option<(Arc<str>, String)>>,
     /// The files that the session has read, if they are recorded.
-    seen: OnceLock<Seen>,
+    seen: OnceLock<ReadTracker>,
     /// Whether a notice says already that it can't be written.
     has_warned: AtomicBool,
     /// Whether the end was noted: what comes later isn't kept.
@@ -280,14 +280,14 @@ impl SessionRecorder {
     }
 
     /// Records the files that the session reads from now on.
-    pub fn track_files(&self, seen: &Seen) {
+    pub fn track_files(&self, seen: &ReadTracker) {
         let _ = self.seen.set(seen.clone());
         // Only what comes from now on is new.
         seen.news(self.journal.id());
     }
 
     /// Records a worktree before it is made, so that a crash in between doesn't hide it.
-    pub fn record_worktree(&self, worktree: &Worktree) {
+    pub fn record_worktree(&self, worktree: &GitWorktree) {
         let repository = worktree.path.ancestors().nth(3).unwrap_or(&worktree.path).to_owned();
         let (path, branch) = (worktree.path.clone(), worktree.branch.clone());
         self.note(Record::Worktree { path, repository, branch });
@@ -406,7 +406,7 @@ impl Recorder for SessionRecorder {
             if let Some(folder) = path.parent().filter(|folder| folder.ends_with(worktrees::FOLDER))
                 && let Some(name) = path.file_name().and_then(|name| name.to_str())
             {
-                self.record_worktree(&Worktree::named(folder, name));
+                self.record_worktree(&GitWorktree::named(folder, name));
             }
         }
         self.journal.before(intent)

@@ -58,7 +58,7 @@ fn row(what: &str, floor: f64, measured: f64, goal: &str) {
 }
 
 fn engine(tools: &Path) -> Engine {
-    let loaded = haft_tools::scripts::load(tools).unwrap();
+    let loaded = haft_tools::scripts::load_scripts(tools).unwrap();
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
     Engine::builder(loaded.register(&Registry::new(), "script:bench").0)
         .workspace(Workspace::new(tools).unwrap())

@@ -22,18 +22,18 @@ impl Drop for StopOnDrop {
 ///
 /// # Cancel safety
 /// Dropping the future sets the flag that the work was given.
-pub(crate) async fn blocking<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
 ) -> Result<T, ToolError> {
     let stop = StopOnDrop(Arc::default());
     let flag = stop.0.clone();
     let work = Arc::new(Mutex::new(Some(work)));
     let theirs = work.clone();
-    let begin = || tokio::task::spawn_blocking(move || taken(&theirs).map(|work| work(&flag)));
+    let begin = || tokio::task::spawn_blocking(move || take_work(&theirs).map(|work| work(&flag)));
     // The runtime panics where the machine gives it no thread, which is no fault of the tool. It keeps the work for whoever
     // gets one later, so that is taken back: what was refused must not be done after all.
     let Ok(begun) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(begin)) else {
-        let words = match taken(&work) {
+        let words = match take_work(&work) {
             Some(_) => "no thread can be had for it, too many run already; try again later",
             None => {
                 "too many threads run already, and what became of it is unknown; look before you try again"
@@ -48,7 +48,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-fn taken<W>(work: &Mutex<Option<W>>) -> Option<W> {
+fn take_work<W>(work: &Mutex<Option<W>>) -> Option<W> {
     lock(work).take()
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {
-    if bytes <= HERE_BYTES_MAX { Ok(work()) } else { blocking(|_| work()).await }
+    if bytes <= HERE_BYTES_MAX { Ok(work()) } else { run_blocking(|_| work()).await }
 }
 
 #[cfg(test)]
@@ -74,10 +74,10 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_nobody_waits_for_is_told_to_stop() {
-        assert_eq!(blocking(|_| 7).await.unwrap(), 7);
+        assert_eq!(run_blocking(|_| 7).await.unwrap(), 7);
         let (begun, has_begun) = tokio::sync::oneshot::channel();
         let (ended, has_ended) = tokio::sync::oneshot::channel();
-        let mut work = Box::pin(blocking(move |stop| {
+        let mut work = Box::pin(run_blocking(move |stop| {
             begun.send(()).unwrap();
             while !stop.load(Ordering::Relaxed) {
                 std::thread::yield_now();

@@ -13,16 +13,16 @@
 //! - `tree` makes text of a page, `keys` knows keys.
 //! - `tools` are the tools, one file each.
 
-mod acts;
-mod book;
-mod guard;
+mod page_actions;
+mod browser_state;
+mod request_filter;
 mod keys;
 mod launch;
-mod live;
+mod running_browser;
 #[cfg(test)]
 mod tests;
 mod tools;
-mod tree;
+mod accessibility_tree;
 mod wire;
 
 use std::collections::HashMap;
@@ -36,9 +36,9 @@ use haft::{Context, Effects, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 
-pub use book::{CONSOLE_CHARS_MAX, CONSOLE_LINES_MAX, TABS_MAX};
+pub use browser_state::{CONSOLE_CHARS_MAX, CONSOLE_LINES_MAX, TABS_MAX};
 pub use launch::START_LIMIT;
-pub use live::{COMMAND_LIMIT, DOWNLOAD_BYTES_MAX, DOWNLOAD_LIMIT, LOAD_LIMIT, SETTLE_LIMIT};
+pub use running_browser::{COMMAND_LIMIT, DOWNLOAD_BYTES_MAX, DOWNLOAD_LIMIT, LOAD_LIMIT, SETTLE_LIMIT};
 pub use tools::click::BrowserClick;
 pub use tools::close::BrowserClose;
 pub use tools::console::BrowserConsole;
@@ -53,9 +53,9 @@ pub use tools::type_text::BrowserType;
 pub use tools::wait::BrowserWait;
 pub use wire::MESSAGE_BYTES_MAX;
 
-use book::Element;
+use browser_state::NamedElement;
 use launch::auto_attach;
-use live::Live;
+use running_browser::RunningBrowser;
 
 /// Sessions that may have a browser at once.
 pub const BROWSERS_MAX: usize = 32;
@@ -77,46 +77,46 @@ const RESOURCE: &str = "browser";
 /// ```
 #[derive(Clone, Default)]
 pub struct Browser {
-    options: Options,
-    shared: Arc<Shared>,
+    options: BrowserOptions,
+    shared: Arc<SharedBrowsers>,
 }
 
 #[derive(Clone, Default)]
-struct Options {
+struct BrowserOptions {
     program: Option<PathBuf>,
     local_ports: Vec<u16>,
 }
 
 #[derive(Default)]
-struct Shared {
-    sessions: Mutex<HashMap<String, Arc<Slot>>>,
+struct SharedBrowsers {
+    sessions: Mutex<HashMap<String, Arc<SessionSlot>>>,
     judged: Mutex<HashMap<u64, Vec<String>>>,
 }
 
 /// The place of one session's browser.
 #[derive(Default)]
-struct Slot {
+struct SessionSlot {
     turn: Arc<tokio::sync::Mutex<()>>,
-    live: Mutex<Option<Arc<Live>>>,
+    live: Mutex<Option<Arc<RunningBrowser>>>,
 }
 
-impl Slot {
-    fn live(&self) -> MutexGuard<'_, Option<Arc<Live>>> {
+impl SessionSlot {
+    fn live(&self) -> MutexGuard<'_, Option<Arc<RunningBrowser>>> {
         lock(&self.live)
     }
 }
 
 /// The browser, for one call.
-struct Turn {
-    live: Arc<Live>,
-    slot: Arc<Slot>,
+struct BrowserTurn {
+    live: Arc<RunningBrowser>,
+    slot: Arc<SessionSlot>,
     _turn: OwnedMutexGuard<()>,
 }
 
-impl std::ops::Deref for Turn {
-    type Target = Live;
+impl std::ops::Deref for BrowserTurn {
+    type Target = RunningBrowser;
 
-    fn deref(&self) -> &Live {
+    fn deref(&self) -> &RunningBrowser {
         &self.live
     }
 }
@@ -162,16 +162,16 @@ impl Browser {
         ]
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<SessionSlot>>> {
         lock(&self.shared.sessions)
     }
 
-    async fn turn(&self, cx: &Context) -> Result<(Arc<Slot>, OwnedMutexGuard<()>), ToolError> {
+    async fn turn(&self, cx: &Context) -> Result<(Arc<SessionSlot>, OwnedMutexGuard<()>), ToolError> {
         let slot = {
             let mut sessions = self.sessions();
             if !sessions.contains_key(cx.call().session_id()) {
                 // One that somebody uses is about to have a browser.
-                let runs = |slot: &Slot| slot.live().as_ref().is_some_and(|live| !live.is_over());
+                let runs = |slot: &SessionSlot| slot.live().as_ref().is_some_and(|live| !live.is_over());
                 sessions.retain(|_, slot| Arc::strong_count(slot) > 1 || runs(slot));
                 if sessions.len() >= BROWSERS_MAX {
                     return Err(ToolError::new(format!(
@@ -186,7 +186,7 @@ impl Browser {
     }
 
     /// The session's browser, which is started if there is none.
-    async fn started(&self, cx: &Context) -> Result<Turn, ToolError> {
+    async fn started(&self, cx: &Context) -> Result<BrowserTurn, ToolError> {
         let (slot, turn) = self.turn(cx).await?;
         let running = slot.live().clone().filter(|live| !live.is_over());
         let live = match running {
@@ -194,16 +194,16 @@ impl Browser {
             None => {
                 slot.live().take();
                 cx.progress(None, "starts the browser");
-                let live = launch::start(&self.options, cx).await?;
+                let live = launch::launch_browser(&self.options, cx).await?;
                 *slot.live() = Some(live.clone());
                 live
             }
         };
-        Ok(Turn { live, slot, _turn: turn })
+        Ok(BrowserTurn { live, slot, _turn: turn })
     }
 
     /// The session's browser, if it has one.
-    async fn running(&self, cx: &Context) -> Result<Option<Turn>, ToolError> {
+    async fn running(&self, cx: &Context) -> Result<Option<BrowserTurn>, ToolError> {
         let (slot, turn) = self.turn(cx).await?;
         let Some(live) = slot.live().clone() else { return Ok(None) };
         if live.is_over() {
@@ -213,11 +213,11 @@ impl Browser {
                 "the browser has ended by itself: {how}; BrowserNavigate starts it anew, without what was typed and signed in"
             )));
         }
-        Ok(Some(Turn { live, slot, _turn: turn }))
+        Ok(Some(BrowserTurn { live, slot, _turn: turn }))
     }
 
     /// The session's browser with a page in it that can be worked on.
-    async fn open(&self, cx: &Context) -> Result<(Turn, Target), ToolError> {
+    async fn open(&self, cx: &Context) -> Result<(BrowserTurn, TargetTab), ToolError> {
         let none = || ToolError::new("no page is open; BrowserNavigate opens one");
         let turn = self.running(cx).await?.ok_or_else(none)?;
         let target = {
@@ -229,16 +229,16 @@ impl Browser {
                     tab.url
                 )));
             }
-            Target { target: tab.target.clone(), session: tab.session.clone(), url: tab.url.clone() }
+            TargetTab { target: tab.target.clone(), session: tab.session.clone(), url: tab.url.clone() }
         };
         Ok((turn, target))
     }
 
     /// The same for a call that acts on the page: on the host on which it was judged.
-    async fn acting(&self, key: &impl std::fmt::Debug, cx: &Context) -> Result<(Turn, Target), ToolError> {
+    async fn acting(&self, key: &impl std::fmt::Debug, cx: &Context) -> Result<(BrowserTurn, TargetTab), ToolError> {
         let (turn, target) = self.open(cx).await?;
-        let Some(host) = guard::host_of(&target.url) else { return Ok((turn, target)) };
-        let judged = self.judged().get(&hash(key)).is_some_and(|judged| judged.contains(&host));
+        let Some(host) = request_filter::host_of(&target.url) else { return Ok((turn, target)) };
+        let judged = self.judged().get(&call_hash(key)).is_some_and(|judged| judged.contains(&host));
         match judged {
             true => Ok((turn, target)),
             false => Err(ToolError::new(format!(
@@ -258,13 +258,13 @@ impl Browser {
     fn acts(&self, key: &impl std::fmt::Debug) -> Effects {
         let hosts: Vec<String> = self.peek(|live| {
             let book = live.book();
-            book.active().and_then(|tab| guard::host_of(&tab.url))
+            book.active().and_then(|tab| request_filter::host_of(&tab.url))
         });
         let mut judged = self.judged();
         if judged.len() >= JUDGED_MAX {
             judged.clear();
         }
-        judged.insert(hash(key), hosts.clone());
+        judged.insert(call_hash(key), hosts.clone());
         hosts
             .into_iter()
             .fold(Effects::writes_state(RESOURCE), |effects, host| effects.and(Effects::changes(host)))
@@ -276,8 +276,8 @@ impl Browser {
         found.into_iter().next()
     }
 
-    fn peek<T>(&self, look: impl Fn(&Live) -> Option<T>) -> Vec<T> {
-        let slots: Vec<Arc<Slot>> = self.sessions().values().cloned().collect();
+    fn peek<T>(&self, look: impl Fn(&RunningBrowser) -> Option<T>) -> Vec<T> {
+        let slots: Vec<Arc<SessionSlot>> = self.sessions().values().cloned().collect();
         slots
             .iter()
             .filter_map(|slot| slot.live().clone())
@@ -287,22 +287,22 @@ impl Browser {
     }
 }
 
-fn hash(key: &impl std::fmt::Debug) -> u64 {
+fn call_hash(key: &impl std::fmt::Debug) -> u64 {
     let mut hasher = DefaultHasher::new();
     format!("{key:?}").hash(&mut hasher);
     hasher.finish()
 }
 
 /// The tab that a call works on.
-struct Target {
+struct TargetTab {
     target: String,
     session: String,
     url: String,
 }
 
-impl Turn {
+impl BrowserTurn {
     /// The element that a call names by its ref.
-    fn element(&self, name: &str) -> Result<Element, ToolError> {
+    fn element(&self, name: &str) -> Result<NamedElement, ToolError> {
         let found = self.book().element(name).cloned();
         found.ok_or_else(|| {
             ToolError::new(format!(
@@ -320,7 +320,7 @@ impl Turn {
 }
 
 /// What all of these tools are.
-fn spec(name: &'static str) -> ToolSpec {
+fn browser_tool_spec(name: &'static str) -> ToolSpec {
     ToolSpec::new(name)
         .group("browser")
         .feature("browser")
@@ -329,6 +329,6 @@ fn spec(name: &'static str) -> ToolSpec {
         .interrupt(Interrupt::Cancel)
 }
 
-fn viewport() -> Value {
+fn viewport_params() -> Value {
     json!({"width": WINDOW.0, "height": WINDOW.1, "deviceScaleFactor": 1, "mobile": false})
 }

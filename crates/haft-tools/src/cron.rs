@@ -1,6 +1,6 @@
 //! Prompts that are planned for later: when they are due, who keeps them, who is told.
 //!
-//! `CronCreate`, `CronDelete` and `CronList` share the [`CronTable`] of their session; without one they are not offered. A loop takes what is [due](CronTable::due) as words for the model. Times are those of a zone: see [`Expression`] for what
+//! `CronCreate`, `CronDelete` and `CronList` share the [`CronTable`] of their session; without one they are not offered. A loop takes what is [due](CronTable::due) as words for the model. Times are those of a zone: see [`CronExpression`] for what
 //! happens where its clocks are changed.
 //!
 //! - `expression` is minute, hour, day, month and weekday, and the next time that fits.
@@ -14,17 +14,17 @@ use haft::ToolError;
 pub mod create;
 pub mod delete;
 mod expression;
-mod kept;
+mod persistent_crons;
 pub mod list;
-mod table;
+mod cron_table;
 
 pub use create::CronCreate;
 pub use delete::CronDelete;
-pub use expression::{BadExpression, Expression};
+pub use expression::{InvalidCronExpression, CronExpression};
 pub use jiff::Timestamp;
 pub use jiff::tz::TimeZone;
 pub use list::CronList;
-pub use table::{Clock, CronState, CronTable, Due, NewCron, SystemClock};
+pub use cron_table::{Clock, CronState, CronTable, DueCron, NewCron, SystemClock};
 
 /// How many prompts a session plans at most, and how many are kept for later sessions of one workspace.
 pub const CRONS_MAX: usize = 50;

@@ -4,7 +4,7 @@
 //! no plain text.
 
 pub mod apply_patch;
-pub(crate) mod changes;
+pub(crate) mod transaction;
 pub(crate) mod charset;
 pub(crate) mod checkpoints;
 #[cfg(any(feature = "images", feature = "notebooks"))]
@@ -13,10 +13,10 @@ pub mod diff;
 pub mod edit;
 pub mod glob;
 pub mod grep;
-pub(crate) mod ignores;
+pub(crate) mod ignore_rules;
 pub mod ls;
 pub mod multi_edit;
-pub(crate) mod near;
+pub(crate) mod path_suggestions;
 #[cfg(feature = "notebooks")]
 pub(crate) mod notebook;
 #[cfg(feature = "notebooks")]
@@ -25,10 +25,10 @@ pub(crate) mod paths;
 #[cfg(feature = "pdf")]
 pub(crate) mod pdf;
 #[cfg(feature = "images")]
-pub(crate) mod pictures;
+pub(crate) mod images;
 pub mod read;
 pub mod rewind;
-pub(crate) mod seen;
+pub(crate) mod read_tracker;
 pub(crate) mod text_diff;
 pub(crate) mod walk;
 pub mod write;
@@ -44,5 +44,5 @@ pub use multi_edit::MultiEdit;
 pub use notebook_edit::NotebookEdit;
 pub use read::Read;
 pub use rewind::Rewind;
-pub use seen::Seen;
+pub use read_tracker::ReadTracker;
 pub use write::Write;

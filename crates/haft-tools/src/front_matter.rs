@@ -10,16 +10,16 @@ use haft::text::truncate_chars;
 
 /// A file with a head.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Front {
+pub struct FrontMatter {
     /// The keys, in their order.
-    pub keys: Vec<Key>,
+    pub keys: Vec<FrontMatterKey>,
     /// The text after the head, without blank lines around it.
     pub text: String,
 }
 
 /// A key of the head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct FrontMatterKey {
     /// Its line, from 1.
     pub line: usize,
     /// Its name, as it is written.
@@ -27,39 +27,39 @@ pub struct Key {
     /// What stands behind the colon, as it is written.
     pub raw: String,
     /// What it says, or why that isn't understood.
-    pub value: Result<Value, String>,
+    pub value: Result<FrontMatterValue, String>,
 }
 
 /// A value of the head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum FrontMatterValue {
     /// One text.
     Text(String),
     /// Several.
     List(Vec<String>),
 }
 
-impl Value {
+impl FrontMatterValue {
     /// The value as one text.
     pub fn text(&self) -> Option<&str> {
         match self {
-            Value::Text(text) => Some(text),
-            Value::List(_) => None,
+            FrontMatterValue::Text(text) => Some(text),
+            FrontMatterValue::List(_) => None,
         }
     }
 
     /// The value as a list: of a text what commas part, but not within parentheses.
     pub fn list(&self) -> Vec<String> {
         match self {
-            Value::List(list) => list.clone(),
-            Value::Text(text) => parted(text),
+            FrontMatterValue::List(list) => list.clone(),
+            FrontMatterValue::Text(text) => split_list(text),
         }
     }
 }
 
-impl Front {
+impl FrontMatter {
     /// The key of this name, however it is written.
-    pub fn key(&self, name: &str) -> Option<&Key> {
+    pub fn key(&self, name: &str) -> Option<&FrontMatterKey> {
         self.keys.iter().find(|key| key.name.eq_ignore_ascii_case(name))
     }
 
@@ -73,12 +73,12 @@ impl Front {
     }
 }
 
-impl Key {
+impl FrontMatterKey {
     /// What it says.
     ///
     /// # Errors
     /// What can't be understood, with its line.
-    pub fn understood(&self) -> Result<&Value, String> {
+    pub fn understood(&self) -> Result<&FrontMatterValue, String> {
         self.value.as_ref().map_err(|why| format!("line {}: `{}` {why}", self.line, self.name))
     }
 }
@@ -87,13 +87,13 @@ impl Key {
 ///
 /// # Errors
 /// What can't be understood, with its line.
-pub fn read(file: &str) -> Result<Option<Front>, String> {
+pub fn parse_front_matter(file: &str) -> Result<Option<FrontMatter>, String> {
     let file = file.strip_prefix('\u{feff}').unwrap_or(file);
     let mut lines = file.lines().enumerate().map(|(at, line)| (at + 1, line)).peekable();
     if lines.next().is_none_or(|(_, line)| line.trim_end() != "---") {
         return Ok(None);
     }
-    let mut front = Front::default();
+    let mut front = FrontMatter::default();
     loop {
         let Some((at, line)) = lines.next() else {
             return Err("its head has no end; put a line `---` after the keys".into());
@@ -126,13 +126,13 @@ pub fn read(file: &str) -> Result<Option<Front>, String> {
             more.pop();
         }
         let (raw, value) = (value.trim().to_owned(), value_of(value.trim(), &more));
-        front.keys.push(Key { line: at, name: name.to_owned(), raw, value });
+        front.keys.push(FrontMatterKey { line: at, name: name.to_owned(), raw, value });
     }
     front.text = lines.map(|(_, line)| line).collect::<Vec<_>>().join("\n").trim().to_owned();
     Ok(Some(front))
 }
 
-fn value_of(first: &str, more: &[&str]) -> Result<Value, String> {
+fn value_of(first: &str, more: &[&str]) -> Result<FrontMatterValue, String> {
     let first = if first.starts_with('#') { "" } else { first };
     let strange = || Err("has a value of a form that is not read here; give a plain text or a list".into());
     if first.starts_with(['&', '*', '!', '{']) {
@@ -140,14 +140,14 @@ fn value_of(first: &str, more: &[&str]) -> Result<Value, String> {
     }
     if matches!(first, "|" | "|-" | "|+" | ">" | ">-" | ">+") {
         let between = if first.starts_with('|') { "\n" } else { " " };
-        return Ok(Value::Text(more.join(between)));
+        return Ok(FrontMatterValue::Text(more.join(between)));
     }
     if first.is_empty() && more.iter().any(|line| line.starts_with("- ")) {
         if let Some(odd) = more.iter().find(|line| !line.starts_with("- ")) {
             return Err(format!("is a list, and `{odd}` is no item of it"));
         }
-        return Ok(Value::List(
-            more.iter().map(|line| unquoted(line[2..].trim())).collect::<Result<_, _>>()?,
+        return Ok(FrontMatterValue::List(
+            more.iter().map(|line| unquote(line[2..].trim())).collect::<Result<_, _>>()?,
         ));
     }
     // Something nested.
@@ -159,14 +159,14 @@ fn value_of(first: &str, more: &[&str]) -> Result<Value, String> {
     match whole.strip_prefix('[') {
         Some(list) => {
             let list = list.strip_suffix(']').ok_or("has a list without its `]`")?;
-            Ok(Value::List(parted(list).iter().map(|item| unquoted(item)).collect::<Result<_, _>>()?))
+            Ok(FrontMatterValue::List(split_list(list).iter().map(|item| unquote(item)).collect::<Result<_, _>>()?))
         }
-        None => Ok(Value::Text(unquoted(whole)?)),
+        None => Ok(FrontMatterValue::Text(unquote(whole)?)),
     }
 }
 
 /// At commas that are in no quotes and no parentheses.
-fn parted(text: &str) -> Vec<String> {
+fn split_list(text: &str) -> Vec<String> {
     let (mut parts, mut quote, mut depth) = (vec![String::new()], None, 0_usize);
     for c in text.chars() {
         let begins = parts.last().is_none_or(|part| part.trim().is_empty());
@@ -186,7 +186,7 @@ fn parted(text: &str) -> Vec<String> {
     parts.iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
-fn unquoted(text: &str) -> Result<String, String> {
+fn unquote(text: &str) -> Result<String, String> {
     let inner = |quote: char| {
         let rest = text.strip_prefix(quote)?;
         Some(rest.strip_suffix(quote).filter(|_| text.len() > 1))
@@ -210,19 +210,19 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(head: &str, expected: &[(&str, Value)]) {
-        let front = read(&format!("---\n{head}\n---\n\nText.\n")).unwrap().unwrap();
-        let keys: Vec<(&str, Value)> =
+    fn check(head: &str, expected: &[(&str, FrontMatterValue)]) {
+        let front = parse_front_matter(&format!("---\n{head}\n---\n\nText.\n")).unwrap().unwrap();
+        let keys: Vec<(&str, FrontMatterValue)> =
             front.keys.iter().map(|key| (key.name.as_str(), key.value.clone().unwrap())).collect();
         assert_eq!((keys.as_slice(), front.text.as_str()), (expected, "Text."), "{head}");
     }
 
-    fn text(text: &str) -> Value {
-        Value::Text(text.to_owned())
+    fn text(text: &str) -> FrontMatterValue {
+        FrontMatterValue::Text(text.to_owned())
     }
 
-    fn list(items: &[&str]) -> Value {
-        Value::List(items.iter().map(|item| (*item).to_owned()).collect())
+    fn list(items: &[&str]) -> FrontMatterValue {
+        FrontMatterValue::List(items.iter().map(|item| (*item).to_owned()).collect())
     }
 
     #[test]
@@ -247,9 +247,9 @@ mod tests {
     #[test]
     fn a_file_without_a_head_is_all_text() {
         for file in ["", "# Title\n", "--- x\n", "----\nname: a\n---\n", "name: x"] {
-            assert_eq!(read(file), Ok(None), "{file:?}");
+            assert_eq!(parse_front_matter(file), Ok(None), "{file:?}");
         }
-        let front = read("\u{feff}---\r\nName: a\r\n---\r\n# Body\n---\n").unwrap().unwrap();
+        let front = parse_front_matter("\u{feff}---\r\nName: a\r\n---\r\n# Body\n---\n").unwrap().unwrap();
         assert_eq!((front.text_of("name"), front.text.as_str()), (Ok(Some("a")), "# Body\n---"));
     }
 
@@ -260,7 +260,7 @@ mod tests {
             ("---\nname\n---", "line 2"),
             ("---\na: 1\na: 2\n---", "line 3: `a` is there twice"),
         ] {
-            let error = read(file).unwrap_err();
+            let error = parse_front_matter(file).unwrap_err();
             assert!(error.contains(part), "{file:?}: {error}");
         }
         for (head, part) in [
@@ -271,7 +271,7 @@ mod tests {
             ("a: [b", "without its `]`"),
             ("a:\n- b\n  c", "no item"),
         ] {
-            let front = read(&format!("---\n{head}\nb: x\n---")).unwrap().unwrap();
+            let front = parse_front_matter(&format!("---\n{head}\nb: x\n---")).unwrap().unwrap();
             let error = front.text_of("a").unwrap_err();
             assert!(error.starts_with("line 2: `a`") && error.contains(part), "{head:?}: {error}");
             assert_eq!(front.text_of("b"), Ok(Some("x")), "others count");

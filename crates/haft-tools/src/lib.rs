@@ -21,7 +21,7 @@ mod blocking;
 #[cfg(feature = "browser")]
 pub mod browser;
 #[cfg(any(feature = "planning", feature = "tasks"))]
-mod by_session;
+mod per_session;
 #[cfg(feature = "cron")]
 pub mod cron;
 #[cfg(feature = "files")]
@@ -32,9 +32,9 @@ pub mod front_matter;
 mod planning;
 #[cfg(feature = "scripts")]
 pub mod scripts;
-mod set;
+mod built_ins;
 #[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
-pub mod shelf;
+pub mod session_folders;
 #[cfg(feature = "shell")]
 mod shell;
 #[cfg(feature = "skills")]
@@ -61,9 +61,9 @@ pub use cron::{CronCreate, CronDelete, CronList};
 pub use files::*;
 #[cfg(feature = "planning")]
 pub use planning::*;
-pub use set::{BuiltIns, SessionArguments, SessionTools};
+pub use built_ins::{BuiltIns, SessionArguments, SessionTools};
 #[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
-pub use shelf::Shelf;
+pub use session_folders::SessionFolders;
 #[cfg(feature = "shell")]
 pub use shell::*;
 #[cfg(feature = "skills")]

@@ -11,5 +11,5 @@ pub use ask_user_question::AskUserQuestion;
 pub use config::Config;
 pub use enter_plan_mode::EnterPlanMode;
 pub use exit_plan_mode::ExitPlanMode;
-pub use plan::Plans;
+pub use plan::SessionPlans;
 pub use verify_plan::VerifyPlan;

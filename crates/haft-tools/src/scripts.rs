@@ -13,9 +13,9 @@
 //! One bad `tool.json` takes no other tool down. Which folders are read is the host's decision: this part looks at the
 //! one that it is given, reads no environment variable but `PATH`, and starts nothing.
 
-mod effects;
+mod script_effects;
 mod manifest;
-mod run;
+mod script_run;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,10 +29,10 @@ use haft::schema::Violation;
 use haft::tool::AnyTool;
 use haft::{Effects, Registry, dynamic_tool};
 
-pub use manifest::{Manifest, OnInterrupt, OutputForm, ScriptEffects, schema};
+pub use manifest::{ScriptManifest, OnInterrupt, OutputForm, ScriptEffects, manifest_schema};
 
-use manifest::Checked;
-use run::Script;
+use manifest::CheckedManifest;
+use script_run::ScriptRunner;
 
 /// The name of the file that describes a tool.
 pub const MANIFEST: &str = "tool.json";
@@ -47,11 +47,11 @@ pub const RESULT_CHARS_MIN: usize = 100;
 
 /// The tools of a folder, and what could not be loaded.
 #[derive(Debug, Default)]
-pub struct Loaded {
+pub struct LoadedScripts {
     /// The tools, by the names of their folders.
     pub tools: Vec<ScriptTool>,
     /// Why others are missing.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ScriptProblem>,
 }
 
 /// A script tool, and the file that describes it.
@@ -63,11 +63,11 @@ pub struct ScriptTool {
     pub tool: AnyTool,
 }
 
-impl Loaded {
+impl LoadedScripts {
     /// These tools besides those of a registry, and why others are missing.
     ///
     /// Never fails: what can't be registered, and what has a name of a built-in tool, is left out with its problem.
-    pub fn register(self, registry: &Registry, source: impl Into<Arc<str>>) -> (Registry, Vec<Problem>) {
+    pub fn register(self, registry: &Registry, source: impl Into<Arc<str>>) -> (Registry, Vec<ScriptProblem>) {
         let (mut registry, source, mut problems) = (registry.clone(), source.into(), self.problems);
         for ScriptTool { path, tool } in self.tools {
             let mut violations = names_of_built_ins(&tool, &registry);
@@ -78,7 +78,7 @@ impl Loaded {
                 }
             }
             if !violations.is_empty() {
-                problems.push(Problem { path, violations });
+                problems.push(ScriptProblem { path, violations });
             }
         }
         (registry, problems)
@@ -99,11 +99,11 @@ fn names_of_built_ins(tool: &AnyTool, registry: &Registry) -> Vec<Violation> {
             format!("`{name}` is a name of the built-in tool `{owner}`; give another"),
         ))
     };
-    named(tool).filter_map(taken).collect()
+    tool_names(tool).filter_map(taken).collect()
 }
 
 /// All names of a tool, each with its field.
-fn named(tool: &AnyTool) -> impl Iterator<Item = (String, &str)> {
+fn tool_names(tool: &AnyTool) -> impl Iterator<Item = (String, &str)> {
     let aliases = tool.aliases().iter().enumerate();
     let aliases = aliases.map(|(at, alias)| (format!("/aliases/{at}"), alias.as_str()));
     std::iter::once(("/name".to_owned(), tool.name())).chain(aliases)
@@ -111,21 +111,21 @@ fn named(tool: &AnyTool) -> impl Iterator<Item = (String, &str)> {
 
 /// A tool that could not be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ScriptProblem {
     /// The file or folder.
     pub path: PathBuf,
     /// What is wrong with it, each with the JSON pointer of the field; at least one.
     pub violations: Vec<Violation>,
 }
 
-impl Problem {
-    fn new(path: &Path, words: impl Into<String>) -> Problem {
-        Problem { path: path.to_owned(), violations: vec![Violation::new("", words)] }
+impl ScriptProblem {
+    fn new(path: &Path, words: impl Into<String>) -> ScriptProblem {
+        ScriptProblem { path: path.to_owned(), violations: vec![Violation::new("", words)] }
     }
 }
 
 /// What is wrong, in a line for each problem: which file, which field, what came, what is accepted.
-impl fmt::Display for Problem {
+impl fmt::Display for ScriptProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         if let [only] = self.violations.as_slice() {
@@ -153,41 +153,41 @@ impl fmt::Display for Problem {
 ///     r#"{"name": "now", "description": "Returns the time.", "input_schema": {"type": "object"}, "command": ["date"],
 ///         "effects": {}}"#,
 /// )?;
-/// let loaded = haft_tools::scripts::load(dir.path())?;
+/// let loaded = haft_tools::scripts::load_scripts(dir.path())?;
 /// let (registry, problems) = loaded.register(&haft::Registry::new(), "script:mine");
 /// assert!(problems.is_empty());
 /// assert_eq!(registry.len(), 1);
 /// # Ok(()) }
 /// ```
-pub fn load(dir: &Path) -> io::Result<Loaded> {
-    let mut loaded = Loaded::default();
+pub fn load_scripts(dir: &Path) -> io::Result<LoadedScripts> {
+    let mut loaded = LoadedScripts::default();
     let mut folders = Vec::new();
-    if exists(&dir.join(MANIFEST)) {
+    if path_exists(&dir.join(MANIFEST)) {
         folders.push(dir.to_owned());
     } else {
         for entry in fs::read_dir(dir)? {
             folders.push(entry?.path());
         }
         folders.sort();
-        folders.retain(|folder| exists(&folder.join(MANIFEST)) || is_broken_link(folder));
+        folders.retain(|folder| path_exists(&folder.join(MANIFEST)) || is_broken_link(folder));
     }
     if folders.len() > TOOLS_MAX {
         let words = format!("has {} tools; the first {TOOLS_MAX} are loaded", folders.len());
-        loaded.problems.push(Problem::new(dir, words));
+        loaded.problems.push(ScriptProblem::new(dir, words));
         folders.truncate(TOOLS_MAX);
     }
     for folder in folders {
         let path = folder.join(MANIFEST);
-        match read(&path).and_then(|manifest| tool(manifest, &folder)) {
+        match read_manifest(&path).and_then(|manifest| build_tool(manifest, &folder)) {
             Ok(tool) => loaded.tools.push(ScriptTool { path, tool }),
-            Err(violations) => loaded.problems.push(Problem { path, violations }),
+            Err(violations) => loaded.problems.push(ScriptProblem { path, violations }),
         }
     }
     loaded.leave_clashes_out();
     Ok(loaded)
 }
 
-impl Loaded {
+impl LoadedScripts {
     /// Leaves out what has a name of another: first by the names, so that no alias takes one away, then by the aliases.
     fn leave_clashes_out(&mut self) {
         let mut owners: HashMap<String, PathBuf> = HashMap::new();
@@ -195,7 +195,7 @@ impl Loaded {
             let mut stays = Vec::new();
             for script in std::mem::take(&mut self.tools) {
                 let of_this_pass: Vec<_> =
-                    named(&script.tool).filter(|(field, _)| (field == "/name") == names).collect();
+                    tool_names(&script.tool).filter(|(field, _)| (field == "/name") == names).collect();
                 let taken = |(field, name): &(String, &str)| {
                     let words = format!("`{name}` is a name of {} already", owners.get(*name)?.display());
                     Some(Violation::new(field, words))
@@ -207,7 +207,7 @@ impl Loaded {
                     );
                     stays.push(script);
                 } else {
-                    self.problems.push(Problem { path: script.path, violations });
+                    self.problems.push(ScriptProblem { path: script.path, violations });
                 }
             }
             self.tools = stays;
@@ -217,7 +217,7 @@ impl Loaded {
 }
 
 /// Whether something of this name is there, whatever it is.
-fn exists(path: &Path) -> bool {
+fn path_exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
@@ -226,9 +226,9 @@ fn is_broken_link(path: &Path) -> bool {
 }
 
 /// Reads a manifest, unless it is no plain file or too large.
-fn read(file: &Path) -> Result<Checked, Vec<Violation>> {
+fn read_manifest(file: &Path) -> Result<CheckedManifest, Vec<Violation>> {
     let wrong = |words: String| vec![Violation::new("", words)];
-    let unreadable = |error: io::Error| wrong(format!("can't be read: {}", plain(&error)));
+    let unreadable = |error: io::Error| wrong(format!("can't be read: {}", describe_io_error(&error)));
     // Opening a FIFO would wait for its writer.
     let metadata = fs::metadata(file).map_err(unreadable)?;
     if !metadata.is_file() {
@@ -240,25 +240,25 @@ fn read(file: &Path) -> Result<Checked, Vec<Violation>> {
     if bytes.len() as u64 > MANIFEST_BYTES_MAX {
         return Err(wrong(format!("has more than {MANIFEST_BYTES_MAX} bytes")));
     }
-    manifest::check(&bytes)
+    manifest::check_manifest(&bytes)
 }
 
 /// Why something can't be read, without the number of the system's error.
-fn plain(error: &io::Error) -> String {
+fn describe_io_error(error: &io::Error) -> String {
     let words = error.to_string();
     words.split(" (os error").next().unwrap_or(&words).to_lowercase()
 }
 
 /// Makes the tool.
-fn tool(checked: Checked, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
+fn build_tool(checked: CheckedManifest, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-    let program = program(&checked.manifest.command[0], &folder)?;
+    let program = resolve_program(&checked.manifest.command[0], &folder)?;
     let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-    let script = Arc::new(Script::new(&checked, &real, program));
+    let script = Arc::new(ScriptRunner::new(&checked, &real, program));
     let (class, timeout) = (checked.declared.listed_class(), script.timeout());
-    let Checked { manifest, .. } = checked;
+    let CheckedManifest { manifest, .. } = checked;
     let (called, judged, checked) = (script.clone(), script.clone(), script);
-    let call = move |arguments, cx| run::call(called.clone(), arguments, cx);
+    let call = move |arguments, cx| script_run::run_script(called.clone(), arguments, cx);
     let mut tool = dynamic_tool(manifest.name, manifest.description, manifest.input_schema.into(), call)
         // What is unknown here is refused by the check, which comes before anybody is asked.
         .effects(move |arguments| judged.effects(arguments).unwrap_or_else(|_| Effects::unknown()))
@@ -266,7 +266,7 @@ fn tool(checked: Checked, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
         .group("scripts")
         .interrupt(manifest.interrupt.unwrap_or_default().into())
         // The program's own limit comes first; this one is for whatever goes wrong with ending it.
-        .timeout(timeout + run::ENDING)
+        .timeout(timeout + script_run::ENDING)
         .spec(|spec| spec.in_child().feature("scripts").listed_class(class));
     for alias in manifest.aliases {
         tool = tool.alias(alias);
@@ -296,7 +296,7 @@ fn tool(checked: Checked, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
 }
 
 /// The program as it is started: a file of the tool's folder, an absolute path, or a name that is found on `PATH`.
-fn program(command: &str, folder: &Path) -> Result<PathBuf, Vec<Violation>> {
+fn resolve_program(command: &str, folder: &Path) -> Result<PathBuf, Vec<Violation>> {
     let wrong = |words: String| vec![Violation::new("/command/0", words)];
     let file = match command.strip_prefix("./") {
         Some(rest) if Path::new(rest).components().any(|part| part == Component::ParentDir) => {
@@ -322,7 +322,7 @@ fn program(command: &str, folder: &Path) -> Result<PathBuf, Vec<Violation>> {
     };
     let metadata = fs::metadata(&file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => wrong(format!("there is no file `{}`", file.display())),
-        _ => wrong(format!("`{}` can't be looked at: {}", file.display(), plain(&error))),
+        _ => wrong(format!("`{}` can't be looked at: {}", file.display(), describe_io_error(&error))),
     })?;
     if !metadata.is_file() {
         return Err(wrong(format!("`{}` is not a file", file.display())));

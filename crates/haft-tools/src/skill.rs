@@ -6,7 +6,7 @@
 //!
 //! - `load` finds skills in folders.
 
-mod load;
+mod skill_files;
 
 #[cfg(test)]
 mod tests;
@@ -20,9 +20,9 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use load::{
-    ALLOWED_TOOLS_MAX, DESCRIPTION_CHARS_MAX, FILE, Links, Problem, SKILL_BYTES_MAX, SKILLS_MAX, SkillFile,
-    Skills,
+pub use skill_files::{
+    ALLOWED_TOOLS_MAX, DESCRIPTION_CHARS_MAX, FILE, LinkPolicy, SkillProblem, SKILL_BYTES_MAX, SKILLS_MAX, SkillFile,
+    SkillSet,
 };
 
 /// How many characters the model is told of all skills together.
@@ -52,7 +52,7 @@ pub struct SkillInput {
 /// The tool `Skill`.
 #[derive(Clone, Default)]
 pub struct Skill {
-    skills: Arc<Skills>,
+    skills: Arc<SkillSet>,
     grants: Option<TurnGrants>,
 }
 
@@ -62,7 +62,7 @@ pub type TurnGrants = Arc<dyn Fn(&[String]) -> Result<(), String> + Send + Sync>
 
 impl Skill {
     /// The tool for these skills. Without any it is not offered.
-    pub fn new(skills: Skills) -> Skill {
+    pub fn new(skills: SkillSet) -> Skill {
         Skill { skills: Arc::new(skills), grants: None }
     }
 
@@ -205,7 +205,7 @@ impl Tool for Skill {
             skill.dir().display()
         );
         text.push_str(&self.grant(skill, cx));
-        text.push_str(&format!("\n{}", filled(&body, arguments, skill)));
+        text.push_str(&format!("\n{}", fill_arguments(&body, arguments, skill)));
         let lines = body.lines().count();
         let view = View::titled(&skill.name).summary(if lines == 1 {
             "1 line".into()
@@ -244,7 +244,7 @@ fn own_files(skill: &SkillFile, cx: &Context) -> Option<String> {
 }
 
 /// The words with the arguments where they belong, or after them.
-fn filled(body: &str, arguments: &str, skill: &SkillFile) -> String {
+fn fill_arguments(body: &str, arguments: &str, skill: &SkillFile) -> String {
     let dir = skill.dir().display().to_string();
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let (mut text, mut rest, mut used) = (String::with_capacity(body.len()), body, false);

@@ -13,8 +13,8 @@ use haft::{Context, ToolError, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::by_session::BySession;
-use crate::shelf::Shelf;
+use crate::per_session::PerSession;
+use crate::session_folders::SessionFolders;
 
 pub mod create;
 pub mod get;
@@ -48,21 +48,21 @@ pub const STATE: &str = "session:tasks";
 
 /// The task lists of sessions. Clones share them.
 #[derive(Clone)]
-pub struct TaskLists(BySession<List>);
+pub struct TaskLists(PerSession<SessionTasks>);
 
 impl Default for TaskLists {
     fn default() -> TaskLists {
-        TaskLists::kept_in(&Shelf::default())
+        TaskLists::kept_in(&SessionFolders::default())
     }
 }
 
 impl TaskLists {
     /// Lists that are kept in the folders of their sessions.
-    pub fn kept_in(shelf: &Shelf) -> TaskLists {
-        TaskLists(BySession::new(shelf, "tasks.json"))
+    pub fn kept_in(shelf: &SessionFolders) -> TaskLists {
+        TaskLists(PerSession::new(shelf, "tasks.json"))
     }
 
-    pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut List) -> R) -> R {
+    pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut SessionTasks) -> R) -> R {
         self.0.with(cx, look)
     }
 }
@@ -70,7 +70,7 @@ impl TaskLists {
 /// How far a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum TaskStatus {
     /// Nobody has begun.
     #[default]
     Pending,
@@ -80,42 +80,42 @@ pub enum Status {
     Completed,
 }
 
-impl Status {
+impl TaskStatus {
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Status::Pending => "pending",
-            Status::InProgress => "in progress",
-            Status::Completed => "completed",
+            TaskStatus::Pending => "pending",
+            TaskStatus::InProgress => "in progress",
+            TaskStatus::Completed => "completed",
         }
     }
 
     fn mark(self) -> char {
         match self {
-            Status::Pending => '☐',
-            Status::InProgress => '▸',
-            Status::Completed => '☑',
+            TaskStatus::Pending => '☐',
+            TaskStatus::InProgress => '▸',
+            TaskStatus::Completed => '☑',
         }
     }
 }
 
 /// A task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Task {
+pub(crate) struct TaskEntry {
     pub(crate) id: u64,
     pub(crate) subject: String,
     pub(crate) description: String,
     pub(crate) active_form: Option<String>,
-    pub(crate) status: Status,
+    pub(crate) status: TaskStatus,
     pub(crate) owner: Option<String>,
     /// Tasks that have to be completed before it.
     pub(crate) blocked_by: BTreeSet<u64>,
 }
 
-impl Task {
+impl TaskEntry {
     /// What it is called while somebody works on it.
     fn title(&self) -> &str {
         match self.status {
-            Status::InProgress => self.active_form.as_deref().unwrap_or(&self.subject),
+            TaskStatus::InProgress => self.active_form.as_deref().unwrap_or(&self.subject),
             _ => &self.subject,
         }
     }
@@ -123,44 +123,44 @@ impl Task {
 
 /// The tasks of a session, in the order in which they were made.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct List {
-    pub(crate) tasks: Vec<Task>,
+pub(crate) struct SessionTasks {
+    pub(crate) tasks: Vec<TaskEntry>,
     /// The last number that was given; none is given twice.
     last: u64,
 }
 
-impl List {
+impl SessionTasks {
     /// Adds a task.
-    pub(crate) fn add(&mut self, subject: &str, description: &str) -> Result<&mut Task, ToolError> {
+    pub(crate) fn add(&mut self, subject: &str, description: &str) -> Result<&mut TaskEntry, ToolError> {
         if self.tasks.len() >= TASKS_MAX {
             return Err(ToolError::new(format!(
                 "the list has {TASKS_MAX} tasks, and no more fit; delete completed ones with TaskUpdate and `status` \"deleted\""
             )));
         }
         self.last += 1;
-        self.tasks.push(Task {
+        self.tasks.push(TaskEntry {
             id: self.last,
             subject: subject.to_owned(),
             description: description.to_owned(),
             active_form: None,
-            status: Status::Pending,
+            status: TaskStatus::Pending,
             owner: None,
             blocked_by: BTreeSet::new(),
         });
         Ok(self.tasks.last_mut().expect("it was just added"))
     }
 
-    pub(crate) fn find(&self, id: u64) -> Option<&Task> {
+    pub(crate) fn find(&self, id: u64) -> Option<&TaskEntry> {
         self.tasks.iter().find(|task| task.id == id)
     }
 
-    pub(crate) fn find_mut(&mut self, id: u64) -> Option<&mut Task> {
+    pub(crate) fn find_mut(&mut self, id: u64) -> Option<&mut TaskEntry> {
         self.tasks.iter_mut().find(|task| task.id == id)
     }
 
     /// The task of this name.
-    pub(crate) fn named(&self, name: &str) -> Result<&Task, ToolError> {
-        let id = parse(name)?;
+    pub(crate) fn named(&self, name: &str) -> Result<&TaskEntry, ToolError> {
+        let id = parse_task_id(name)?;
         self.find(id).ok_or_else(|| {
             let known: Vec<String> = self.tasks.iter().take(50).map(|task| format!("#{}", task.id)).collect();
             let known = match known.is_empty() {
@@ -177,8 +177,8 @@ impl List {
     }
 
     /// What a task still waits for.
-    pub(crate) fn open_blockers(&self, task: &Task) -> Vec<u64> {
-        let open = |id: &&u64| self.find(**id).is_some_and(|other| other.status != Status::Completed);
+    pub(crate) fn open_blockers(&self, task: &TaskEntry) -> Vec<u64> {
+        let open = |id: &&u64| self.find(**id).is_some_and(|other| other.status != TaskStatus::Completed);
         task.blocked_by.iter().filter(open).copied().collect()
     }
 
@@ -231,7 +231,7 @@ impl List {
 
     /// `2 of 5 done`.
     pub(crate) fn counts(&self) -> String {
-        let done = self.tasks.iter().filter(|task| task.status == Status::Completed).count();
+        let done = self.tasks.iter().filter(|task| task.status == TaskStatus::Completed).count();
         match self.tasks.len() {
             0 => "no tasks".to_owned(),
             all => format!("{done} of {all} done"),
@@ -239,13 +239,13 @@ impl List {
     }
 
     /// One task in a line, for the model.
-    pub(crate) fn line(&self, task: &Task) -> String {
+    pub(crate) fn line(&self, task: &TaskEntry) -> String {
         let mut line = format!("#{} [{}] {}", task.id, task.status.word(), task.subject);
         if let Some(owner) = &task.owner {
             line.push_str(&format!(" ({owner})"));
         }
         let waits = self.open_blockers(task);
-        if !waits.is_empty() && task.status != Status::Completed {
+        if !waits.is_empty() && task.status != TaskStatus::Completed {
             let waits: Vec<String> = waits.iter().map(|id| format!("#{id}")).collect();
             line.push_str(&format!(" [waits for {}]", waits.join(", ")));
         }
@@ -254,9 +254,9 @@ impl List {
 
     /// What a person is shown of the list: all of a short one, of a long one what is being done and what comes next.
     pub(crate) fn view(&self, title: &str) -> View {
-        let shown = |task: &Task| {
+        let shown = |task: &TaskEntry| {
             let owner = task.owner.as_ref().map(|owner| format!("  ({owner})")).unwrap_or_default();
-            let waits = match task.status == Status::Pending && !self.open_blockers(task).is_empty() {
+            let waits = match task.status == TaskStatus::Pending && !self.open_blockers(task).is_empty() {
                 true => "  waits",
                 false => "",
             };
@@ -266,12 +266,12 @@ impl List {
         if self.tasks.len() <= SHOWN_LINES {
             lines.extend(self.tasks.iter().map(shown));
         } else {
-            let of = |status: Status| self.tasks.iter().filter(move |task| task.status == status);
-            let done = of(Status::Completed).count();
+            let of = |status: TaskStatus| self.tasks.iter().filter(move |task| task.status == status);
+            let done = of(TaskStatus::Completed).count();
             if done > 0 {
                 lines.push(format!("☑ {done} done"));
             }
-            let open: Vec<&Task> = of(Status::InProgress).chain(of(Status::Pending)).collect();
+            let open: Vec<&TaskEntry> = of(TaskStatus::InProgress).chain(of(TaskStatus::Pending)).collect();
             let room = SHOWN_LINES - lines.len();
             let fits = if open.len() > room { room - 1 } else { open.len() };
             lines.extend(open.iter().take(fits).map(|task| shown(task)));
@@ -285,7 +285,7 @@ impl List {
 }
 
 /// The number of a task: `3`, `#3`.
-pub(crate) fn parse(name: &str) -> Result<u64, ToolError> {
+pub(crate) fn parse_task_id(name: &str) -> Result<u64, ToolError> {
     let number = name.trim().trim_start_matches('#');
     number.parse().map_err(|_| {
         let name = truncate_chars(name, 60);

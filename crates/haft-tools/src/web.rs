@@ -7,17 +7,17 @@
 //!
 //! Where bytes come from, and that they come from nowhere else, is `haft-net`'s business.
 
-mod cache;
+mod page_cache;
 mod charset;
 pub(crate) mod document;
 pub mod html;
 pub mod web_fetch;
 pub mod web_search;
-pub(crate) mod words;
+pub(crate) mod untrusted_text;
 
 use haft::future::BoxFuture;
 
-pub(crate) use cache::Cache;
+pub(crate) use page_cache::PageCache;
 pub use web_fetch::WebFetch;
 pub use web_search::WebSearch;
 

@@ -9,8 +9,8 @@
 //! files of a new worktree are checked out in a second step, because only there git can say which programs the repository
 //! would have it start.
 
-pub mod enter;
-pub mod exit;
+pub mod enter_worktree;
+pub mod exit_worktree;
 mod git;
 
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use haft::tool::Timeout;
 use haft::view::Stage;
 use haft::{Context, ToolError, ToolSpec, View};
 
-pub use enter::EnterWorktree;
-pub use exit::ExitWorktree;
-use git::Said;
+pub use enter_worktree::EnterWorktree;
+pub use exit_worktree::ExitWorktree;
+use git::GitOutput;
 
 /// The feature that tools for worktrees belong to.
 pub const FEATURE: &str = "worktrees";
@@ -42,7 +42,7 @@ const NAMED_MAX: usize = 20;
 const COUNTED_MAX: usize = 1_000;
 
 /// What both tools are.
-fn spec(name: &'static str) -> ToolSpec {
+fn worktree_tool_spec(name: &'static str) -> ToolSpec {
     ToolSpec::new(name)
         .group("git")
         .feature(FEATURE)
@@ -52,14 +52,14 @@ fn spec(name: &'static str) -> ToolSpec {
 }
 
 /// What a person sees of a call.
-fn shown(stage: &Stage<'_>, title: &str) -> View {
+fn render_stage(stage: &Stage<'_>, title: &str) -> View {
     let view = View::titled(title);
     view.why(stage)
 }
 
 /// A worktree of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Worktree {
+pub struct GitWorktree {
     /// Its name.
     pub name: String,
     /// Where it is.
@@ -70,7 +70,7 @@ pub struct Worktree {
 
 /// A worktree that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct NewWorktree {
     /// The commit that it is at.
     pub commit: String,
     /// Filters that the repository has. They were not run, so files that need one are as they were committed.
@@ -79,7 +79,7 @@ pub struct Made {
 
 /// What would be lost with a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Losses {
+pub struct WorktreeLosses {
     /// How many files have changes that were not committed.
     pub files: usize,
     /// How many commits no other branch, tag or remote has; at most a thousand are counted.
@@ -90,7 +90,7 @@ pub struct Losses {
     tip: Option<String>,
 }
 
-impl Losses {
+impl WorktreeLosses {
     /// Whether nothing would be lost.
     pub fn is_empty(&self) -> bool {
         self.files == 0 && self.commits == 0
@@ -142,10 +142,10 @@ pub fn name_fits(name: &str) -> Result<(), ToolError> {
     }
 }
 
-impl Worktree {
+impl GitWorktree {
     /// The one of this name in a folder of worktrees, whether it is there or not.
-    pub fn named(folder: &Path, name: &str) -> Worktree {
-        Worktree { name: name.to_owned(), path: folder.join(name), branch: format!("{BRANCHES}{name}") }
+    pub fn named(folder: &Path, name: &str) -> GitWorktree {
+        GitWorktree { name: name.to_owned(), path: folder.join(name), branch: format!("{BRANCHES}{name}") }
     }
 
     /// The working directory that it lies in.
@@ -179,13 +179,13 @@ impl Worktree {
     /// # Errors
     /// The working directory is not the top of a repository or has no commit, a link is in the way, the name is taken, or
     /// git refuses.
-    pub async fn add(&self, cx: &Context) -> Result<Made, ToolError> {
+    pub async fn add(&self, cx: &Context) -> Result<NewWorktree, ToolError> {
         self.is_plain()?;
         let around = self.around();
         let shown = around.display();
-        let prefix = git::look(cx, around, ["rev-parse", "--show-prefix"]).await?;
+        let prefix = git::run_reading(cx, around, ["rev-parse", "--show-prefix"]).await?;
         match prefix {
-            Ok(Said { text, .. }) if text.is_empty() => {}
+            Ok(GitOutput { text, .. }) if text.is_empty() => {}
             Ok(_) => {
                 return Err(ToolError::new(format!(
                     "`{shown}` is in the middle of a git repository; a worktree needs a session that works at its top"
@@ -197,8 +197,8 @@ impl Worktree {
                 )));
             }
         }
-        let commit = git::look(cx, cx.cwd(), ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await?;
-        let Ok(Said { text: commit, .. }) = commit else {
+        let commit = git::run_reading(cx, cx.cwd(), ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await?;
+        let Ok(GitOutput { text: commit, .. }) = commit else {
             return Err(ToolError::new(
                 "the repository has no commit yet, so a worktree would have nothing in it; commit something first",
             ));
@@ -215,7 +215,7 @@ impl Worktree {
             path,
             commit.as_ref(),
         ];
-        git::change(cx, around, None, add).await.map_err(|error| {
+        git::run_changing(cx, around, None, add).await.map_err(|error| {
             match error.message().contains("already exists") {
                 true => ToolError::new(format!(
                     "a worktree or a branch `{}` is there already; give another name",
@@ -226,13 +226,13 @@ impl Worktree {
         })?;
         if let Some(folder) = self.path.parent() {
             // It works without; the checkout's status only shows the folder then.
-            let _ = git::hide(cx, folder).await;
+            let _ = git::hide_folder(cx, folder).await;
         }
         match self.check_out(cx).await {
-            Ok(filters) => Ok(Made { commit, filters }),
+            Ok(filters) => Ok(NewWorktree { commit, filters }),
             Err(error) => {
                 // Nothing is in it yet.
-                let losses = Losses { tip: Some(commit), ..Losses::default() };
+                let losses = WorktreeLosses { tip: Some(commit), ..WorktreeLosses::default() };
                 let _ = self.remove(&losses, true, cx).await;
                 Err(error)
             }
@@ -241,8 +241,8 @@ impl Worktree {
 
     /// Puts the files of its commit into a new one, and tells which filters did not run.
     async fn check_out(&self, cx: &Context) -> Result<Vec<String>, ToolError> {
-        let filters = git::filters(cx, &self.path).await?;
-        git::change(cx, &self.path, None, ["reset", "--hard", "--quiet", "--no-recurse-submodules"]).await?;
+        let filters = git::configured_filters(cx, &self.path).await?;
+        git::run_changing(cx, &self.path, None, ["reset", "--hard", "--quiet", "--no-recurse-submodules"]).await?;
         Ok(filters)
     }
 
@@ -255,7 +255,7 @@ impl Worktree {
         if cx.files().metadata(&self.path).await.is_err() {
             return Ok(false);
         }
-        let top = git::look(cx, &self.path, ["rev-parse", "--show-toplevel"]).await?;
+        let top = git::run_reading(cx, &self.path, ["rev-parse", "--show-toplevel"]).await?;
         Ok(top.is_ok_and(|said| Path::new(&said.text) == self.path))
     }
 
@@ -263,25 +263,25 @@ impl Worktree {
     ///
     /// # Errors
     /// It can't be looked at.
-    pub async fn losses(&self, cx: &Context) -> Result<Losses, ToolError> {
+    pub async fn losses(&self, cx: &Context) -> Result<WorktreeLosses, ToolError> {
         let unclear = |complaint: String| {
             ToolError::new(format!("the worktree `{}` can't be looked at: {complaint}", self.path.display()))
         };
         let status = ["status", "--porcelain=v1", "--untracked-files=all", "--ignore-submodules=none"];
-        let status = git::look(cx, &self.path, status).await?.map_err(unclear)?;
+        let status = git::run_reading(cx, &self.path, status).await?.map_err(unclear)?;
         let reference = format!("refs/heads/{}", self.branch);
-        let tip = git::look(cx, &self.path, ["rev-parse", "--verify", "--quiet", &reference]).await?.ok();
+        let tip = git::run_reading(cx, &self.path, ["rev-parse", "--verify", "--quiet", &reference]).await?.ok();
         let tip = tip.map(|said| said.text);
         let (most, exclude) = (format!("--max-count={COUNTED_MAX}"), format!("--exclude={}", self.branch));
         let mut log = vec!["log", "--no-show-signature", "--format=%h %s", &most, "HEAD"];
         log.extend(tip.as_deref());
         log.extend(["--not", &exclude, "--branches", "--tags", "--remotes"]);
-        let commits = git::look(cx, &self.path, log).await?.map_err(unclear)?;
-        let lines = |said: &Said| said.text.lines().map(str::to_owned).collect::<Vec<_>>();
+        let commits = git::run_reading(cx, &self.path, log).await?.map_err(unclear)?;
+        let lines = |said: &GitOutput| said.text.lines().map(str::to_owned).collect::<Vec<_>>();
         let (files, commits) = (lines(&status), lines(&commits));
         // What didn't fit is more, not less.
         let count = |lines: &[String], said_whole: bool| lines.len() + usize::from(!said_whole);
-        Ok(Losses {
+        Ok(WorktreeLosses {
             files: count(&files, status.whole),
             commits: commits.len(),
             named: files.iter().take(NAMED_MAX).chain(commits.iter().take(NAMED_MAX)).cloned().collect(),
@@ -293,7 +293,7 @@ impl Worktree {
     ///
     /// # Errors
     /// Something would be lost, or git refuses.
-    pub async fn remove(&self, losses: &Losses, all: bool, cx: &Context) -> Result<(), ToolError> {
+    pub async fn remove(&self, losses: &WorktreeLosses, all: bool, cx: &Context) -> Result<(), ToolError> {
         if !all && !losses.is_empty() {
             return Err(ToolError::new(format!("it was not removed: it has {}", losses.words())));
         }
@@ -304,11 +304,11 @@ impl Worktree {
             remove.push("--force".as_ref());
         }
         remove.push(self.path.as_os_str());
-        git::change(cx, around, Some(&self.path), remove).await?;
+        git::run_changing(cx, around, Some(&self.path), remove).await?;
         if let Some(tip) = &losses.tip {
             // Only while it is what was looked at.
             let reference = format!("refs/heads/{}", self.branch);
-            git::change(cx, around, None, ["update-ref", "-d", &reference, tip]).await?;
+            git::run_changing(cx, around, None, ["update-ref", "-d", &reference, tip]).await?;
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn losses_are_said() {
-        let losses = |files, commits| Losses { files, commits, ..Losses::default() }.words();
+        let losses = |files, commits| WorktreeLosses { files, commits, ..WorktreeLosses::default() }.words();
         assert_eq!(losses(0, 0), "nothing");
         assert_eq!(losses(1, 0), "1 changed file");
         assert_eq!(losses(2, 1), "2 changed files and 1 commit that no other branch has");

@@ -15,7 +15,7 @@ use haft::text::truncate_chars;
 use haft::tool::ListedClass;
 use haft_tools::AgentKind;
 use haft_tools::agent::built_in_kinds;
-use haft_tools::front_matter::{self, Value};
+use haft_tools::front_matter::{self, FrontMatterValue};
 
 use crate::SessionOptions;
 use crate::loaded_settings::LoadedSettings;
@@ -224,7 +224,7 @@ fn text(path: &Path, root: Option<&Path>) -> Result<String, String> {
 
 /// A kind from a file, and what of the file doesn't count.
 fn parse(file: &str) -> Result<(AgentDefinition, Vec<String>), String> {
-    let front = front_matter::read(file)?
+    let front = front_matter::parse_front_matter(file)?
         .ok_or("it has no head; the first line is `---`, then keys such as `name` and `description`")?;
     let mut notes = Vec::new();
     let mut kind = AgentDefinition {
@@ -275,7 +275,7 @@ fn parse(file: &str) -> Result<(AgentDefinition, Vec<String>), String> {
     Ok((kind, notes))
 }
 
-fn tools(at: usize, value: &Value, notes: &mut Vec<String>) -> AgentTools {
+fn tools(at: usize, value: &FrontMatterValue, notes: &mut Vec<String>) -> AgentTools {
     let names = names(at, value, notes);
     match names.iter().any(|name| name == "*") {
         true => AgentTools::All,
@@ -286,7 +286,7 @@ fn tools(at: usize, value: &Value, notes: &mut Vec<String>) -> AgentTools {
 }
 
 /// Names of tools. One with a rule behind it is left out: taken by its name it would be more than was meant.
-fn names(at: usize, value: &Value, notes: &mut Vec<String>) -> Vec<String> {
+fn names(at: usize, value: &FrontMatterValue, notes: &mut Vec<String>) -> Vec<String> {
     let (good, bad): (Vec<String>, Vec<String>) =
         value.list().into_iter().partition(|name| !name.contains(['(', ')', ' ']));
     for name in bad {

@@ -9,7 +9,7 @@ use haft::results::OffloadStore;
 use haft::{Registry, Workspace};
 use haft_policy::gate::ShellAnalyzer;
 use haft_policy::settings::Settings;
-use haft_tools::{Seen, SessionArguments, SessionTools};
+use haft_tools::{ReadTracker, SessionArguments, SessionTools};
 
 use super::server_plan::{self, ServerPlan};
 use super::tools::{core, readers, with_scripts};
@@ -34,7 +34,7 @@ pub(super) struct SessionConfig {
     pub(super) state: Option<PathBuf>,
     pub(super) max_concurrency: Option<NonZeroUsize>,
     /// What the file tools have read.
-    pub(super) seen: Seen,
+    pub(super) seen: ReadTracker,
 }
 
 impl SessionConfig {
@@ -56,7 +56,7 @@ impl SessionConfig {
         let given = loaded_settings::load(options, workspace.cwd(), lookup)?;
         workspace = with_directories(workspace, &given, &options.notices);
         let analyzer = haft_policy::gate::shell_analyzer(&workspace, given.places.home.as_deref());
-        let seen = Seen::default();
+        let seen = ReadTracker::default();
         let continues = options.resume.as_deref();
         let (registry, session_tools) =
             core(&given, options, lookup, purpose, (continues, &seen), &analyzer)?;

@@ -8,10 +8,10 @@ use haft::ports::Mode as _;
 use haft_policy::gate::Policy;
 use haft_policy::settings::SettingsPlaces;
 use haft_policy::trust::workspace_key;
-use haft_tools::Shelf;
+use haft_tools::SessionFolders;
 use haft_tools::config::{Setting, SettingsSource};
 use haft_tools::cron::CronTable;
-use haft_tools::skill::{FILE, Links, Skills};
+use haft_tools::skill::{FILE, LinkPolicy, SkillSet};
 use serde_json::json;
 
 use crate::SessionOptions;
@@ -32,15 +32,15 @@ const CRONS: &str = "cron";
 
 /// The user's skills, and those of a workspace that is trusted: they tell a model what to do, like its memory. Says what is
 /// left out.
-pub(super) fn skills(given: &LoadedSettings, common: &SessionOptions) -> Skills {
+pub(super) fn skills(given: &LoadedSettings, common: &SessionOptions) -> SkillSet {
     let places = &given.places;
-    let mut skills = Skills::new();
+    let mut skills = SkillSet::new();
     for dir in [&places.config_dir, &places.claude_dir].into_iter().flatten() {
-        skills = skills.with(&dir.join(SKILLS), Links::Anywhere);
+        skills = skills.with(&dir.join(SKILLS), LinkPolicy::Anywhere);
     }
     if is_trusted(places, common, &given.loaded.judgement, &given.loaded.inventory) {
         for folder in PROJECT {
-            skills = skills.with(&places.cwd.join(folder).join(SKILLS), Links::Inside);
+            skills = skills.with(&places.cwd.join(folder).join(SKILLS), LinkPolicy::Inside);
         }
     } else {
         let names: Vec<String> = skills_of(places).iter().map(|file| one_line(&places.show(file))).collect();
@@ -68,12 +68,12 @@ pub(crate) fn skills_of(places: &SettingsPlaces) -> Vec<PathBuf> {
 }
 
 /// Where sessions keep their task lists, plans and checkpoints: beside their journals, whose folders these are.
-pub(super) fn shelf(lookup: Lookup<'_>, purpose: SessionPurpose) -> Shelf {
+pub(super) fn shelf(lookup: Lookup<'_>, purpose: SessionPurpose) -> SessionFolders {
     match haft::env::state_dir(lookup)
         .filter(|_| matches!(purpose, SessionPurpose::Run | SessionPurpose::Replay))
     {
-        Some(state) => Shelf::at(&state.join(SESSIONS)),
-        None => Shelf::default(),
+        Some(state) => SessionFolders::at(&state.join(SESSIONS)),
+        None => SessionFolders::default(),
     }
 }
 

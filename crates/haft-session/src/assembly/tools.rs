@@ -8,7 +8,7 @@ use haft::env::Lookup;
 use haft::results::Readers;
 use haft::{EngineBuilder, Registry};
 use haft_policy::gate::ShellAnalyzer;
-use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Seen, SessionTools, Skill, scripts};
+use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, ReadTracker, SessionTools, Skill, scripts};
 
 #[cfg(feature = "browser")]
 use super::browser;
@@ -45,7 +45,7 @@ pub(super) fn core(
     common: &SessionOptions,
     lookup: Lookup<'_>,
     purpose: SessionPurpose,
-    (continues, seen): (Option<&str>, &Seen),
+    (continues, seen): (Option<&str>, &ReadTracker),
     analyzer: &ShellAnalyzer,
 ) -> Result<(Registry, Option<SessionTools>), SessionError> {
     let tools = BuiltIns::new()
@@ -55,7 +55,7 @@ pub(super) fn core(
         .reads_first(purpose != SessionPurpose::Once)
         .kept_in(tool_state::shelf(lookup, purpose), continues)
         .skill(Skill::new(tool_state::skills(given, common)))
-        .worktrees(EnterWorktree::of(&given.places.cwd));
+        .worktrees(EnterWorktree::new(&given.places.cwd));
     #[cfg(feature = "browser")]
     let tools = tools.browser(browser::browser(lookup, given));
     #[cfg(feature = "web")]
@@ -89,7 +89,7 @@ pub(super) fn with_scripts(
     let projects = trusted.then(|| (cwd.join(PROJECT_TOOLS), "script:project"));
     let mut seen: Vec<PathBuf> = Vec::new();
     for (dir, source) in users.into_iter().chain(projects).filter(|(dir, _)| dir.exists()) {
-        match scripts::load(&dir) {
+        match scripts::load_scripts(&dir) {
             Ok(loaded) => registry = add(&registry, source, loaded, &common.notices),
             // Not said by the user just now, so no reason to do nothing.
             Err(error) => {
@@ -104,7 +104,7 @@ pub(super) fn with_scripts(
             continue;
         }
         let shown = one_line(&named.display().to_string());
-        let loaded = scripts::load(&dir).map_err(|error| {
+        let loaded = scripts::load_scripts(&dir).map_err(|error| {
             let message =
                 format!("the tools directory `{shown}`: {}; give a directory that exists", reason(&error));
             SessionError::tools(message).with_option(SessionOption::ToolsDirectory)
@@ -124,7 +124,7 @@ pub(super) fn with_scripts(
 fn add(
     registry: &Registry,
     source: impl Into<Arc<str>>,
-    loaded: scripts::Loaded,
+    loaded: scripts::LoadedScripts,
     notices: &NoticeSink,
 ) -> Registry {
     let (registry, problems) = loaded.register(registry, source);

@@ -14,7 +14,7 @@ use haft_policy::settings::{Search, WebSettings};
 use haft_policy::source::RuleList;
 use haft_provider::client::Client;
 use haft_tools::web::PageReader;
-use haft_tools::web_search::{Backend, Key};
+use haft_tools::web_search::{SearchBackend, ApiKey};
 use haft_tools::{WebFetch, WebSearch, web_fetch};
 
 use crate::SessionError;
@@ -64,7 +64,7 @@ pub(super) fn tools(
 }
 
 /// The search backend, if one is configured.
-fn backend(web: &WebSettings, lookup: Lookup<'_>) -> Result<Option<Backend>, SessionError> {
+fn backend(web: &WebSettings, lookup: Lookup<'_>) -> Result<Option<SearchBackend>, SessionError> {
     let set = |name: &str, of_settings: Option<String>| provider::variable(lookup, name).or(of_settings);
     let searxng = || set(SEARXNG_URL, web.searxng_url.clone());
     let brave = || set(BRAVE_API_KEY, web.brave_api_key.clone());
@@ -73,7 +73,7 @@ fn backend(web: &WebSettings, lookup: Lookup<'_>) -> Result<Option<Backend>, Ses
         let bad = |bad| {
             SessionError::settings(format!("{SEARXNG_URL}, or `web.searxngUrl` of your settings: {bad}"))
         };
-        Backend::searxng(&url).map(Some).map_err(bad)
+        SearchBackend::searxng(&url).map(Some).map_err(bad)
     };
     let missing = |what: &str, name: &str, key: &str| {
         SessionError::settings(format!(
@@ -85,16 +85,16 @@ fn backend(web: &WebSettings, lookup: Lookup<'_>) -> Result<Option<Backend>, Ses
         Some(Search::Searxng) => at(searxng().ok_or_else(|| missing("searxng", SEARXNG_URL, "searxngUrl"))?),
         Some(Search::Brave) => {
             let key = brave().ok_or_else(|| missing("brave", BRAVE_API_KEY, "braveApiKey"))?;
-            Ok(Some(Backend::brave(Key::new(key))))
+            Ok(Some(SearchBackend::brave(ApiKey::new(key))))
         }
         Some(Search::Tavily) => {
             let key = tavily().ok_or_else(|| missing("tavily", TAVILY_API_KEY, "tavilyApiKey"))?;
-            Ok(Some(Backend::tavily(Key::new(key))))
+            Ok(Some(SearchBackend::tavily(ApiKey::new(key))))
         }
         None => match (searxng(), brave(), tavily()) {
             (Some(url), ..) => at(url),
-            (None, Some(key), _) => Ok(Some(Backend::brave(Key::new(key)))),
-            (None, None, key) => Ok(key.map(|key| Backend::tavily(Key::new(key)))),
+            (None, Some(key), _) => Ok(Some(SearchBackend::brave(ApiKey::new(key)))),
+            (None, None, key) => Ok(key.map(|key| SearchBackend::tavily(ApiKey::new(key)))),
         },
     }
 }

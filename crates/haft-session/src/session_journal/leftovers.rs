@@ -16,7 +16,7 @@ use haft::tool::AnyTool;
 use haft::{Context, Effects, NoInput, Registry, ToolCall, ToolResult, tool};
 use haft_journal::{Record, RecoveredSession};
 use haft_policy::gate::Policy;
-use haft_tools::worktrees::Worktree;
+use haft_tools::worktrees::GitWorktree;
 use serde_json::json;
 
 use super::LazyJournal;
@@ -43,7 +43,7 @@ fn removed(path: &Path, repository: &Path, common: &SessionOptions) -> String {
     let shown = path.display();
     let named = path.parent().zip(path.file_name().and_then(|name| name.to_str()));
     let Some((folder, name)) = named else { return format!("{shown} is no worktree of ours") };
-    let worktree = Worktree::named(folder, name);
+    let worktree = GitWorktree::named(folder, name);
     let branch = worktree.branch.clone();
     let common = SessionOptions { cwd: Some(repository.to_owned()), non_interactive: true, ..common.clone() };
     match remove(worktree, &common) {
@@ -54,7 +54,7 @@ fn removed(path: &Path, repository: &Path, common: &SessionOptions) -> String {
 }
 
 /// Removes a worktree as a call does, by the same rules for what git may start; what would be lost is reported instead.
-fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>, String> {
+fn remove(worktree: GitWorktree, common: &SessionOptions) -> Result<Option<String>, String> {
     const NAME: &str = "remove_worktree";
     let lost = Arc::new(Mutex::new(None));
     let found = lost.clone();

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::bash::log::Log;
+use crate::bash::output_log::OutputLog;
 
 /// Characters of an answer that the model sees; the whole of a longer one is kept in a file.
 pub const RESULT_CHARS: usize = 32_000;
@@ -110,7 +110,7 @@ impl Agent {
     }
 
     fn request(&self, input: &AgentInput) -> AgentRequest {
-        let mut request = AgentRequest::new(about(&input.description), input.prompt.clone());
+        let mut request = AgentRequest::new(short_description(&input.description), input.prompt.clone());
         request.kind = Some(input.subagent_type.clone().unwrap_or_else(|| USUAL_KIND.to_owned()));
         request.name.clone_from(&input.name);
         request.model.clone_from(&input.model);
@@ -189,17 +189,17 @@ impl Tool for Agent {
                     .to_owned(),
             );
         }
-        agents(cx)?.check(&self.request(input), cx)
+        sub_agents(cx)?.check(&self.request(input), cx)
     }
 
     fn describe(&self, input: &AgentInput) -> Option<String> {
-        Some(about(&input.description)).filter(|words| !words.is_empty())
+        Some(short_description(&input.description)).filter(|words| !words.is_empty())
     }
 
     async fn call(&self, input: AgentInput, cx: &Context) -> Result<Output, ToolError> {
         let mut request = self.request(&input);
         let name = request.name.get_or_insert_with(|| self.next_name(&input)).clone();
-        let log = Arc::new(Log::new(cx.ports().result_store().cloned()));
+        let log = Arc::new(OutputLog::new(cx.ports().result_store().cloned()));
         cx.background().set_log(log.clone());
         let (lines, told) = (log.clone(), cx.clone());
         request.on_line = Some(Arc::new(move |line: &str| {
@@ -207,10 +207,10 @@ impl Tool for Agent {
             told.progress(None, line);
         }));
         if input.run_in_background != Some(true) {
-            return agents(cx)?.run(request, cx).await;
+            return sub_agents(cx)?.run(request, cx).await;
         }
         log.to_background();
-        let about = format!("{name}: {}", about(&input.description));
+        let about = format!("{name}: {}", short_description(&input.description));
         let (cancel, inner) = (cx.cancel().child(), cx.clone());
         let stop = cancel.clone();
         let work = async move {
@@ -219,7 +219,7 @@ impl Tool for Agent {
                 cause = stop.cancelled() => {
                     Err(ToolError::cancelled(cause, &format!("the agent was {}", cause.words())))
                 }
-                answer = async { agents(&inner)?.run(request, &inner).await } => answer,
+                answer = async { sub_agents(&inner)?.run(request, &inner).await } => answer,
             }
         };
         let task = cx
@@ -231,13 +231,13 @@ impl Tool for Agent {
             "the agent `{name}` {words}\nTaskOutput {{\"task_id\": \"{task}\"}} shows what it does and its answer, with \
              `block` it waits; SendMessage {{\"to\": \"{name}\"}} tells it something, TaskStop ends it"
         );
-        let view = View::titled(title(&name, &input.description)).summary(words);
+        let view = View::titled(call_title(&name, &input.description)).summary(words);
         Ok(Output::from(Content::text(text)).with_view(view))
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let kind = stage.text("name").or(stage.text("subagent_type")).unwrap_or(USUAL_KIND);
-        let view = View::titled(title(kind, stage.text("description")?));
+        let view = View::titled(call_title(kind, stage.text("description")?));
         Some(match stage {
             Stage::Progress { progress, .. } => View { summary: progress.message.clone(), ..view },
             Stage::Error { error, .. } => view.summary(error.message().lines().next().unwrap_or_default()),
@@ -246,7 +246,7 @@ impl Tool for Agent {
     }
 }
 
-fn agents(cx: &Context) -> Result<&dyn SubAgents, ToolError> {
+fn sub_agents(cx: &Context) -> Result<&dyn SubAgents, ToolError> {
     cx.ports().sub_agents().ok_or_else(|| ToolError::new("this host has no sub-agents"))
 }
 
@@ -280,10 +280,10 @@ fn name_fits(name: &str) -> Result<(), ToolError> {
     }
 }
 
-fn about(description: &str) -> String {
+fn short_description(description: &str) -> String {
     description.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(ABOUT_CHARS).collect()
 }
 
-fn title(name: &str, description: &str) -> String {
-    format!("{name}: {}", about(description))
+fn call_title(name: &str, description: &str) -> String {
+    format!("{name}: {}", short_description(description))
 }

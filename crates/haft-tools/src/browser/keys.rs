@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// A key, and what is held down with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Press {
+pub(super) struct KeyPress {
     held: u64,
     key: String,
     code: String,
@@ -42,12 +42,12 @@ const KEYS: &[(&str, &[&str], u32, &str)] = &[
     ("Space", &[" "], 32, " "),
 ];
 
-impl Press {
+impl KeyPress {
     /// Reads a key with what is held: `Shift+Tab`.
     ///
     /// # Errors
     /// What is accepted, in words.
-    pub(super) fn parse(text: &str) -> Result<Press, String> {
+    pub(super) fn parse(text: &str) -> Result<KeyPress, String> {
         // A `+` at the end is the key itself.
         let (before, key) = match text.strip_suffix('+') {
             Some("") => ("", "+"),
@@ -68,17 +68,17 @@ impl Press {
         {
             let (key, code) = if *name == "Space" { (" ", *name) } else { (*name, *name) };
             let text = (!types.is_empty() && held & !8 == 0).then(|| (*types).to_owned());
-            return Ok(Press { held, key: key.into(), code: code.into(), number: *number, text });
+            return Ok(KeyPress { held, key: key.into(), code: code.into(), number: *number, text });
         }
         if let Some(number) = key.strip_prefix(['F', 'f']).and_then(|number| number.parse::<u32>().ok())
             && (1..=12).contains(&number)
         {
             let name = format!("F{number}");
-            return Ok(Press { held, code: name.clone(), key: name, number: 111 + number, text: None });
+            return Ok(KeyPress { held, code: name.clone(), key: name, number: 111 + number, text: None });
         }
         let mut chars = key.chars();
         match (chars.next(), chars.next()) {
-            (Some(sign), None) if !sign.is_control() => Ok(Press::typing(sign, held)),
+            (Some(sign), None) if !sign.is_control() => Ok(KeyPress::typing(sign, held)),
             _ => Err(format!(
                 "`{key}` is no key; one character is accepted, F1 to F12, and {}",
                 KEYS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ")
@@ -86,7 +86,7 @@ impl Press {
         }
     }
 
-    fn typing(sign: char, held: u64) -> Press {
+    fn typing(sign: char, held: u64) -> KeyPress {
         let sign = if held & 8 != 0 { sign.to_ascii_uppercase() } else { sign };
         let upper = sign.to_ascii_uppercase();
         let code = match upper {
@@ -96,7 +96,7 @@ impl Press {
         };
         let number = if upper.is_ascii_alphanumeric() { u32::from(upper) } else { 0 };
         let text = (held & !8 == 0).then(|| sign.to_string());
-        Press { held, key: sign.to_string(), code, number, text }
+        KeyPress { held, key: sign.to_string(), code, number, text }
     }
 
     /// Down and up again, as the browser is told it.
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn keys_are_known_by_name_by_sign_and_with_what_is_held() {
         let check = |text: &str, held: u64, key: &str, code: &str, types: Option<&str>| {
-            let press = Press::parse(text).unwrap();
+            let press = KeyPress::parse(text).unwrap();
             let found = (press.held, &*press.key, &*press.code, press.text.as_deref());
             assert_eq!(found, (held, key, code, types), "{text}");
         };
@@ -148,7 +148,7 @@ mod tests {
         check("F5", 0, "F5", "F5", None);
         check("Space", 0, " ", "Space", Some(" "));
         for bad in ["", "Hyper+a", "F13", "Entr", "\n", "ab"] {
-            assert!(Press::parse(bad).is_err(), "{bad:?}");
+            assert!(KeyPress::parse(bad).is_err(), "{bad:?}");
         }
     }
 }

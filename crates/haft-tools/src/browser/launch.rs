@@ -17,11 +17,11 @@ use serde_json::json;
 use tokio::sync::{Semaphore, oneshot, watch};
 use url::Url;
 
-use super::Options;
-use super::book::{Act, Book, let_go, stop};
-use super::guard::{Guard, named};
-use super::live::Live;
-use super::wire::{Pipes, Wire};
+use super::BrowserOptions;
+use super::browser_state::{BrowserCommand, BrowserState, let_go, fail_request};
+use super::request_filter::{RequestFilter, unbracketed_host};
+use super::running_browser::RunningBrowser;
+use super::wire::{WirePipes, BrowserWire};
 
 /// How long Chromium may take until it answers for the first time.
 pub const START_LIMIT: Duration = Duration::from_secs(30);
@@ -93,7 +93,7 @@ const INSTALL: &str = "install it (Debian, Ubuntu: `apt install chromium`; Fedor
 ///
 /// # Errors
 /// Why it can't, in words.
-pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, ToolError> {
+pub(super) async fn launch_browser(options: &BrowserOptions, cx: &Context) -> Result<Arc<RunningBrowser>, ToolError> {
     let confined = cx.ports().processes().is_some_and(haft::ports::Processes::confines);
     let grants = HostGrants::default();
     let (send, pipes) = oneshot::channel::<(OwnedFd, OwnedFd)>();
@@ -111,7 +111,7 @@ pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, 
         .with_timeout(Duration::MAX)
         .with_output_bytes_max(0)
         .with_cancel(cancel.clone())
-        .with_on_output(move |bytes| keep(&heard, bytes))
+        .with_on_output(move |bytes| keep_stderr(&heard, bytes))
         .with_pipes(move |input, output| {
             if let Some(send) = lock(&send).take() {
                 let _ = send.send((input, output));
@@ -123,20 +123,20 @@ pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, 
         let how = match host.ports().processes() {
             None => "this host starts no processes".to_owned(),
             Some(processes) => match processes.run(request).await {
-                Ok(outcome) => exited(outcome.exit, &words),
+                Ok(outcome) => describe_exit(outcome.exit, &words),
                 Err(error) => error.to_string(),
             },
         };
         let _ = ends.send(Some(how));
     });
     // From here on dropping it ends it.
-    let fuse = Fuse(Some(cancel));
+    let fuse = KillOnDrop(Some(cancel));
     let begun = async {
-        let Ok((input, output)) = pipes.await else { return Err(refused(over(ended.clone()).await)) };
-        let mut pipes = Pipes::new(input, output).map_err(refused)?;
+        let Ok((input, output)) = pipes.await else { return Err(launch_error(wait_for_end(ended.clone()).await)) };
+        let mut pipes = WirePipes::new(input, output).map_err(launch_error)?;
         let (proxy, folder, program) = (pipes.line().await, pipes.line().await, pipes.line().await);
         let (Some(proxy), Some(folder), Some(program)) = (proxy, folder, program) else {
-            return Err(refused(over(ended.clone()).await));
+            return Err(launch_error(wait_for_end(ended.clone()).await));
         };
         if program.is_empty() {
             return Err(ToolError::new(match &options.program {
@@ -148,12 +148,12 @@ pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, 
             }));
         }
         let proxy = confined.then(|| proxy_of(&proxy)).transpose()?;
-        let guard = Guard::new(proxy, options.local_ports.clone(), grants);
-        let (wire, book, changed) = talk(pipes, guard, cx.clone());
-        let live = Live::new(wire, book, changed, folder, ended.clone());
+        let guard = RequestFilter::new(proxy, options.local_ports.clone(), grants);
+        let (wire, book, changed) = connect_browser(pipes, guard, cx.clone());
+        let live = RunningBrowser::new(wire, book, changed, folder, ended.clone());
         live.begin().await.map_err(|failure| match live.last_words() {
-            Some(words) => refused(words),
-            None => refused(failure),
+            Some(words) => launch_error(words),
+            None => launch_error(failure),
         })?;
         if confined {
             live.greet().await?;
@@ -166,14 +166,14 @@ pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, 
             Ok(Arc::new(live))
         }
         Ok(Err(error)) => Err(error),
-        Err(_) => Err(refused(format!("it did not answer within {} s", START_LIMIT.as_secs()))),
+        Err(_) => Err(launch_error(format!("it did not answer within {} s", START_LIMIT.as_secs()))),
     }
 }
 
 /// Ends the process when it is dropped.
-pub(super) struct Fuse(Option<haft::Cancel>);
+pub(super) struct KillOnDrop(Option<haft::Cancel>);
 
-impl Drop for Fuse {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if let Some(cancel) = self.0.take() {
             cancel.cancel(Cause::Shutdown);
@@ -182,8 +182,8 @@ impl Drop for Fuse {
 }
 
 /// Hears events: they go into the book, and what they ask for is done.
-fn talk(pipes: Pipes, guard: Guard, cx: Context) -> (Arc<Wire>, Arc<Mutex<Book>>, watch::Receiver<u64>) {
-    let book = Arc::new(Mutex::new(Book::new(guard)));
+fn connect_browser(pipes: WirePipes, guard: RequestFilter, cx: Context) -> (Arc<BrowserWire>, Arc<Mutex<BrowserState>>, watch::Receiver<u64>) {
+    let book = Arc::new(Mutex::new(BrowserState::new(guard)));
     let (told, changed) = watch::channel(0);
     let (own, looking) = (book.clone(), Arc::new(Semaphore::new(LOOKING_MAX)));
     let wire = pipes.open(move |wire, event| {
@@ -199,21 +199,21 @@ fn talk(pipes: Pipes, guard: Guard, cx: Context) -> (Arc<Wire>, Arc<Mutex<Book>>
         };
         for act in acts {
             match act {
-                Act::Tell { session, method, params } => wire.tell(session.as_deref(), method, &params),
-                Act::Judge { session, request, url } => {
+                BrowserCommand::Tell { session, method, params } => wire.tell(session.as_deref(), method, &params),
+                BrowserCommand::Judge { session, request, url } => {
                     let (wire, book) = (Arc::downgrade(wire), Arc::downgrade(&own));
                     let (cx, looking) = (cx.clone(), looking.clone());
                     tokio::spawn(async move {
                         let _place = looking.acquire().await;
                         let (Some(wire), Some(book)) = (wire.upgrade(), book.upgrade()) else { return };
-                        let act = match judge(&book, &cx, &url).await {
+                        let act = match judge_url(&book, &cx, &url).await {
                             Ok(()) => let_go(session, &request),
                             Err(why) => {
                                 lock(&book).refuse(&url, &why);
-                                stop(session, &request)
+                                fail_request(session, &request)
                             }
                         };
-                        if let Act::Tell { session, method, params } = act {
+                        if let BrowserCommand::Tell { session, method, params } = act {
                             wire.tell(session.as_deref(), method, &params);
                         }
                     });
@@ -226,7 +226,7 @@ fn talk(pipes: Pipes, guard: Guard, cx: Context) -> (Arc<Wire>, Arc<Mutex<Book>>
 }
 
 /// Whether a request may go where no proxy says so.
-async fn judge(book: &Mutex<Book>, cx: &Context, url: &str) -> Result<(), String> {
+async fn judge_url(book: &Mutex<BrowserState>, cx: &Context, url: &str) -> Result<(), String> {
     let url = Url::parse(url).map_err(|error| error.to_string())?;
     let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
         return Err("it names no host".into());
@@ -235,7 +235,7 @@ async fn judge(book: &Mutex<Book>, cx: &Context, url: &str) -> Result<(), String
         return Err("nothing here can tell whether it may be reached".into());
     };
     let grants = lock(book).guard.grants.hosts();
-    processes.check_host(&named(&host), port, &grants).await
+    processes.check_host(&unbracketed_host(&host), port, &grants).await
 }
 
 fn proxy_of(text: &str) -> Result<Url, ToolError> {
@@ -249,7 +249,7 @@ fn proxy_of(text: &str) -> Result<Url, ToolError> {
     })
 }
 
-fn keep(words: &Mutex<Vec<u8>>, bytes: &[u8]) {
+fn keep_stderr(words: &Mutex<Vec<u8>>, bytes: &[u8]) {
     let mut words = lock(words);
     words.extend_from_slice(&bytes[bytes.len().saturating_sub(WORDS_BYTES_MAX)..]);
     let spare = words.len().saturating_sub(WORDS_BYTES_MAX);
@@ -257,7 +257,7 @@ fn keep(words: &Mutex<Vec<u8>>, bytes: &[u8]) {
 }
 
 /// How it ended, and what it said last. It always complains about a message bus that isn't there.
-fn exited(exit: Exit, words: &Mutex<Vec<u8>>) -> String {
+fn describe_exit(exit: Exit, words: &Mutex<Vec<u8>>) -> String {
     let how = match exit {
         Exit::Code(code) => format!("it ended with code {code}"),
         Exit::Signal(signal) => format!("it was ended by signal {signal}"),
@@ -272,12 +272,12 @@ fn exited(exit: Exit, words: &Mutex<Vec<u8>>) -> String {
     }
 }
 
-async fn over(mut ended: watch::Receiver<Option<String>>) -> String {
+async fn wait_for_end(mut ended: watch::Receiver<Option<String>>) -> String {
     let found = ended.wait_for(Option::is_some).await.ok().and_then(|how| how.clone());
     found.unwrap_or_else(|| "it was not started".to_owned())
 }
 
-fn refused(why: impl std::fmt::Display) -> ToolError {
+fn launch_error(why: impl std::fmt::Display) -> ToolError {
     ToolError::new(format!("the browser can't be started: {why}"))
 }
 

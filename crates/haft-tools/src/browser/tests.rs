@@ -41,24 +41,24 @@ fn chromium() -> Option<PathBuf> {
 
 /// A page as it is served.
 #[derive(Clone)]
-pub(super) struct Page {
+pub(super) struct ServedPage {
     pub(super) head: String,
     pub(super) body: Vec<u8>,
 }
 
 /// A site on the loopback.
-pub(super) struct Site {
+pub(super) struct TestSite {
     pub(super) port: u16,
-    pages: Arc<Mutex<HashMap<String, Page>>>,
+    pages: Arc<Mutex<HashMap<String, ServedPage>>>,
     /// The requests that came, by their paths.
     pub(super) asked: Arc<Mutex<Vec<String>>>,
 }
 
-impl Site {
-    pub(super) fn new(pages: &[(&str, &str)]) -> Site {
+impl TestSite {
+    pub(super) fn new(pages: &[(&str, &str)]) -> TestSite {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let site = Site { port, pages: Arc::default(), asked: Arc::default() };
+        let site = TestSite { port, pages: Arc::default(), asked: Arc::default() };
         pages.iter().for_each(|(path, body)| {
             site.put(path, "200 OK\r\nContent-Type: text/html; charset=utf-8", body)
         });
@@ -73,7 +73,7 @@ impl Site {
     }
 
     pub(super) fn put(&self, path: &str, head: &str, body: impl AsRef<[u8]>) {
-        let page = Page { head: head.to_owned(), body: body.as_ref().to_vec() };
+        let page = ServedPage { head: head.to_owned(), body: body.as_ref().to_vec() };
         self.pages.lock().unwrap().insert(path.to_owned(), page);
     }
 
@@ -82,7 +82,7 @@ impl Site {
     }
 }
 
-fn serve(mut stream: TcpStream, pages: &Mutex<HashMap<String, Page>>, asked: &Mutex<Vec<String>>) {
+fn serve(mut stream: TcpStream, pages: &Mutex<HashMap<String, ServedPage>>, asked: &Mutex<Vec<String>>) {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|count| count == 1) {
@@ -93,7 +93,7 @@ fn serve(mut stream: TcpStream, pages: &Mutex<HashMap<String, Page>>, asked: &Mu
     let path = path.split('?').next().unwrap_or_default().to_owned();
     asked.lock().unwrap().push(path.clone());
     let missing =
-        Page { head: "404 Not Found\r\nContent-Type: text/plain".into(), body: b"nothing here".to_vec() };
+        ServedPage { head: "404 Not Found\r\nContent-Type: text/plain".into(), body: b"nothing here".to_vec() };
     let page = pages.lock().unwrap().get(&path).cloned().unwrap_or(missing);
     let length = page.body.len();
     let answer = format!("HTTP/1.1 {}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n", page.head);
@@ -101,31 +101,31 @@ fn serve(mut stream: TcpStream, pages: &Mutex<HashMap<String, Page>>, asked: &Mu
 }
 
 /// A session with a browser in it.
-pub(super) struct Scene {
+pub(super) struct TestSession {
     pub(super) dir: tempfile::TempDir,
     pub(super) builder: EngineBuilder,
     pub(super) engine: Engine,
     pub(super) browser: Browser,
 }
 
-impl Scene {
+impl TestSession {
     /// A session that may open this site; none where there is no Chromium.
-    pub(super) fn new(site: &Site) -> Option<Scene> {
-        Some(Scene::of(Browser::new().program(Some(chromium()?)).local_ports([site.port])))
+    pub(super) fn new(site: &TestSite) -> Option<TestSession> {
+        Some(TestSession::of(Browser::new().program(Some(chromium()?)).local_ports([site.port])))
     }
 
-    pub(super) fn of(browser: Browser) -> Scene {
-        Scene::with_processes(browser, LocalProcesses::new(std::env::vars_os()))
+    pub(super) fn of(browser: Browser) -> TestSession {
+        TestSession::with_processes(browser, LocalProcesses::new(std::env::vars_os()))
     }
 
-    pub(super) fn with_processes(browser: Browser, processes: impl Processes) -> Scene {
+    pub(super) fn with_processes(browser: Browser, processes: impl Processes) -> TestSession {
         let dir = tempfile::tempdir().unwrap();
         let permissions = Permissions::new().mode(PermissionMode::BypassPermissions);
         let builder = Engine::builder(Registry::new().with(browser.tools()).unwrap())
             .workspace(Workspace::new(dir.path()).unwrap())
             .permissions(permissions)
             .ports(|ports| ports.processes = Some(Arc::new(processes)));
-        Scene { dir, engine: builder.clone().build(), builder, browser }
+        TestSession { dir, engine: builder.clone().build(), builder, browser }
     }
 
     pub(super) async fn call(&self, tool: &str, input: Value) -> ToolResult {
@@ -144,7 +144,7 @@ impl Scene {
         }
     }
 
-    pub(super) async fn open(&self, site: &Site, path: &str) -> String {
+    pub(super) async fn open(&self, site: &TestSite, path: &str) -> String {
         self.says("Navigate", json!({"url": site.url(path)})).await
     }
 

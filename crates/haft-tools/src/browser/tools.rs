@@ -16,15 +16,15 @@ pub(super) mod wait;
 use haft::view::Stage;
 use haft::{ToolError, View};
 
-use super::book::{Dialogs, Element};
-use super::live::Live;
-use super::{Browser, Target, Turn};
+use super::browser_state::{DialogAnswers, NamedElement};
+use super::running_browser::RunningBrowser;
+use super::{Browser, TargetTab, BrowserTurn};
 
 /// Characters of the result of an action.
 const RESULT_CHARS: usize = 50_000;
 
 /// What a person sees of a call.
-fn shown(stage: &Stage<'_>, title: impl Into<String>) -> View {
+fn render_stage(stage: &Stage<'_>, title: impl Into<String>) -> View {
     let view = View::titled(title);
     match stage {
         Stage::Error { error, .. } => view.summary(first_line(error.message())),
@@ -38,12 +38,12 @@ fn first_line(text: &str) -> String {
 }
 
 /// The element that a call names, one way or the other.
-async fn named(
-    turn: &Turn,
-    on: &Target,
+async fn find_element(
+    turn: &BrowserTurn,
+    on: &TargetTab,
     name: Option<&str>,
     selector: Option<&str>,
-) -> Result<Element, ToolError> {
+) -> Result<NamedElement, ToolError> {
     match (name, selector) {
         (Some(name), None) => turn.element(name),
         (None, Some(selector)) => turn.find(on, selector).await,
@@ -73,7 +73,7 @@ fn is_ref(name: &str) -> bool {
 }
 
 /// What an element is called for who is asked.
-fn about(browser: &Browser, name: Option<&str>, selector: Option<&str>) -> String {
+fn describe_element(browser: &Browser, name: Option<&str>, selector: Option<&str>) -> String {
     match (name, selector) {
         (Some(name), _) => {
             browser.about(name).unwrap_or_else(|| format!("the element {name}, which no snapshot has shown"))
@@ -84,30 +84,30 @@ fn about(browser: &Browser, name: Option<&str>, selector: Option<&str>) -> Strin
 }
 
 /// What becomes of questions of the page while an action goes on; afterwards they are dismissed again.
-struct Answering<'a>(&'a Live);
+struct DialogGuard<'a>(&'a RunningBrowser);
 
-impl Answering<'_> {
-    fn new(live: &Live, accept: Option<bool>, text: Option<String>) -> Answering<'_> {
-        live.book().dialogs = Dialogs { accept: accept.unwrap_or(text.is_some()), text };
-        Answering(live)
+impl DialogGuard<'_> {
+    fn new(live: &RunningBrowser, accept: Option<bool>, text: Option<String>) -> DialogGuard<'_> {
+        live.book().dialogs = DialogAnswers { accept: accept.unwrap_or(text.is_some()), text };
+        DialogGuard(live)
     }
 }
 
-impl Drop for Answering<'_> {
+impl Drop for DialogGuard<'_> {
     fn drop(&mut self) {
-        self.0.book().dialogs = Dialogs::default();
+        self.0.book().dialogs = DialogAnswers::default();
     }
 }
 
 /// What is told after an action that may have led to anything.
-async fn after(turn: &Turn, on: &Target, first: &str) -> String {
+async fn describe_after(turn: &BrowserTurn, on: &TargetTab, first: &str) -> String {
     turn.settle(&on.target).await;
     turn.told(first)
 }
 
 /// The tab that is selected now: an action may have closed the one that it began in.
-fn standing(turn: &Turn) -> Option<Target> {
+fn selected_tab(turn: &BrowserTurn) -> Option<TargetTab> {
     let book = turn.book();
     let tab = book.active()?;
-    Some(Target { target: tab.target.clone(), session: tab.session.clone(), url: tab.url.clone() })
+    Some(TargetTab { target: tab.target.clone(), session: tab.session.clone(), url: tab.url.clone() })
 }

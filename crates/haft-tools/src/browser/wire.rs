@@ -36,7 +36,7 @@ const REASON_CHARS_MAX: usize = 500;
 
 /// An event, with the session that it belongs to.
 #[derive(Debug)]
-pub(super) struct Event {
+pub(super) struct BrowserEvent {
     pub(super) method: String,
     pub(super) session: Option<String>,
     pub(super) params: Value,
@@ -44,7 +44,7 @@ pub(super) struct Event {
 
 /// Why a command has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum WireError {
     /// The browser is gone.
     Gone,
     /// It did not answer in time.
@@ -55,19 +55,19 @@ pub(super) enum Failure {
     TooLong,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Gone => f.write_str("the browser has ended; the next BrowserNavigate starts it anew"),
-            Failure::TimedOut(limit) => {
+            WireError::Gone => f.write_str("the browser has ended; the next BrowserNavigate starts it anew"),
+            WireError::TimedOut(limit) => {
                 let seconds = limit.as_secs_f64();
                 write!(
                     f,
                     "the page did not answer within {seconds} s; it may be busy with a script of its own"
                 )
             }
-            Failure::Refused(words) => write!(f, "the browser says: {words}"),
-            Failure::TooLong => write!(
+            WireError::Refused(words) => write!(f, "the browser says: {words}"),
+            WireError::TooLong => write!(
                 f,
                 "the page is too large for this: the answer has more than {} MB; look at a part of it with BrowserEvaluate, or at \
                  what is seen of it with BrowserScreenshot",
@@ -77,27 +77,27 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for WireError {}
 
 /// The connection. Dropped, it is closed, which ends the browser.
-pub(super) struct Wire {
+pub(super) struct BrowserWire {
     out: mpsc::Sender<Vec<u8>>,
     next: AtomicU64,
-    waiting: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Failure>>>>,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Result<Value, WireError>>>>,
     closed: AtomicBool,
 }
 
 /// The connection before its first message.
-pub(super) struct Pipes {
+pub(super) struct WirePipes {
     input: pipe::Sender,
     output: pipe::Receiver,
     read: Vec<u8>,
 }
 
-impl Pipes {
-    pub(super) fn new(input: OwnedFd, output: OwnedFd) -> io::Result<Pipes> {
+impl WirePipes {
+    pub(super) fn new(input: OwnedFd, output: OwnedFd) -> io::Result<WirePipes> {
         let (input, output) = (pipe::Sender::from_owned_fd(input)?, pipe::Receiver::from_owned_fd(output)?);
-        Ok(Pipes { input, output, read: Vec::new() })
+        Ok(WirePipes { input, output, read: Vec::new() })
     }
 
     /// A line before the first message, if one comes; nothing if the other side ends first.
@@ -107,18 +107,18 @@ impl Pipes {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 return Some(String::from_utf8_lossy(&line[..end]).into_owned());
             }
-            if self.read.len() > GREETING_BYTES_MAX || !more(&mut self.output, &mut self.read).await {
+            if self.read.len() > GREETING_BYTES_MAX || !read_more(&mut self.output, &mut self.read).await {
                 return None;
             }
         }
     }
 
     /// Begins to talk. `hear` is called for every event, in order, and once more with nothing when it is over.
-    pub(super) fn open(self, mut hear: impl FnMut(&Arc<Wire>, Option<Event>) + Send + 'static) -> Arc<Wire> {
-        let Pipes { mut input, mut output, mut read } = self;
+    pub(super) fn open(self, mut hear: impl FnMut(&Arc<BrowserWire>, Option<BrowserEvent>) + Send + 'static) -> Arc<BrowserWire> {
+        let WirePipes { mut input, mut output, mut read } = self;
         let (out, mut outbox) = mpsc::channel::<Vec<u8>>(OUTBOX_MAX);
         let (next, waiting) = (AtomicU64::new(1), Mutex::default());
-        let wire = Arc::new(Wire { out, next, waiting, closed: AtomicBool::new(false) });
+        let wire = Arc::new(BrowserWire { out, next, waiting, closed: AtomicBool::new(false) });
         tokio::spawn(async move {
             while let Some(message) = outbox.recv().await {
                 if input.write_all(&message).await.is_err() {
@@ -144,7 +144,7 @@ impl Pipes {
                             wire.too_long(head);
                             left_out = None;
                         }
-                        None if *came < LEFT_OUT_BYTES_MAX && more(&mut output, &mut read).await => continue,
+                        None if *came < LEFT_OUT_BYTES_MAX && read_more(&mut output, &mut read).await => continue,
                         None => break,
                     }
                 }
@@ -161,7 +161,7 @@ impl Pipes {
                     read = Vec::new();
                     from = 0;
                 }
-                if !more(&mut output, &mut read).await {
+                if !read_more(&mut output, &mut read).await {
                     break;
                 }
             }
@@ -174,12 +174,12 @@ impl Pipes {
     }
 }
 
-async fn more(output: &mut pipe::Receiver, read: &mut Vec<u8>) -> bool {
+async fn read_more(output: &mut pipe::Receiver, read: &mut Vec<u8>) -> bool {
     read.reserve(CHUNK_BYTES);
     output.read_buf(read).await.is_ok_and(|count| count > 0)
 }
 
-impl Wire {
+impl BrowserWire {
     /// Whether nothing can be said any more.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
@@ -197,34 +197,34 @@ impl Wire {
         let id = digits.fold(0_u64, |id, digit| id.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')));
         if let Some(waiting) = self.waiting().remove(&id) {
             // Nobody who waits any more needs to know.
-            let _ = waiting.send(Err(Failure::TooLong));
+            let _ = waiting.send(Err(WireError::TooLong));
         }
     }
 
     /// Gives a command and waits for its answer.
     ///
     /// # Errors
-    /// See [`Failure`].
+    /// See [`WireError`].
     pub(super) async fn call(
         &self,
         session: Option<&str>,
         method: &str,
         params: Value,
         limit: Duration,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, WireError> {
         let (id, text) = self.written(session, method, &params);
         let (send, answer) = oneshot::channel();
         self.waiting().insert(id, send);
-        let _forget = Forget(self, id);
+        let _forget = PendingReply(self, id);
         // Looked at after it is listed: whoever closes clears the list.
         if self.is_closed() {
-            return Err(Failure::Gone);
+            return Err(WireError::Gone);
         }
         let said = async {
-            self.out.send(text).await.map_err(|_| Failure::Gone)?;
-            answer.await.unwrap_or(Err(Failure::Gone))
+            self.out.send(text).await.map_err(|_| WireError::Gone)?;
+            answer.await.unwrap_or(Err(WireError::Gone))
         };
-        tokio::time::timeout(limit, said).await.unwrap_or(Err(Failure::TimedOut(limit)))
+        tokio::time::timeout(limit, said).await.unwrap_or(Err(WireError::TimedOut(limit)))
     }
 
     /// Gives a command and doesn't wait.
@@ -247,33 +247,33 @@ impl Wire {
     }
 
     /// One message: an answer to somebody, or an event.
-    fn take(self: &Arc<Wire>, message: &[u8], hear: &mut impl FnMut(&Arc<Wire>, Option<Event>)) {
+    fn take(self: &Arc<BrowserWire>, message: &[u8], hear: &mut impl FnMut(&Arc<BrowserWire>, Option<BrowserEvent>)) {
         let Ok(Value::Object(mut message)) = serde_json::from_slice(message) else { return };
         if let Some(id) = message.get("id").and_then(Value::as_u64) {
             let Some(waiting) = self.waiting().remove(&id) else { return };
             let answer = match message.remove("error") {
                 Some(error) => {
                     let words = error["message"].as_str().unwrap_or("no reason was given");
-                    Err(Failure::Refused(truncate_chars(words, REASON_CHARS_MAX).to_owned()))
+                    Err(WireError::Refused(truncate_chars(words, REASON_CHARS_MAX).to_owned()))
                 }
                 None => Ok(message.remove("result").unwrap_or_default()),
             };
             let _ = waiting.send(answer);
         } else if let Some(Value::String(method)) = message.remove("method") {
             let session = message.remove("sessionId").and_then(|id| id.as_str().map(str::to_owned));
-            hear(self, Some(Event { method, session, params: message.remove("params").unwrap_or_default() }));
+            hear(self, Some(BrowserEvent { method, session, params: message.remove("params").unwrap_or_default() }));
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Result<Value, Failure>>>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Result<Value, WireError>>>> {
         lock(&self.waiting)
     }
 }
 
 /// Nobody waits for this answer any more.
-struct Forget<'a>(&'a Wire, u64);
+struct PendingReply<'a>(&'a BrowserWire, u64);
 
-impl Drop for Forget<'_> {
+impl Drop for PendingReply<'_> {
     fn drop(&mut self) {
         self.0.waiting().remove(&self.1);
     }
@@ -288,10 +288,10 @@ mod tests {
         writes: pipe::Sender,
     }
 
-    fn pair() -> (Pipes, Other) {
+    fn pair() -> (WirePipes, Other) {
         let ((to, from_us), (from, to_us)) = (pipe::pipe().unwrap(), pipe::pipe().unwrap());
         let fd = |fd: io::Result<OwnedFd>| fd.unwrap();
-        let pipes = Pipes::new(fd(to.into_nonblocking_fd()), fd(to_us.into_nonblocking_fd())).unwrap();
+        let pipes = WirePipes::new(fd(to.into_nonblocking_fd()), fd(to_us.into_nonblocking_fd())).unwrap();
         (pipes, Other { reads: from_us, writes: from })
     }
 
@@ -336,7 +336,7 @@ mod tests {
         };
         let (one, two, ()) = tokio::join!(one, two, answers);
         assert_eq!(one, Ok(json!({"ok": true})));
-        assert_eq!(two, Err(Failure::Refused("no such node".into())));
+        assert_eq!(two, Err(WireError::Refused("no such node".into())));
         assert!(wire.waiting().is_empty());
     }
 
@@ -348,16 +348,16 @@ mod tests {
             let _ = told.send(event.is_none());
         });
         let late = wire.call(None, "Slow", json!({}), Duration::from_secs(5)).await;
-        assert_eq!(late, Err(Failure::TimedOut(Duration::from_secs(5))));
+        assert_eq!(late, Err(WireError::TimedOut(Duration::from_secs(5))));
         assert_eq!(other.hear().await["method"], "Slow");
         let ended = async {
             other.hear().await;
             drop(other);
         };
         let (gone, ()) = tokio::join!(wire.call(None, "Last", json!({}), LONG), ended);
-        assert_eq!(gone, Err(Failure::Gone));
+        assert_eq!(gone, Err(WireError::Gone));
         assert_eq!(events.recv().await, Some(true));
-        assert_eq!(wire.call(None, "More", json!({}), LONG).await, Err(Failure::Gone));
+        assert_eq!(wire.call(None, "More", json!({}), LONG).await, Err(WireError::Gone));
     }
 
     /// Who asked for too much is told, and everything else goes on.
@@ -378,7 +378,7 @@ mod tests {
             other.say("\"}}\0{\"id\":2,\"result\":{\"ok\":true}}\0").await;
         };
         let (one, two, ()) = tokio::join!(one, two, answers);
-        assert_eq!(one, Err(Failure::TooLong));
+        assert_eq!(one, Err(WireError::TooLong));
         assert_eq!(two, Ok(json!({"ok": true})));
         assert!(!wire.is_closed());
     }

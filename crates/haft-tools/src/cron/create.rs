@@ -12,7 +12,7 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::cron::{CronTable, Expression, KEPT, NO_TABLE, NewCron, PROMPT_CHARS_MAX, STATE, table};
+use crate::cron::{CronTable, CronExpression, KEPT, NO_TABLE, NewCron, PROMPT_CHARS_MAX, STATE, cron_table};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -81,7 +81,7 @@ impl Tool for CronCreate {
 
     async fn check(&self, input: &CronCreateInput, _: &Context) -> Result<(), ToolError> {
         let bad = |words: String| Err(ToolError::senseless(words));
-        if let Err(why) = input.cron.parse::<Expression>() {
+        if let Err(why) = input.cron.parse::<CronExpression>() {
             return bad(format!("`cron` can't be understood: {why}"));
         }
         match input.prompt.chars().count() {

@@ -10,7 +10,7 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::cron::{CronTable, KEPT, NO_TABLE, STATE, table};
+use crate::cron::{CronTable, KEPT, NO_TABLE, STATE, cron_table};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;

@@ -28,15 +28,15 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// them with commas, names of months and weekdays. Where both days are given, either may fit.
 ///
 /// ```
-/// use haft_tools::cron::{Expression, TimeZone, Timestamp};
+/// use haft_tools::cron::{CronExpression, TimeZone, Timestamp};
 ///
-/// let weekdays: Expression = "30 8 * * mon-fri".parse().unwrap();
+/// let weekdays: CronExpression = "30 8 * * mon-fri".parse().unwrap();
 /// let friday: Timestamp = "2026-11-13T09:00:00Z".parse().unwrap();
 /// let next = weekdays.next_after(friday, &TimeZone::UTC).unwrap();
 /// assert_eq!(next.to_string(), "2026-11-16T08:30:00Z");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expression {
+pub struct CronExpression {
     text: String,
     minutes: u64,
     hours: u64,
@@ -50,47 +50,47 @@ pub struct Expression {
 
 /// Why a text is no expression, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadExpression(String);
+pub struct InvalidCronExpression(String);
 
-impl fmt::Display for BadExpression {
+impl fmt::Display for InvalidCronExpression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadExpression {}
+impl std::error::Error for InvalidCronExpression {}
 
-impl fmt::Display for Expression {
+impl fmt::Display for CronExpression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-struct Field {
+struct CronField {
     name: &'static str,
     least: u8,
     most: u8,
     names: &'static [&'static str],
 }
 
-const FIELDS: [Field; 5] = [
-    Field { name: "minute", least: 0, most: 59, names: &[] },
-    Field { name: "hour", least: 0, most: 23, names: &[] },
-    Field { name: "day of the month", least: 1, most: 31, names: &[] },
-    Field { name: "month", least: 1, most: 12, names: &MONTHS },
-    Field { name: "day of the week", least: 0, most: 7, names: &WEEKDAYS },
+const FIELDS: [CronField; 5] = [
+    CronField { name: "minute", least: 0, most: 59, names: &[] },
+    CronField { name: "hour", least: 0, most: 23, names: &[] },
+    CronField { name: "day of the month", least: 1, most: 31, names: &[] },
+    CronField { name: "month", least: 1, most: 12, names: &MONTHS },
+    CronField { name: "day of the week", least: 0, most: 7, names: &WEEKDAYS },
 ];
 
-impl std::str::FromStr for Expression {
-    type Err = BadExpression;
+impl std::str::FromStr for CronExpression {
+    type Err = InvalidCronExpression;
 
-    fn from_str(text: &str) -> Result<Expression, BadExpression> {
+    fn from_str(text: &str) -> Result<CronExpression, InvalidCronExpression> {
         if text.chars().count() > CHARS_MAX {
-            return Err(BadExpression(format!("it has more than {CHARS_MAX} characters")));
+            return Err(InvalidCronExpression(format!("it has more than {CHARS_MAX} characters")));
         }
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minutes, hours, days, months, weekdays] = fields[..] else {
-            return Err(BadExpression(format!(
+            return Err(InvalidCronExpression(format!(
                 "it has {} field{}; five are accepted: minute, hour, day of the month, month, day of the week, as in \
                  \"30 8 * * 1-5\"",
                 fields.len(),
@@ -101,7 +101,7 @@ impl std::str::FromStr for Expression {
         // Sunday has two numbers.
         weekday_bits |= weekday_bits >> 7 & 1;
         weekday_bits &= 0x7f;
-        let expression = Expression {
+        let expression = CronExpression {
             text: fields.join(" "),
             minutes: FIELDS[0].bits(minutes)?,
             hours: FIELDS[1].bits(hours)?,
@@ -112,7 +112,7 @@ impl std::str::FromStr for Expression {
             by_weekday: !weekdays.starts_with('*'),
         };
         if !expression.ever_comes() {
-            return Err(BadExpression(format!(
+            return Err(InvalidCronExpression(format!(
                 "no month of `{months}` has a day `{days}`, so it never comes"
             )));
         }
@@ -120,12 +120,12 @@ impl std::str::FromStr for Expression {
     }
 }
 
-impl Field {
-    fn bits(&self, text: &str) -> Result<u64, BadExpression> {
+impl CronField {
+    fn bits(&self, text: &str) -> Result<u64, InvalidCronExpression> {
         text.split(',').try_fold(0, |bits, part| Ok(bits | self.part(part)?))
     }
 
-    fn part(&self, part: &str) -> Result<u64, BadExpression> {
+    fn part(&self, part: &str) -> Result<u64, InvalidCronExpression> {
         let (range, step) = match part.split_once('/') {
             Some((range, step)) => (range, Some(step)),
             None => (part, None),
@@ -152,7 +152,7 @@ impl Field {
         Ok((first..=last).step_by(step.into()).fold(0, |bits, at| bits | 1 << at))
     }
 
-    fn number(&self, text: &str, part: &str) -> Result<u8, BadExpression> {
+    fn number(&self, text: &str, part: &str) -> Result<u8, InvalidCronExpression> {
         let lower = text.to_lowercase();
         if let Some(at) = self.names.iter().position(|name| *name == lower) {
             return Ok(at as u8 + self.least);
@@ -170,13 +170,13 @@ impl Field {
         }
     }
 
-    fn bad(&self, part: &str, words: &str) -> BadExpression {
+    fn bad(&self, part: &str, words: &str) -> InvalidCronExpression {
         let part = truncate_chars(part, 40);
-        BadExpression(format!("`{part}` is no {}: {words}", self.name))
+        InvalidCronExpression(format!("`{part}` is no {}: {words}", self.name))
     }
 }
 
-impl Expression {
+impl CronExpression {
     fn ever_comes(&self) -> bool {
         const LONGEST: [u8; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
         let first = self.days.trailing_zeros();

@@ -7,7 +7,7 @@ use haft::text::{single_line, truncate_chars};
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
 
-use crate::cron::{CronTable, NO_TABLE, STATE, table};
+use crate::cron::{CronTable, NO_TABLE, STATE, cron_table};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 30_000;

@@ -7,7 +7,7 @@
 //! to the letter and only once, as by `Edit`.
 
 mod parse;
-mod place;
+mod hunk_placement;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::changes::{self, Again, Step};
-use crate::charset::{self, Utf16};
-use crate::near;
-use crate::paths::{self, count};
-use crate::seen::{Content, Seen};
+use crate::transaction::{self, RetryCounter, ChangeStep};
+use crate::charset::{self, Utf16Order};
+use crate::path_suggestions;
+use crate::paths::{self, count_noun};
+use crate::read_tracker::{ContentHash, ReadTracker};
 use crate::text_diff::LineDiff;
-use parse::{Line, Section};
+use parse::{PatchLine, PatchSection};
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 10_000;
@@ -62,12 +62,12 @@ pub struct ApplyPatchInput {
 /// The tool `ApplyPatch`.
 #[derive(Default)]
 pub struct ApplyPatch {
-    seen: Seen,
+    seen: ReadTracker,
 }
 
 impl ApplyPatch {
     /// The tool with the memory of others: what they have read, it knows.
-    pub fn new(seen: &Seen) -> ApplyPatch {
+    pub fn new(seen: &ReadTracker) -> ApplyPatch {
         ApplyPatch { seen: seen.clone() }
     }
 }
@@ -89,18 +89,18 @@ impl Tool for ApplyPatch {
 
     fn effects(&self, input: &ApplyPatchInput) -> Effects {
         // What can't be read as a patch is refused by the check, and does nothing.
-        let sections = parse::parse(&input.input).unwrap_or_default();
+        let sections = parse::parse_patch(&input.input).unwrap_or_default();
         let mut removes = false;
         let effects = sections.iter().fold(Effects::none(), |effects, section| match section {
-            Section::Add { path, .. } => effects.and(Effects::writes(path)),
-            Section::Delete { path } => {
+            PatchSection::Add { path, .. } => effects.and(Effects::writes(path)),
+            PatchSection::Delete { path } => {
                 removes = true;
                 effects.and(Effects::reads(path)).and(Effects::deletes(path))
             }
-            Section::Update { path, to: None, .. } => {
+            PatchSection::Update { path, to: None, .. } => {
                 effects.and(Effects::reads(path)).and(Effects::writes(path))
             }
-            Section::Update { path, to: Some(to), .. } => {
+            PatchSection::Update { path, to: Some(to), .. } => {
                 removes = true;
                 effects.and(Effects::reads(path)).and(Effects::deletes(path)).and(Effects::writes(to))
             }
@@ -110,13 +110,13 @@ impl Tool for ApplyPatch {
     }
 
     async fn check(&self, input: &ApplyPatchInput, _: &Context) -> Result<(), ToolError> {
-        let sections = parse::parse(&input.input)?;
+        let sections = parse::parse_patch(&input.input)?;
         if sections.len() > SECTIONS_MAX {
             let words = format!("the patch has {} sections; give at most {SECTIONS_MAX}", sections.len());
             return Err(ToolError::senseless(words));
         }
         for path in sections.iter().flat_map(|section| [Some(section.path()), section.to()]).flatten() {
-            paths::check("file_path", path).map_err(|error| {
+            paths::check_path("file_path", path).map_err(|error| {
                 ToolError::senseless(error.message().replace("`file_path`", "a path in the patch"))
             })?;
         }
@@ -124,21 +124,21 @@ impl Tool for ApplyPatch {
     }
 
     async fn call(&self, input: ApplyPatchInput, cx: &Context) -> Result<Output, ToolError> {
-        let mut again = Again::default();
+        let mut again = RetryCounter::default();
         let (ended, notes) = loop {
             let mut work =
-                Work { cx, seen: &self.seen, files: HashMap::new(), order: Vec::new(), notes: Vec::new() };
-            for section in parse::parse(&input.input)? {
+                PatchWork { cx, seen: &self.seen, files: HashMap::new(), order: Vec::new(), notes: Vec::new() };
+            for section in parse::parse_patch(&input.input)? {
                 work.section(section).await?;
             }
-            let Work { mut files, order, notes, .. } = work;
-            let ended: Vec<(PathBuf, File)> =
+            let PatchWork { mut files, order, notes, .. } = work;
+            let ended: Vec<(PathBuf, PatchedFile)> =
                 order.into_iter().filter_map(|path| files.remove_entry(&path)).collect();
-            let steps = steps(&ended);
+            let steps = change_steps(&ended);
             if steps.is_empty() {
                 return Err(ToolError::new("the patch leaves every file as it is; nothing was changed"));
             }
-            match changes::apply(cx, steps).await {
+            match transaction::apply_changes(cx, steps).await {
                 Ok(losses) => break (ended, [notes, losses].concat()),
                 Err(failed) => match failed.undone {
                     Some(kind) if again.may_try(kind).await => {}
@@ -155,11 +155,11 @@ impl Tool for ApplyPatch {
                 self.seen.checkpoints().moved(cx, from, path);
             }
             let (Some(now), Ok(metadata)) = (&file.now, cx.files().metadata(path).await) else { continue };
-            self.seen.wrote(cx, path, &metadata, Content::of(now));
+            self.seen.wrote(cx, path, &metadata, ContentHash::from_bytes(now));
         }
         let cwd = cx.cwd().to_owned();
         let bytes = ended.iter().map(|(_, file)| file.now.as_ref().map_or(0, |now| now.len())).sum();
-        let (lines, view) = off_thread(bytes, move || said(&ended, &cwd)).await?;
+        let (lines, view) = off_thread(bytes, move || render_changes(&ended, &cwd)).await?;
         let text = [lines, notes].concat().join("\n");
         Ok(text.into_output()?.with_view(view))
     }
@@ -187,7 +187,7 @@ impl Tool for ApplyPatch {
 }
 
 /// A file as it was, and as the patch has left it so far.
-struct File {
+struct PatchedFile {
     was: Option<Bytes>,
     now: Option<Bytes>,
     /// Its mode before.
@@ -198,22 +198,22 @@ struct File {
     from: Option<PathBuf>,
 }
 
-struct Work<'a> {
+struct PatchWork<'a> {
     cx: &'a Context,
-    seen: &'a Seen,
-    files: HashMap<PathBuf, File>,
+    seen: &'a ReadTracker,
+    files: HashMap<PathBuf, PatchedFile>,
     order: Vec<PathBuf>,
     notes: Vec<String>,
 }
 
-impl Work<'_> {
+impl PatchWork<'_> {
     fn shown(&self, path: &Path) -> String {
-        paths::shown(path, self.cx.cwd())
+        paths::display_path(path, self.cx.cwd())
     }
 
     /// Makes sure that a file is known; says where.
     async fn look(&mut self, path: &Path) -> Result<PathBuf, ToolError> {
-        let tidy = paths::tidy(path, self.cx);
+        let tidy = paths::normalize_path(path, self.cx);
         if self.files.contains_key(&tidy) {
             return Ok(tidy);
         }
@@ -221,17 +221,17 @@ impl Work<'_> {
         let file = match files.metadata(&tidy).await {
             Ok(metadata) if metadata.kind == Kind::Directory => {
                 let words = format!("`{}` is a directory; ApplyPatch works on files only", self.shown(&tidy));
-                return Err(nothing(ToolError::new(words)));
+                return Err(nothing_changed(ToolError::new(words)));
             }
             Ok(metadata) => {
                 let bytes: Bytes = files.read(&tidy).await?.into();
-                let content = Some(Content::of(&bytes));
+                let content = Some(ContentHash::from_bytes(&bytes));
                 let changed = self.seen.has_changed(self.cx, &tidy, &metadata, content);
                 let mode = metadata.mode;
-                File { was: Some(bytes.clone()), now: Some(bytes), mode, changed, from: None }
+                PatchedFile { was: Some(bytes.clone()), now: Some(bytes), mode, changed, from: None }
             }
             Err(error) if error.kind() == FileErrorKind::NotFound => {
-                File { was: None, now: None, mode: None, changed: false, from: None }
+                PatchedFile { was: None, now: None, mode: None, changed: false, from: None }
             }
             Err(error) => return Err(error.into()),
         };
@@ -244,14 +244,14 @@ impl Work<'_> {
     async fn there(&mut self, path: &Path) -> Result<(PathBuf, Bytes), ToolError> {
         let tidy = self.look(path).await?;
         match &self.files[&tidy] {
-            File { now: Some(now), .. } => Ok((tidy.clone(), now.clone())),
-            File { was: None, .. } => match self.cx.files().metadata(&tidy).await {
-                Err(error) => Err(nothing(near::explain(error, path, self.cx).await)),
+            PatchedFile { now: Some(now), .. } => Ok((tidy.clone(), now.clone())),
+            PatchedFile { was: None, .. } => match self.cx.files().metadata(&tidy).await {
+                Err(error) => Err(nothing_changed(path_suggestions::explain_missing(error, path, self.cx).await)),
                 Ok(_) => {
-                    Err(nothing(ToolError::new(format!("`{}` came into being just now", self.shown(&tidy)))))
+                    Err(nothing_changed(ToolError::new(format!("`{}` came into being just now", self.shown(&tidy)))))
                 }
             },
-            _ => Err(nothing(ToolError::new(format!(
+            _ => Err(nothing_changed(ToolError::new(format!(
                 "`{}` was moved or deleted by an earlier section of the patch",
                 self.shown(&tidy)
             )))),
@@ -264,13 +264,13 @@ impl Work<'_> {
         }
     }
 
-    async fn section(&mut self, section: Section) -> Result<(), ToolError> {
+    async fn section(&mut self, section: PatchSection) -> Result<(), ToolError> {
         match section {
-            Section::Add { path, text } => {
+            PatchSection::Add { path, text } => {
                 let path = self.free(&path).await?;
                 self.set(&path, Some(text.into_bytes().into()));
             }
-            Section::Delete { path } => {
+            PatchSection::Delete { path } => {
                 let (path, _) = self.there(&path).await?;
                 if self.files[&path].changed {
                     return Err(self.stale(&path));
@@ -278,36 +278,36 @@ impl Work<'_> {
                 self.is_no_link(&path, "deletes")?;
                 self.set(&path, None);
             }
-            Section::Update { path, to, hunks } => {
+            PatchSection::Update { path, to, hunks } => {
                 let (path, now) = self.there(&path).await?;
                 if self.files[&path].changed {
                     return Err(self.stale(&path));
                 }
                 let shown = self.shown(&path);
-                let encoding = Utf16::detect(&now);
+                let encoding = Utf16Order::detect(&now);
                 let now = match encoding {
                     Some(encoding) => encoding
                         .decode(&now)
-                        .map_err(|why| nothing(ToolError::new(format!("`{shown}` {why}"))))?
+                        .map_err(|why| nothing_changed(ToolError::new(format!("`{shown}` {why}"))))?
                         .into_bytes()
                         .into(),
                     None => now,
                 };
                 if now[..now.len().min(crate::read::SNIFF_BYTES)].contains(&0) {
                     let words = format!("`{shown}` is a binary file; ApplyPatch changes text only");
-                    return Err(nothing(ToolError::new(words)));
+                    return Err(nothing_changed(ToolError::new(words)));
                 }
-                let comes = hunks.iter().flat_map(|hunk| &hunk.lines).filter_map(Line::added);
-                charset::check(&now, comes, "ApplyPatch", &shown).map_err(nothing)?;
-                let placed = off_thread(now.len(), move || place::place(&now, &hunks)).await?;
+                let comes = hunks.iter().flat_map(|hunk| &hunk.lines).filter_map(PatchLine::added);
+                charset::check_encodable(&now, comes, "ApplyPatch", &shown).map_err(nothing_changed)?;
+                let placed = off_thread(now.len(), move || hunk_placement::place_hunks(&now, &hunks)).await?;
                 let placed = placed.map_err(|words| {
-                    nothing(ToolError::new(format!(
+                    nothing_changed(ToolError::new(format!(
                         "`{shown}`, {words}\nread the file again and give its lines as they stand there"
                     )))
                 })?;
                 let shown = self.shown(&path);
                 if placed.fuzzy > 0 {
-                    let places = count(placed.fuzzy, "place matches", "places match");
+                    let places = count_noun(placed.fuzzy, "place matches", "places match");
                     self.notes
                         .push(format!("[`{shown}`: {places} only but for white space or typographic signs]"));
                 }
@@ -316,7 +316,7 @@ impl Work<'_> {
                     None => placed.text.into(),
                 });
                 match to {
-                    Some(to) if paths::tidy(&to, self.cx) != path => {
+                    Some(to) if paths::normalize_path(&to, self.cx) != path => {
                         self.is_no_link(&path, "moves")?;
                         let to = self.free(&to).await?;
                         let from = self.files[&path].was.is_some().then(|| path.clone());
@@ -337,7 +337,7 @@ impl Work<'_> {
     async fn free(&mut self, path: &Path) -> Result<PathBuf, ToolError> {
         let path = self.look(path).await?;
         match self.files[&path].now {
-            Some(_) => Err(nothing(ToolError::new(format!(
+            Some(_) => Err(nothing_changed(ToolError::new(format!(
                 "`{}` exists already; change it with `*** Update File: `, or delete it first",
                 self.shown(&path)
             )))),
@@ -353,7 +353,7 @@ impl Work<'_> {
         match leads.filter(|leads| paths.resolve_entry(cwd, path).is_ok_and(|found| found.real != *leads)) {
             Some(leads) => {
                 let (link, file) = (self.shown(path), self.shown(&leads));
-                Err(nothing(ToolError::new(format!(
+                Err(nothing_changed(ToolError::new(format!(
                     "`{link}` is a link to `{file}`, and ApplyPatch {does} files only; name `{file}`, or use Bash for the link"
                 ))))
             }
@@ -362,22 +362,22 @@ impl Work<'_> {
     }
 
     fn stale(&self, path: &Path) -> ToolError {
-        nothing(ToolError::new(format!(
+        nothing_changed(ToolError::new(format!(
             "`{}` has changed on disk since it was read; read it again, then patch",
             self.shown(path)
         )))
     }
 }
 
-fn nothing(error: ToolError) -> ToolError {
+fn nothing_changed(error: ToolError) -> ToolError {
     ToolError::new(format!("{}; nothing was changed", error.message()))
 }
 
 /// What leads from what the files were to what they shall be.
-fn steps(files: &[(PathBuf, File)]) -> Vec<Step> {
+fn change_steps(files: &[(PathBuf, PatchedFile)]) -> Vec<ChangeStep> {
     let was = |path: &Path| files.iter().find(|(other, _)| other == path).map(|(_, file)| file);
     // A move keeps the file itself only where nothing else happens to both names.
-    let moved = |file: &File| {
+    let moved = |file: &PatchedFile| {
         let from = file.from.as_deref()?;
         let old = was(from).filter(|old| old.now.is_none())?.was.clone()?;
         (file.was.is_none() && file.now.is_some()).then(|| (from.to_owned(), old))
@@ -388,19 +388,19 @@ fn steps(files: &[(PathBuf, File)]) -> Vec<Step> {
         let path = path.clone();
         match (&file.was, &file.now, moved(file)) {
             (_, Some(now), Some((from, old))) => {
-                steps.push(Step::Rename { from, to: path.clone() });
+                steps.push(ChangeStep::Rename { from, to: path.clone() });
                 if old != *now {
-                    steps.push(Step::Write { path, old, new: now.clone() });
+                    steps.push(ChangeStep::Write { path, old, new: now.clone() });
                 }
             }
             (Some(_), None, _) if gone.contains(&path) => {}
             (Some(old), None, _) => {
-                steps.push(Step::Remove { path, old: old.clone(), mode: file.mode });
+                steps.push(ChangeStep::Remove { path, old: old.clone(), mode: file.mode });
             }
             (Some(old), Some(now), _) if old != now => {
-                steps.push(Step::Write { path, old: old.clone(), new: now.clone() });
+                steps.push(ChangeStep::Write { path, old: old.clone(), new: now.clone() });
             }
-            (None, Some(now), _) => steps.push(Step::Create { path, new: now.clone(), mode: None }),
+            (None, Some(now), _) => steps.push(ChangeStep::Create { path, new: now.clone(), mode: None }),
             _ => {}
         }
     }
@@ -408,13 +408,13 @@ fn steps(files: &[(PathBuf, File)]) -> Vec<Step> {
 }
 
 /// What was done, for the model and for a person.
-fn said(files: &[(PathBuf, File)], cwd: &Path) -> (Vec<String>, View) {
+fn render_changes(files: &[(PathBuf, PatchedFile)], cwd: &Path) -> (Vec<String>, View) {
     let mut lines = Vec::new();
     let mut view = View::default();
     let (mut added, mut removed) = (0, 0);
     let moved: Vec<&PathBuf> = files.iter().filter_map(|(_, file)| file.from.as_ref()).collect();
     for (path, file) in files {
-        let shown = paths::shown(path, cwd);
+        let shown = paths::display_path(path, cwd);
         let from = file.from.as_ref().filter(|_| file.now.is_some());
         if file.was == file.now || file.now.is_none() && moved.contains(&path) {
             continue;
@@ -425,7 +425,7 @@ fn said(files: &[(PathBuf, File)], cwd: &Path) -> (Vec<String>, View) {
         let diff = LineDiff::between(was.unwrap_or(&empty), file.now.as_ref().unwrap_or(&empty));
         let counts = diff.counts();
         lines.push(match (from, &file.was, &file.now) {
-            (Some(from), ..) => format!("moved `{}` to `{shown}` ({counts})", paths::shown(from, cwd)),
+            (Some(from), ..) => format!("moved `{}` to `{shown}` ({counts})", paths::display_path(from, cwd)),
             (None, None, _) => format!("added `{shown}` ({counts})"),
             (None, Some(_), None) => format!("deleted `{shown}` ({counts})"),
             (None, Some(_), Some(_)) => format!("changed `{shown}` ({counts})"),

@@ -12,17 +12,17 @@ const MARK: char = '\u{feff}';
 
 /// UTF-16 with a byte order mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Utf16 {
+pub(crate) enum Utf16Order {
     LittleEndian,
     BigEndian,
 }
 
-impl Utf16 {
+impl Utf16Order {
     /// The encoding of a file that begins with the mark. Text in a legacy encoding may begin so, too, but has no zero byte.
-    pub(crate) fn detect(bytes: &[u8]) -> Option<Utf16> {
+    pub(crate) fn detect(bytes: &[u8]) -> Option<Utf16Order> {
         let encoding = match bytes {
-            [0xff, 0xfe, ..] => Utf16::LittleEndian,
-            [0xfe, 0xff, ..] => Utf16::BigEndian,
+            [0xff, 0xfe, ..] => Utf16Order::LittleEndian,
+            [0xfe, 0xff, ..] => Utf16Order::BigEndian,
             _ => return None,
         };
         bytes[..bytes.len().min(crate::read::SNIFF_BYTES)].contains(&0).then_some(encoding)
@@ -35,8 +35,8 @@ impl Utf16 {
     pub(crate) fn decode(self, bytes: &[u8]) -> Result<String, String> {
         let (units, rest) = bytes.as_chunks::<2>();
         let units = units.iter().map(|unit| match self {
-            Utf16::LittleEndian => u16::from_le_bytes(*unit),
-            Utf16::BigEndian => u16::from_be_bytes(*unit),
+            Utf16Order::LittleEndian => u16::from_le_bytes(*unit),
+            Utf16Order::BigEndian => u16::from_be_bytes(*unit),
         });
         let text: String = char::decode_utf16(units.skip(1)).collect::<Result<_, _>>().map_err(|_| {
             "begins as UTF-16, and has a half of a character in it; it can't be changed".to_owned()
@@ -56,8 +56,8 @@ impl Utf16 {
         for c in units {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 bytes.extend(match self {
-                    Utf16::LittleEndian => unit.to_le_bytes(),
-                    Utf16::BigEndian => unit.to_be_bytes(),
+                    Utf16Order::LittleEndian => unit.to_le_bytes(),
+                    Utf16Order::BigEndian => unit.to_be_bytes(),
                 });
             }
         }
@@ -82,7 +82,7 @@ pub(crate) fn is_legacy(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// The file is in a legacy encoding, and a text goes beyond ASCII.
-pub(crate) fn check<'a>(
+pub(crate) fn check_encodable<'a>(
     file: &[u8],
     texts: impl IntoIterator<Item = &'a str>,
     tool: &str,
@@ -106,25 +106,25 @@ mod tests {
 
     #[test]
     fn other_encodings_are_known_and_a_wrong_byte_is_none() {
-        let check = |bytes: &[u8], expected| assert_eq!((Utf16::detect(bytes), is_legacy(bytes)), expected);
+        let check = |bytes: &[u8], expected| assert_eq!((Utf16Order::detect(bytes), is_legacy(bytes)), expected);
         check(b"ascii", (None, false));
         check("sch\u{f6}n".as_bytes(), (None, false));
         check(b"caf\xe9 cr\xe8me\n", (None, true));
         check(b"\xff\xfe legacy \xe9", (None, true));
         check(b"sch\xc3\xb6n \xff gut\n", (None, false));
-        check(b"\xff\xfea\0", (Some(Utf16::LittleEndian), false));
-        check(b"\xfe\xff\0a", (Some(Utf16::BigEndian), false));
+        check(b"\xff\xfea\0", (Some(Utf16Order::LittleEndian), false));
+        check(b"\xfe\xff\0a", (Some(Utf16Order::BigEndian), false));
         check(b"\x89PNG\r\n\x1a\n\0\0\xff", (None, false));
     }
 
     #[test]
     fn utf16_is_the_same_bytes_when_it_is_encoded_again() {
-        for encoding in [Utf16::LittleEndian, Utf16::BigEndian] {
+        for encoding in [Utf16Order::LittleEndian, Utf16Order::BigEndian] {
             let bytes = encoding.encode("h\u{e9}llo\r\n\u{1f600}\0\n".as_bytes());
-            assert_eq!(Utf16::detect(&bytes), Some(encoding));
+            assert_eq!(Utf16Order::detect(&bytes), Some(encoding));
             assert_eq!(encoding.encode(encoding.decode(&bytes).unwrap().as_bytes()), bytes);
         }
-        assert!(Utf16::LittleEndian.decode(b"\xff\xfea").is_err());
-        assert!(Utf16::BigEndian.decode(b"\xfe\xff\xd8\0\0a").is_err());
+        assert!(Utf16Order::LittleEndian.decode(b"\xff\xfea").is_err());
+        assert!(Utf16Order::BigEndian.decode(b"\xfe\xff\xd8\0\0a").is_err());
     }
 }

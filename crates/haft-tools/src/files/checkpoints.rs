@@ -23,7 +23,7 @@ use haft::files::Bytes;
 use haft::sync::lock;
 
 use crate::paths;
-use crate::shelf::Shelf;
+use crate::session_folders::SessionFolders;
 
 /// Bytes that are kept, over all sessions.
 pub(crate) const BYTES_MAX: usize = 128 * 1024 * 1024;
@@ -33,26 +33,26 @@ pub(crate) const CHANGES_MAX: usize = 10_000;
 const CHANGE_BYTES: usize = 512;
 
 /// What is in a file; nothing if there is none.
-pub(crate) type Text = Option<Bytes>;
+pub(crate) type FileText = Option<Bytes>;
 
 /// The memory. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Checkpoints {
-    kept: Arc<Mutex<Kept>>,
-    shelf: Shelf,
+pub(crate) struct CheckpointStore {
+    kept: Arc<Mutex<CheckpointMemory>>,
+    shelf: SessionFolders,
 }
 
-impl std::fmt::Debug for Checkpoints {
+impl std::fmt::Debug for CheckpointStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Checkpoints").finish_non_exhaustive()
     }
 }
 
 #[derive(Default)]
-struct Kept {
-    tracks: HashMap<Key, Track>,
+struct CheckpointMemory {
+    tracks: HashMap<TrackKey, FileTrack>,
     /// Of all sessions, oldest first.
-    changes: VecDeque<Change>,
+    changes: VecDeque<FileChange>,
     /// How many were made; the next one has the number after it.
     made: u64,
     bytes: usize,
@@ -63,14 +63,14 @@ struct Kept {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct TrackKey {
     session: Arc<str>,
     path: PathBuf,
 }
 
 /// One change of one file.
 #[derive(Clone)]
-pub(crate) struct Change {
+pub(crate) struct FileChange {
     pub(crate) number: u64,
     pub(crate) session: Arc<str>,
     pub(crate) path: PathBuf,
@@ -88,18 +88,18 @@ pub(crate) struct Change {
 }
 
 /// The versions of one file.
-struct Track {
+struct FileTrack {
     /// The number of the oldest.
     first: u64,
     /// Each gives a version from the one after it; the last one from the tip.
-    deltas: VecDeque<Delta>,
+    deltas: VecDeque<VersionDelta>,
     /// The bytes in them.
     parts: usize,
-    tip: Text,
+    tip: FileText,
 }
 
 /// A version, as what differs from the one after it.
-struct Delta {
+struct VersionDelta {
     absent: bool,
     prefix: usize,
     suffix: usize,
@@ -107,26 +107,26 @@ struct Delta {
 }
 
 /// What going back would do to one file.
-pub(crate) struct Restore {
+pub(crate) struct FileRestore {
     pub(crate) path: PathBuf,
     /// What it was.
-    pub(crate) to: Text,
+    pub(crate) to: FileText,
     /// What the last change of the session made of it.
-    pub(crate) last: Text,
+    pub(crate) last: FileText,
     /// The name that the file had, if it was moved to this one.
     pub(crate) from: Option<PathBuf>,
     /// The mode that it had when it was deleted, if it was.
     pub(crate) mode: Option<u32>,
 }
 
-impl Checkpoints {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+impl CheckpointStore {
+    fn lock(&self) -> MutexGuard<'_, CheckpointMemory> {
         lock(&self.kept)
     }
 
     /// The same, with what is recorded written down in the folders of sessions.
-    pub(crate) fn kept_in(shelf: &Shelf) -> Checkpoints {
-        Checkpoints { kept: Arc::default(), shelf: shelf.clone() }
+    pub(crate) fn kept_in(shelf: &SessionFolders) -> CheckpointStore {
+        CheckpointStore { kept: Arc::default(), shelf: shelf.clone() }
     }
 
     /// Takes up what a session that is continued has written down.
@@ -136,41 +136,41 @@ impl Checkpoints {
         let mut kept = self.lock();
         let kept = std::cell::RefCell::new(&mut *kept);
         let known = |path: &Path| {
-            let key = Key { session: session.clone(), path: path.to_owned() };
+            let key = TrackKey { session: session.clone(), path: path.to_owned() };
             kept.borrow().tracks.get(&key).and_then(|track| track.tip.clone())
         };
-        let again = |entry: log::Entry| {
+        let again = |entry: log::LogEntry| {
             let mut kept = kept.borrow_mut();
             match entry {
-                log::Entry::Forgotten(number) => {
+                log::LogEntry::Forgotten(number) => {
                     kept.made = kept.made.max(number);
                     kept.forgotten.insert(session.clone(), number);
                 }
-                log::Entry::More { number, more } => {
+                log::LogEntry::More { number, more } => {
                     // One that was forgotten meanwhile needs nothing more.
                     let mut changes = kept.changes.iter_mut().rev();
                     if let Some(change) = changes.find(|change| change.number == number) {
                         change.add(more);
                     }
                 }
-                log::Entry::Change { number, path, tool, turn, was, is } => {
+                log::LogEntry::Change { number, path, tool, turn, was, is } => {
                     kept.made = number.checked_sub(1)?;
-                    let key = Key { session: session.clone(), path };
+                    let key = TrackKey { session: session.clone(), path };
                     kept.record(key, tool, turn, was, is);
                 }
             }
             Some(())
         };
-        log::read(&file, again, known);
+        log::read_log(&file, again, known);
     }
 
     /// A tool has changed a file.
-    pub(crate) fn record(&self, cx: &Context, tool: &'static str, path: &Path, was: Text, is: Text) {
-        let key = Key { session: cx.call().session_id().into(), path: paths::tidy(path, cx) };
+    pub(crate) fn record(&self, cx: &Context, tool: &'static str, path: &Path, was: FileText, is: FileText) {
+        let key = TrackKey { session: cx.call().session_id().into(), path: paths::normalize_path(path, cx) };
         let mut kept = self.lock();
         let file = self.shelf.file(cx.call().session_id(), log::FILE);
         if let Some(file) = file.filter(|_| !kept.unwritten.contains(&key.session)) {
-            let change = log::Change {
+            let change = log::LoggedChange {
                 number: kept.made + 1,
                 path: &key.path,
                 tool,
@@ -187,24 +187,24 @@ impl Checkpoints {
     }
 
     /// What the session's last change left of a file.
-    pub(crate) fn tip(&self, cx: &Context, path: &Path) -> Text {
-        let key = Key { session: cx.call().session_id().into(), path: paths::tidy(path, cx) };
+    pub(crate) fn tip(&self, cx: &Context, path: &Path) -> FileText {
+        let key = TrackKey { session: cx.call().session_id().into(), path: paths::normalize_path(path, cx) };
         self.lock().tracks.get(&key)?.tip.clone()
     }
 
     /// The last change of `to` was that a file moved there.
     pub(crate) fn moved(&self, cx: &Context, from: &Path, to: &Path) {
-        self.more(cx, to, log::More::Moved(paths::tidy(from, cx)));
+        self.more(cx, to, log::ChangeDetail::Moved(paths::normalize_path(from, cx)));
     }
 
     /// The last change of a file was that it was deleted, and it had this mode.
     pub(crate) fn had_mode(&self, cx: &Context, path: &Path, mode: u32) {
-        self.more(cx, path, log::More::Mode(mode));
+        self.more(cx, path, log::ChangeDetail::Mode(mode));
     }
 
     /// There is more to say of the last change of a file.
-    fn more(&self, cx: &Context, path: &Path, more: log::More) {
-        let (session, path) = (cx.call().session_id(), paths::tidy(path, cx));
+    fn more(&self, cx: &Context, path: &Path, more: log::ChangeDetail) {
+        let (session, path) = (cx.call().session_id(), paths::normalize_path(path, cx));
         let mut kept = self.lock();
         let made =
             kept.changes.iter_mut().rev().find(|change| &*change.session == session && change.path == path);
@@ -220,7 +220,7 @@ impl Checkpoints {
     }
 
     /// The changes of a session, oldest first; and the last one that was forgotten.
-    pub(crate) fn list(&self, session: &str) -> (Vec<Change>, Option<u64>) {
+    pub(crate) fn list(&self, session: &str) -> (Vec<FileChange>, Option<u64>) {
         let kept = self.lock();
         let changes = kept.changes.iter().filter(|change| &*change.session == session).cloned().collect();
         (changes, kept.forgotten.get(session).copied())
@@ -247,36 +247,36 @@ impl Checkpoints {
     }
 
     /// What each file was before this change, of those that changed since.
-    pub(crate) fn before(&self, session: &str, number: u64) -> Vec<Restore> {
+    pub(crate) fn before(&self, session: &str, number: u64) -> Vec<FileRestore> {
         let kept = self.lock();
-        let mut firsts: BTreeMap<&Path, &Change> = BTreeMap::new();
+        let mut firsts: BTreeMap<&Path, &FileChange> = BTreeMap::new();
         for change in kept.since(number, session) {
             firsts.entry(&change.path).or_insert(change);
         }
-        let restore = |(path, first): (&Path, &Change)| {
-            let track = kept.tracks.get(&Key { session: session.into(), path: path.to_owned() })?;
+        let restore = |(path, first): (&Path, &FileChange)| {
+            let track = kept.tracks.get(&TrackKey { session: session.into(), path: path.to_owned() })?;
             let (to, last) = (track.version(first.version), track.tip.clone());
             let mode = kept
                 .since(number, session)
                 .filter(|change| change.path == path)
                 .filter_map(|change| change.mode);
             let mode = mode.last();
-            Some(Restore { path: path.to_owned(), to, last, from: first.from.clone(), mode })
+            Some(FileRestore { path: path.to_owned(), to, last, from: first.from.clone(), mode })
         };
         firsts.into_iter().filter_map(restore).collect()
     }
 }
 
-impl Change {
-    fn add(&mut self, more: log::More) {
+impl FileChange {
+    fn add(&mut self, more: log::ChangeDetail) {
         match more {
-            log::More::Moved(from) => self.from = Some(from),
-            log::More::Mode(mode) => self.mode = Some(mode),
+            log::ChangeDetail::Moved(from) => self.from = Some(from),
+            log::ChangeDetail::Mode(mode) => self.mode = Some(mode),
         }
     }
 }
 
-impl Kept {
+impl CheckpointMemory {
     fn begin(&self, number: u64) -> u64 {
         let moved = self.changes.iter().find(|change| change.number == number);
         let Some((moved, from)) = moved.and_then(|moved| Some((moved, moved.from.as_ref()?))) else {
@@ -289,24 +289,24 @@ impl Kept {
         same.find(|change| change.path == *from && change.is.is_none()).map_or(number, |gone| gone.number)
     }
 
-    fn since(&self, number: u64, session: &str) -> impl Iterator<Item = &Change> {
+    fn since(&self, number: u64, session: &str) -> impl Iterator<Item = &FileChange> {
         self.changes.iter().filter(move |change| change.number >= number && &*change.session == session)
     }
 
-    fn record(&mut self, key: Key, tool: &'static str, turn: u64, was: Text, is: Text) {
+    fn record(&mut self, key: TrackKey, tool: &'static str, turn: u64, was: FileText, is: FileText) {
         self.made += 1;
-        self.bytes -= self.tracks.get(&key).map_or(0, Track::bytes);
-        let track = self.tracks.entry(key.clone()).or_insert_with(|| Track::beginning_with(was.clone()));
-        if !same(track.tip.as_deref(), was.as_deref()) {
+        self.bytes -= self.tracks.get(&key).map_or(0, FileTrack::bytes);
+        let track = self.tracks.entry(key.clone()).or_insert_with(|| FileTrack::beginning_with(was.clone()));
+        if !same_text(track.tip.as_deref(), was.as_deref()) {
             // Somebody else has changed it since: that is a version too.
             track.push(was.clone());
         }
         let version = track.newest();
         track.push(is.clone());
         self.bytes += track.bytes() + CHANGE_BYTES;
-        let Key { session, path } = key;
+        let TrackKey { session, path } = key;
         let (was, is) = (was.map(|was| was.len()), is.map(|is| is.len()));
-        self.changes.push_back(Change {
+        self.changes.push_back(FileChange {
             number: self.made,
             session,
             path,
@@ -330,7 +330,7 @@ impl Kept {
         };
         self.bytes -= CHANGE_BYTES;
         self.forgotten.insert(change.session.clone(), change.number);
-        let key = Key { session: change.session, path: change.path };
+        let key = TrackKey { session: change.session, path: change.path };
         let Some(track) = self.tracks.get_mut(&key) else { return };
         self.bytes -= track.bytes();
         track.forget_until(change.version);
@@ -345,23 +345,23 @@ impl Kept {
     }
 }
 
-impl Track {
-    fn beginning_with(tip: Text) -> Track {
-        Track { first: 0, deltas: VecDeque::new(), parts: 0, tip }
+impl FileTrack {
+    fn beginning_with(tip: FileText) -> FileTrack {
+        FileTrack { first: 0, deltas: VecDeque::new(), parts: 0, tip }
     }
 
     fn newest(&self) -> u64 {
         self.first + self.deltas.len() as u64
     }
 
-    fn push(&mut self, new: Text) {
-        let delta = Delta::between(self.tip.as_deref(), new.as_deref());
+    fn push(&mut self, new: FileText) {
+        let delta = VersionDelta::between(self.tip.as_deref(), new.as_deref());
         self.parts += delta.middle.len();
         self.deltas.push_back(delta);
         self.tip = new;
     }
 
-    fn version(&self, version: u64) -> Text {
+    fn version(&self, version: u64) -> FileText {
         let mut text = self.tip.clone();
         for at in (version..self.newest()).rev() {
             text = self.deltas[usize::try_from(at - self.first).ok()?].apply(text.as_deref());
@@ -383,18 +383,18 @@ impl Track {
     }
 }
 
-impl Delta {
-    fn between(old: Option<&[u8]>, new: Option<&[u8]>) -> Delta {
+impl VersionDelta {
+    fn between(old: Option<&[u8]>, new: Option<&[u8]>) -> VersionDelta {
         let Some(old) = old else {
-            return Delta { absent: true, prefix: 0, suffix: 0, middle: Box::default() };
+            return VersionDelta { absent: true, prefix: 0, suffix: 0, middle: Box::default() };
         };
         let new = new.unwrap_or_default();
         let prefix = common_prefix(old, new);
         let suffix = common_suffix(&old[prefix..], &new[prefix..]);
-        Delta { absent: false, prefix, suffix, middle: old[prefix..old.len() - suffix].into() }
+        VersionDelta { absent: false, prefix, suffix, middle: old[prefix..old.len() - suffix].into() }
     }
 
-    fn apply(&self, new: Option<&[u8]>) -> Text {
+    fn apply(&self, new: Option<&[u8]>) -> FileText {
         if self.absent {
             return None;
         }
@@ -404,7 +404,7 @@ impl Delta {
 }
 
 /// Whether two texts are the same; one that is shared needn't be looked at.
-fn same(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
+fn same_text(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
     let is_shared = |(one, other): (&[u8], &[u8])| std::ptr::eq(one, other);
     one.zip(other).is_some_and(is_shared) || one == other
 }
@@ -431,11 +431,11 @@ pub(crate) fn common_suffix(one: &[u8], other: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn key(path: &str) -> Key {
-        Key { session: "s".into(), path: path.into() }
+    fn key(path: &str) -> TrackKey {
+        TrackKey { session: "s".into(), path: path.into() }
     }
 
-    fn text(text: &str) -> Text {
+    fn text(text: &str) -> FileText {
         Some(text.to_owned().into())
     }
 
@@ -452,11 +452,11 @@ mod tests {
             Some("other"),
             Some("ooother"),
         ];
-        let mut kept = Kept::default();
+        let mut kept = CheckpointMemory::default();
         for pair in versions.windows(2) {
             kept.record(key("/f"), "Edit", 1, pair[0].and_then(text), pair[1].and_then(text));
         }
-        let all = Checkpoints { kept: Arc::new(Mutex::new(kept)), shelf: Shelf::default() };
+        let all = CheckpointStore { kept: Arc::new(Mutex::new(kept)), shelf: SessionFolders::default() };
         for (at, expected) in versions.iter().enumerate().take(8) {
             let restores = all.before("s", at as u64 + 1);
             assert_eq!(restores.len(), 1);
@@ -468,17 +468,17 @@ mod tests {
 
     #[test]
     fn what_somebody_else_wrote_between_two_changes_is_kept_too() {
-        let mut kept = Kept::default();
+        let mut kept = CheckpointMemory::default();
         kept.record(key("/f"), "Edit", 1, text("a"), text("b"));
         kept.record(key("/f"), "Edit", 1, text("foreign"), text("c"));
-        let all = Checkpoints { kept: Arc::new(Mutex::new(kept)), shelf: Shelf::default() };
+        let all = CheckpointStore { kept: Arc::new(Mutex::new(kept)), shelf: SessionFolders::default() };
         assert_eq!(all.before("s", 1)[0].to, text("a"));
         assert_eq!(all.before("s", 2)[0].to, text("foreign"));
     }
 
     #[test]
     fn small_changes_of_a_large_file_cost_little_and_the_oldest_are_forgotten() {
-        let mut kept = Kept::default();
+        let mut kept = CheckpointMemory::default();
         let large = "x".repeat(1_000_000);
         let mut old = text(&large);
         for number in 0..1_000 {
@@ -494,7 +494,7 @@ mod tests {
         }
         let (changes, forgotten) = (kept.changes.len(), kept.forgotten["s"]);
         assert!(changes < 200 && forgotten > 1_000, "{changes} {forgotten}");
-        let counted: usize = kept.tracks.values().map(Track::bytes).sum();
+        let counted: usize = kept.tracks.values().map(FileTrack::bytes).sum();
         assert_eq!(kept.bytes, counted + changes * CHANGE_BYTES);
         kept.record(key("/huge"), "Write", 1, None, Some(vec![0; BYTES_MAX + 1].into()));
         assert_eq!((kept.changes.len(), kept.tracks.len(), kept.bytes), (0, 0, 0));

@@ -21,7 +21,7 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 ///
 /// # Cancel safety
 /// Dropping the future kills the child.
-pub(crate) async fn decode<I: Serialize + DeserializeOwned, O: Serialize + DeserializeOwned>(
+pub(crate) async fn decode_isolated<I: Serialize + DeserializeOwned, O: Serialize + DeserializeOwned>(
     failure: &str,
     decoder: IsolatedFunction<I, O>,
     input: &I,
@@ -42,15 +42,15 @@ pub(crate) async fn decode<I: Serialize + DeserializeOwned, O: Serialize + Deser
 
 /// What a decoder found: blocks for the model, and a summary for the user.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Decoded {
+pub(crate) struct DecoderOutput {
     /// As [`Content::to_json`] writes them.
     blocks: Vec<Value>,
     summary: String,
 }
 
-impl Decoded {
-    pub(crate) fn new(blocks: &[Content], summary: impl Into<String>) -> Decoded {
-        Decoded { blocks: blocks.iter().map(Content::to_json).collect(), summary: summary.into() }
+impl DecoderOutput {
+    pub(crate) fn new(blocks: &[Content], summary: impl Into<String>) -> DecoderOutput {
+        DecoderOutput { blocks: blocks.iter().map(Content::to_json).collect(), summary: summary.into() }
     }
 
     pub(crate) fn blocks(&self) -> Vec<Content> {

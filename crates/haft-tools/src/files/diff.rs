@@ -13,8 +13,8 @@ use similar::TextDiff;
 
 use crate::blocking::off_thread;
 
-use crate::ls::size;
-use crate::near;
+use crate::ls::format_size;
+use crate::path_suggestions;
 use crate::paths;
 use crate::read::{self, SNIFF_BYTES};
 use crate::text_diff::LineDiff;
@@ -68,8 +68,8 @@ impl Tool for Diff {
     }
 
     async fn check(&self, input: &DiffInput, _: &Context) -> Result<(), ToolError> {
-        paths::check("a", &input.a)?;
-        paths::check("b", &input.b)?;
+        paths::check_path("a", &input.a)?;
+        paths::check_path("b", &input.b)?;
         if let Some(lines) = input.context.filter(|lines| *lines > CONTEXT_LINES_MAX) {
             let words = format!("`context` must be between 0 and {CONTEXT_LINES_MAX}, got {lines}");
             return Err(ToolError::senseless(words));
@@ -82,14 +82,14 @@ impl Tool for Diff {
         for path in [&input.a, &input.b] {
             match cx.files().read(path).await {
                 Ok(bytes) => texts.push(bytes),
-                Err(error) => return Err(near::explain(error, path, cx).await),
+                Err(error) => return Err(path_suggestions::explain_missing(error, path, cx).await),
             }
         }
-        let shown = |path: &PathBuf| paths::shown(&paths::tidy(path, cx), cx.cwd());
+        let shown = |path: &PathBuf| paths::display_path(&paths::normalize_path(path, cx), cx.cwd());
         let (a, b) = (shown(&input.a), shown(&input.b));
         let context = input.context.unwrap_or(CONTEXT_LINES) as usize;
         let bytes = texts.iter().map(Vec::len).sum();
-        let (text, view) = off_thread(bytes, move || compare(&texts[0], &texts[1], &a, &b, context)).await?;
+        let (text, view) = off_thread(bytes, move || compare_texts(&texts[0], &texts[1], &a, &b, context)).await?;
         Ok(text.into_output()?.with_view(view))
     }
 
@@ -99,17 +99,17 @@ impl Tool for Diff {
     }
 }
 
-fn compare(old: &[u8], new: &[u8], a: &str, b: &str, context: usize) -> (String, View) {
+fn compare_texts(old: &[u8], new: &[u8], a: &str, b: &str, context: usize) -> (String, View) {
     let view = View::titled(format!("{a} and {b}"));
     if old == new {
         return (
-            format!("[`{a}` and `{b}` are the same, {}]", size(old.len() as u64)),
+            format!("[`{a}` and `{b}` are the same, {}]", format_size(old.len() as u64)),
             view.summary("the same"),
         );
     }
     let huge = old.len().max(new.len()) > COMPARED_BYTES_MAX;
     // Text in other encodings is compared as `Read` shows it.
-    let text = |bytes| if huge { None } else { read::decoded(bytes) };
+    let text = |bytes| if huge { None } else { read::decode_legacy(bytes) };
     let (old_text, new_text) = (text(old), text(new));
     let (given, is_decoded) = ((old, new), old_text.is_some() || new_text.is_some());
     let old = old_text.as_deref().map_or(old, str::as_bytes);

@@ -8,7 +8,7 @@
 //! changed may stand in another light by now. It has to be read again. A file that somebody else changes between the
 //! look at it and the write is looked at again, so no change is lost whoever makes them.
 
-mod find;
+mod find_text;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::changes::{Again, describe_losses};
-use crate::charset::{self, Utf16};
-use crate::near;
+use crate::transaction::{RetryCounter, describe_losses};
+use crate::charset::{self, Utf16Order};
+use crate::path_suggestions;
 use crate::paths;
 use crate::read::{BYTE_ORDER_MARK, SNIFF_BYTES};
-use crate::seen::{Content, Seen};
+use crate::read_tracker::{ContentHash, ReadTracker};
 use crate::text_diff::LineDiff;
-use find::{Places, closest};
+use find_text::{TextMatches, describe_closest};
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 4_000;
@@ -58,12 +58,12 @@ pub struct EditInput {
 /// The tool `Edit`.
 #[derive(Default)]
 pub struct Edit {
-    seen: Seen,
+    seen: ReadTracker,
 }
 
 impl Edit {
     /// The tool with the memory of others: what they have read, it knows.
-    pub fn new(seen: &Seen) -> Edit {
+    pub fn new(seen: &ReadTracker) -> Edit {
         Edit { seen: seen.clone() }
     }
 }
@@ -89,7 +89,7 @@ impl Tool for Edit {
     }
 
     async fn check(&self, input: &EditInput, _: &Context) -> Result<(), ToolError> {
-        paths::check("file_path", &input.file_path)?;
+        paths::check_path("file_path", &input.file_path)?;
         if input.old_string == input.new_string {
             return Err(ToolError::senseless(
                 "`old_string` and `new_string` are the same, so nothing would change",
@@ -100,16 +100,16 @@ impl Tool for Edit {
 
     async fn call(&self, input: EditInput, cx: &Context) -> Result<Output, ToolError> {
         let (path, one) = input.split();
-        Job { tool: "Edit", edits: vec![one] }.run(&self.seen, &path, cx).await
+        EditJob { tool: "Edit", edits: vec![one] }.run(&self.seen, &path, cx).await
     }
 
     async fn preview(&self, input: &EditInput, cx: &Context) -> Option<View> {
-        let one = Replacement {
+        let one = TextReplacement {
             old_string: input.old_string.clone(),
             new_string: input.new_string.clone(),
             replace_all: input.replace_all,
         };
-        Job { tool: "Edit", edits: vec![one] }.preview(&input.file_path, cx).await
+        EditJob { tool: "Edit", edits: vec![one] }.preview(&input.file_path, cx).await
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -129,15 +129,15 @@ impl Tool for Edit {
 }
 
 impl EditInput {
-    fn split(self) -> (PathBuf, Replacement) {
+    fn split(self) -> (PathBuf, TextReplacement) {
         let EditInput { file_path, old_string, new_string, replace_all } = self;
-        (file_path, Replacement { old_string, new_string, replace_all })
+        (file_path, TextReplacement { old_string, new_string, replace_all })
     }
 }
 
 /// One text for another.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct Replacement {
+pub struct TextReplacement {
     /// The text to replace, exactly as it is in the file then, and there only once.
     pub old_string: String,
     /// The text to put in its place; an empty one removes it.
@@ -148,24 +148,24 @@ pub struct Replacement {
 }
 
 /// Edits of one file, each on what the one before it left; all of them or none.
-pub(crate) struct Job {
+pub(crate) struct EditJob {
     pub(crate) tool: &'static str,
-    pub(crate) edits: Vec<Replacement>,
+    pub(crate) edits: Vec<TextReplacement>,
 }
 
-impl Job {
-    pub(crate) async fn run(self, seen: &Seen, path: &Path, cx: &Context) -> Result<Output, ToolError> {
-        let Job { tool, edits } = self;
-        let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
-        let ask = Arc::new(Ask { tool, shown, edits });
-        let mut again = Again::default();
+impl EditJob {
+    pub(crate) async fn run(self, seen: &ReadTracker, path: &Path, cx: &Context) -> Result<Output, ToolError> {
+        let EditJob { tool, edits } = self;
+        let shown = paths::display_path(&paths::normalize_path(path, cx), cx.cwd());
+        let ask = Arc::new(EditRequest { tool, shown, edits });
+        let mut again = RetryCounter::default();
         let mut trusts = true;
-        let (before, old, Plan { new, content, done, diff }, losses) = loop {
+        let (before, old, EditPlan { new, content, done, diff }, losses) = loop {
             let (before, old, plan) = ask.clone().look(seen, path, cx, trusts).await?;
             trusts = false;
             let written = match before {
-                Before::File => cx.files().swap(path, old.clone(), plan.new.clone()).await,
-                Before::Nothing => cx.files().write(path, &plan.new, WriteMode::Create).await,
+                OriginalState::File => cx.files().swap(path, old.clone(), plan.new.clone()).await,
+                OriginalState::Nothing => cx.files().write(path, &plan.new, WriteMode::Create).await,
             };
             match written {
                 Ok(written) => break (before, old, plan, describe_losses(&written, &ask.shown)),
@@ -173,15 +173,15 @@ impl Job {
                 Err(error) => return Err(error.into()),
             }
         };
-        let was = (before == Before::File).then_some(old);
+        let was = (before == OriginalState::File).then_some(old);
         seen.checkpoints().record(cx, tool, path, was, Some(new));
         if let Ok(now) = cx.files().metadata(path).await {
             seen.wrote(cx, path, &now, content);
         }
         let (shown, counts) = (&ask.shown, diff.counts());
         let text = match before {
-            Before::File => format!("`{shown}` {done} ({counts})"),
-            Before::Nothing => format!("created `{shown}`"),
+            OriginalState::File => format!("`{shown}` {done} ({counts})"),
+            OriginalState::Nothing => format!("created `{shown}`"),
         };
         let view = View::titled(shown).summary(counts).with(diff.into_part(shown));
         let text = [Some(text), losses].into_iter().flatten().collect::<Vec<_>>().join("\n");
@@ -195,10 +195,10 @@ impl Job {
             return None;
         }
         let old = cx.files().read(path).await.ok()?;
-        let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
-        let ask = Ask { tool: self.tool, shown, edits: self.edits };
+        let shown = paths::display_path(&paths::normalize_path(path, cx), cx.cwd());
+        let ask = EditRequest { tool: self.tool, shown, edits: self.edits };
         let plan = off_thread(old.len(), move || {
-            let Plan { diff, .. } = ask.plan(&old).ok()?;
+            let EditPlan { diff, .. } = ask.plan(&old).ok()?;
             Some(View::titled(&ask.shown).summary(diff.counts()).with(diff.into_part(&ask.shown)))
         });
         plan.await.ok().flatten()
@@ -206,50 +206,50 @@ impl Job {
 }
 
 /// What is asked of a file.
-struct Ask {
+struct EditRequest {
     tool: &'static str,
     shown: String,
-    edits: Vec<Replacement>,
+    edits: Vec<TextReplacement>,
 }
 
 /// What was there when it was looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum OriginalState {
     File,
     Nothing,
 }
 
 /// What to write, and what to say of it.
-struct Plan {
+struct EditPlan {
     new: Bytes,
-    content: Content,
+    content: ContentHash,
     done: String,
     diff: LineDiff,
 }
 
-impl Ask {
+impl EditRequest {
     /// What the file is, and what becomes of it. Who `trusts` takes it for what the session left of it, and finds out when
     /// it is written; so a file that is edited again and again isn't read each time.
     async fn look(
-        self: Arc<Ask>,
-        seen: &Seen,
+        self: Arc<EditRequest>,
+        seen: &ReadTracker,
         path: &Path,
         cx: &Context,
         trusts: bool,
-    ) -> Result<(Before, Bytes, Plan), ToolError> {
-        let Ask { tool, shown, edits } = &*self;
+    ) -> Result<(OriginalState, Bytes, EditPlan), ToolError> {
+        let EditRequest { tool, shown, edits } = &*self;
         let creates = edits.first().is_some_and(|first| first.old_string.is_empty());
         let before = match cx.files().metadata(path).await {
             Ok(metadata) => Some(metadata),
             Err(error) if error.kind() == FileErrorKind::NotFound && creates => None,
-            Err(error) => return Err(near::explain(error, path, cx).await),
+            Err(error) => return Err(path_suggestions::explain_missing(error, path, cx).await),
         };
         let left = before.as_ref().filter(|_| trusts).and_then(|now| seen.left(cx, path, now));
         if let Some(old) = left {
             let (asked, size, known) = (self.clone(), old.len(), old.clone());
             // Whatever is wrong with it is said of what is really there.
             if let Ok(plan) = off_thread(size, move || asked.plan(&known)).await? {
-                return Ok((Before::File, old, plan));
+                return Ok((OriginalState::File, old, plan));
             }
         }
         let old = match &before {
@@ -268,7 +268,7 @@ impl Ask {
         let size = old.len();
         let asked = self.clone();
         let (old, content, plan) = off_thread(size, move || {
-            let (content, plan) = (Content::of(&old), asked.plan(&old));
+            let (content, plan) = (ContentHash::from_bytes(&old), asked.plan(&old));
             (old, content, plan)
         })
         .await?;
@@ -277,20 +277,20 @@ impl Ask {
                 "`{shown}` has changed on disk since it was read, and was not edited; read it again, then edit"
             )));
         }
-        Ok((if before.is_some() { Before::File } else { Before::Nothing }, old, plan?))
+        Ok((if before.is_some() { OriginalState::File } else { OriginalState::Nothing }, old, plan?))
     }
 
     /// Looks for the places and puts the new texts there, all in memory.
-    fn plan(&self, old: &[u8]) -> Result<Plan, ToolError> {
-        let Some(encoding) = Utf16::detect(old) else { return self.plan_text(old) };
+    fn plan(&self, old: &[u8]) -> Result<EditPlan, ToolError> {
+        let Some(encoding) = Utf16Order::detect(old) else { return self.plan_text(old) };
         let text = encoding.decode(old).map_err(|why| ToolError::new(format!("`{}` {why}", self.shown)))?;
         let plan = self.plan_text(text.as_bytes())?;
         let new = encoding.encode(&plan.new);
-        Ok(Plan { content: Content::of(&new), new: new.into(), ..plan })
+        Ok(EditPlan { content: ContentHash::from_bytes(&new), new: new.into(), ..plan })
     }
 
-    fn plan_text(&self, old: &[u8]) -> Result<Plan, ToolError> {
-        let Ask { tool, shown, edits } = self;
+    fn plan_text(&self, old: &[u8]) -> Result<EditPlan, ToolError> {
+        let EditRequest { tool, shown, edits } = self;
         let text = old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old);
         if text[..text.len().min(SNIFF_BYTES)].contains(&0) {
             let words = format!(
@@ -300,7 +300,7 @@ impl Ask {
             );
             return Err(ToolError::new(words));
         }
-        charset::check(old, edits.iter().map(|edit| edit.new_string.as_str()), tool, shown)?;
+        charset::check_encodable(old, edits.iter().map(|edit| edit.new_string.as_str()), tool, shown)?;
         let mut now = Cow::Borrowed(old);
         let mut done = String::new();
         for (at, edit) in edits.iter().enumerate() {
@@ -317,14 +317,14 @@ impl Ask {
         if edits.len() > 1 {
             done = format!("changed by {} edits", edits.len());
         }
-        let (content, diff) = (Content::of(&now), LineDiff::between(old, &now));
-        Ok(Plan { new: now.into_owned().into(), content, done, diff })
+        let (content, diff) = (ContentHash::from_bytes(&now), LineDiff::between(old, &now));
+        Ok(EditPlan { new: now.into_owned().into(), content, done, diff })
     }
 
     /// One replacement, and what it did.
-    fn replace(&self, old: &[u8], edit: &Replacement) -> Result<(Vec<u8>, String), ToolError> {
-        let Ask { tool, shown, .. } = self;
-        let Replacement { old_string, new_string, replace_all } = edit;
+    fn replace(&self, old: &[u8], edit: &TextReplacement) -> Result<(Vec<u8>, String), ToolError> {
+        let EditRequest { tool, shown, .. } = self;
+        let TextReplacement { old_string, new_string, replace_all } = edit;
         if old_string.is_empty() {
             if !old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old).is_empty() {
                 return Err(ToolError::new(format!(
@@ -334,17 +334,17 @@ impl Ask {
             }
             return Ok(([old, new_string.as_bytes()].concat(), "filled".to_owned()));
         }
-        let places = Places::find(old, old_string, new_string);
+        let places = TextMatches::find(old, old_string, new_string);
         let found = places.len();
         match found {
             0 => {
-                let near = closest(old, old_string);
+                let near = describe_closest(old, old_string);
                 return Err(ToolError::new(format!(
                     "{tool} found no match for `old_string` in {shown}{near}"
                 )));
             }
             found if found > 1 && !replace_all.unwrap_or(false) => {
-                let lines = lines(old, &places.starts().collect::<Vec<_>>());
+                let lines = describe_lines(old, &places.starts().collect::<Vec<_>>());
                 return Err(ToolError::new(format!(
                     "{tool} found {found} matches for `old_string` in {shown} ({lines}); it must be unique\n\
                      give more surrounding lines, or set `replace_all`"
@@ -353,7 +353,7 @@ impl Ask {
             _ => {}
         }
         let (new, at) = places.replace(old);
-        let lines = lines(old, &at);
+        let lines = describe_lines(old, &at);
         let done = match at.len() {
             1 => format!("edited at {lines}"),
             places => format!("edited in {places} places, {lines}"),
@@ -363,7 +363,7 @@ impl Ask {
 }
 
 /// `line 12`, `lines 12, 40 (3 times), 96`.
-fn lines(text: &[u8], at: &[usize]) -> String {
+fn describe_lines(text: &[u8], at: &[usize]) -> String {
     let mut numbers: Vec<(usize, usize)> = Vec::new();
     let (mut line, mut from) = (1, 0);
     let mut more = 0;

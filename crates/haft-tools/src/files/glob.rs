@@ -18,10 +18,10 @@ use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, To
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::blocking::blocking;
-use crate::near;
-use crate::paths::{self, PathKey, count};
-use crate::walk::{Listing, Place, Visit, walk};
+use crate::blocking::run_blocking;
+use crate::path_suggestions;
+use crate::paths::{self, PathKey, count_noun};
+use crate::walk::{DirectoryListing, WalkEntry, WalkVisitor, walk_tree};
 
 /// Files that one result names.
 const FILES_MAX: usize = 100;
@@ -63,12 +63,12 @@ impl Tool for Glob {
     }
 
     fn effects(&self, input: &GlobInput) -> Effects {
-        Effects::reads_tree(Split::of(input).base)
+        Effects::reads_tree(GlobSplit::from_input(input).base)
     }
 
     async fn check(&self, input: &GlobInput, _: &Context) -> Result<(), ToolError> {
         if let Some(path) = &input.path {
-            paths::check("path", path)?;
+            paths::check_path("path", path)?;
         }
         if input.pattern.is_empty() {
             return Err(ToolError::senseless("`pattern` is empty; `**/*` is every file"));
@@ -77,8 +77,8 @@ impl Tool for Glob {
             let words = format!("`pattern` has more than {PATTERN_BYTES_MAX} bytes; give a shorter one");
             return Err(ToolError::senseless(words));
         }
-        paths::check("pattern", Path::new(&input.pattern))?;
-        let split = Split::of(input);
+        paths::check_path("pattern", Path::new(&input.pattern))?;
+        let split = GlobSplit::from_input(input);
         if Path::new(&split.rest).components().any(|part| part == Component::ParentDir) {
             let words =
                 "`..` in `pattern` must come before the first wildcard; or give the directory as `path`";
@@ -93,41 +93,41 @@ impl Tool for Glob {
     }
 
     async fn call(&self, input: GlobInput, cx: &Context) -> Result<Output, ToolError> {
-        let split = Split::of(&input);
-        let base = paths::tidy(&split.base, cx);
+        let split = GlobSplit::from_input(&input);
+        let base = paths::normalize_path(&split.base, cx);
         let dir = match cx.files().open_dir(&split.base).await {
             Ok(dir) => dir,
             Err(error) => return not_opened(error, &input, cx).await,
         };
-        let search = Search {
+        let search = GlobSearch {
             pattern: split.compile()?,
             levels: split.levels(),
             base_len: base.as_os_str().len() + usize::from(base.as_os_str() != "/"),
         };
-        let (kept, problems) = blocking(move |stop| walk(dir, &base, (), &search, stop)).await?;
+        let (kept, problems) = run_blocking(move |stop| walk_tree(dir, &base, (), &search, stop)).await?;
         let total: usize = kept.iter().map(|local| local.count).sum();
-        let mut found: Vec<Found> = kept.into_iter().flat_map(|local| local.newest).collect();
+        let mut found: Vec<GlobMatch> = kept.into_iter().flat_map(|local| local.newest).collect();
         found.sort_unstable();
         found.truncate(FILES_MAX);
         let mut lines: Vec<String> =
-            found.iter().map(|file| paths::shown(file.path.path(), cx.cwd())).collect();
+            found.iter().map(|file| paths::display_path(file.path.path(), cx.cwd())).collect();
         if total == 0 {
-            lines.push(nothing(&input, cx));
+            lines.push(no_match_text(&input, cx));
         } else if total > found.len() {
             lines.push(format!(
                 "[the {} newest of {total} files; a narrower pattern or `path` shows others]",
                 found.len()
             ));
         }
-        lines.extend(paths::unnameable(found.iter().map(|file| file.path.path())));
+        lines.extend(paths::unnameable_note(found.iter().map(|file| file.path.path())));
         lines.extend(problems.words());
-        let view = View::titled(paths::sought(&input.pattern, input.path.as_deref()));
-        let summary = if total == 0 { "nothing found".to_owned() } else { count(total, "file", "files") };
+        let view = View::titled(paths::search_subject(&input.pattern, input.path.as_deref()));
+        let summary = if total == 0 { "nothing found".to_owned() } else { count_noun(total, "file", "files") };
         Ok(lines.join("\n").into_output()?.with_view(view.summary(summary)))
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(paths::sought(stage.text("pattern")?, stage.text("path").map(Path::new)));
+        let view = View::titled(paths::search_subject(stage.text("pattern")?, stage.text("path").map(Path::new)));
         Some(view.why(stage))
     }
 }
@@ -138,21 +138,21 @@ async fn not_opened(error: FileError, input: &GlobInput, cx: &Context) -> Result
     // A directory that only the pattern names is a pattern that matches nothing.
     let given = input.path.as_deref().unwrap_or(Path::new("."));
     if missing && !Path::new(&input.pattern).is_absolute() && cx.files().list(given).await.is_ok() {
-        let view = View::titled(paths::sought(&input.pattern, Some(given))).summary("nothing found");
-        return Ok(nothing(input, cx).into_output()?.with_view(view));
+        let view = View::titled(paths::search_subject(&input.pattern, Some(given))).summary("nothing found");
+        return Ok(no_match_text(input, cx).into_output()?.with_view(view));
     }
     if error.kind() == FileErrorKind::NotADirectory {
         let words = format!("`{}` is not a directory; give the directory to look in", given.display());
         return Err(ToolError::new(words).with_source(error));
     }
-    let base = Split::of(input).base;
-    Err(near::explain(error, &base, cx).await)
+    let base = GlobSplit::from_input(input).base;
+    Err(path_suggestions::explain_missing(error, &base, cx).await)
 }
 
-fn nothing(input: &GlobInput, cx: &Context) -> String {
+fn no_match_text(input: &GlobInput, cx: &Context) -> String {
     let place = input.path.as_deref().map_or_else(
         || "the working directory".to_owned(),
-        |path| format!("`{}`", paths::shown(&paths::tidy(path, cx), cx.cwd())),
+        |path| format!("`{}`", paths::display_path(&paths::normalize_path(path, cx), cx.cwd())),
     );
     let pattern = &input.pattern;
     if pattern.contains('/') || pattern.starts_with("**") {
@@ -192,13 +192,13 @@ fn leads_apart(pattern: &str) -> bool {
 }
 
 /// A pattern, and where to begin with it.
-struct Split {
+struct GlobSplit {
     base: PathBuf,
     rest: String,
 }
 
-impl Split {
-    fn of(input: &GlobInput) -> Split {
+impl GlobSplit {
+    fn from_input(input: &GlobInput) -> GlobSplit {
         let mut base = input.path.clone().unwrap_or_else(|| PathBuf::from("."));
         let mut rest = input.pattern.as_str();
         if rest.starts_with('/') {
@@ -217,7 +217,7 @@ impl Split {
         }
         // `src/` means what is in it.
         let rest = if rest.is_empty() || rest.ends_with('/') { format!("{rest}**") } else { rest.to_owned() };
-        Split { base, rest }
+        GlobSplit { base, rest }
     }
 
     fn compile(&self) -> Result<GlobSet, ToolError> {
@@ -251,7 +251,7 @@ impl Split {
     }
 }
 
-struct Search {
+struct GlobSearch {
     pattern: GlobSet,
     levels: Option<usize>,
     /// How many bytes of a path lie before what is matched.
@@ -260,29 +260,29 @@ struct Search {
 
 /// What one thread found: how many, and the newest of them. The heap's greatest is the oldest.
 #[derive(Default)]
-struct Local {
+struct LocalMatches {
     count: usize,
-    newest: BinaryHeap<Found>,
+    newest: BinaryHeap<GlobMatch>,
 }
 
 /// Sorts by age, newest first, then by path.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct GlobMatch {
     modified: std::cmp::Reverse<Option<SystemTime>>,
     path: PathKey,
 }
 
-impl Visit for Search {
-    type Local = Local;
+impl WalkVisitor for GlobSearch {
+    type Local = LocalMatches;
     type Rules = ();
 
-    fn local(&self) -> Local {
-        Local::default()
+    fn local(&self) -> LocalMatches {
+        LocalMatches::default()
     }
 
-    fn enter(&self, _: &Listing<'_>, (): &()) {}
+    fn enter(&self, _: &DirectoryListing<'_>, (): &()) {}
 
-    fn wants(&self, (): &(), entry: &Place<'_>) -> bool {
+    fn wants(&self, (): &(), entry: &WalkEntry<'_>) -> bool {
         if entry.is_dir {
             return entry.name != ".git" && self.levels.is_none_or(|levels| entry.depth < levels);
         }
@@ -290,7 +290,7 @@ impl Visit for Search {
         self.pattern.is_match_candidate(&Candidate::new(OsStr::from_bytes(relative)))
     }
 
-    fn file(&self, local: &mut Local, dir: &dyn OpenDir, entry: &Place<'_>) -> Result<(), FileError> {
+    fn file(&self, local: &mut LocalMatches, dir: &dyn OpenDir, entry: &WalkEntry<'_>) -> Result<(), FileError> {
         let modified = std::cmp::Reverse(dir.metadata(entry.name)?.modified);
         local.count += 1;
         if local.newest.len() == FILES_MAX {
@@ -302,7 +302,7 @@ impl Visit for Search {
             }
             local.newest.pop();
         }
-        local.newest.push(Found { modified, path: PathKey::of(entry.path) });
+        local.newest.push(GlobMatch { modified, path: PathKey::from_path(entry.path) });
         Ok(())
     }
 }

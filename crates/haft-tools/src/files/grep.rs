@@ -4,9 +4,9 @@
 //! nothing binary, no links. Rules outside of what the call may read, such as the user's own for git, have no effect.
 //!
 //! The order of a result doesn't depend on threads: lines and counts stand by path, files by age. Where only the first
-//! so many are asked for, what lies behind them is not searched once they are there (`answer.rs`).
+//! so many are asked for, what lies behind them is not searched once they are there (`results.rs`).
 
-mod answer;
+mod results;
 mod query;
 mod search;
 
@@ -21,13 +21,13 @@ use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, To
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::blocking::blocking;
-use crate::ignores::Ignores;
-use crate::walk::walk;
-use crate::{near, paths};
-use answer::Answer;
-use query::Query;
-use search::Search;
+use crate::blocking::run_blocking;
+use crate::ignore_rules::IgnoreRules;
+use crate::walk::walk_tree;
+use crate::{path_suggestions, paths};
+use results::GrepResults;
+use query::GrepQuery;
+use search::GrepSearch;
 
 /// Lines, files or counts of one result, if the call doesn't say.
 const ENTRIES: u32 = 250;
@@ -137,7 +137,7 @@ impl Tool for Grep {
     }
 
     async fn check(&self, input: &GrepInput, cx: &Context) -> Result<(), ToolError> {
-        paths::check("path", input.path())?;
+        paths::check_path("path", input.path())?;
         for (name, lines) in
             [("-A", input.after), ("-B", input.before), ("-C", input.around), ("context", input.context)]
         {
@@ -146,27 +146,27 @@ impl Tool for Grep {
                 return Err(ToolError::senseless(words));
             }
         }
-        let (place, cwd, input) = (paths::tidy(input.path(), cx), cx.cwd().to_owned(), input.clone());
-        blocking(move |_| Query::compile(&input, &place, &cwd).map(drop)).await?
+        let (place, cwd, input) = (paths::normalize_path(input.path(), cx), cx.cwd().to_owned(), input.clone());
+        run_blocking(move |_| GrepQuery::compile(&input, &place, &cwd).map(drop)).await?
     }
 
     async fn call(&self, input: GrepInput, cx: &Context) -> Result<Output, ToolError> {
         let path = input.path().to_owned();
-        let place = paths::tidy(&path, cx);
-        let view = title(&input.pattern, input.path.as_deref());
+        let place = paths::normalize_path(&path, cx);
+        let view = search_title(&input.pattern, input.path.as_deref());
         let cwd = cx.cwd().to_owned();
         // A pattern may take long to compile, and an answer to write: all of it is done on the thread for that.
         let compile = {
             let (place, cwd) = (place.clone(), cwd.clone());
-            move || Query::compile(&input, &place, &cwd)
+            move || GrepQuery::compile(&input, &place, &cwd)
         };
-        let said = move |answer: &Answer| (answer.text(&cwd), answer.summary());
+        let said = move |answer: &GrepResults| (answer.text(&cwd), answer.summary());
         let (text, summary) = match cx.files().open_dir(&path).await {
             Ok(dir) => {
-                let above = Ignores::above(&place, cx).await;
-                blocking(move |stop| {
-                    let search = Search::new(compile()?, true);
-                    let (_, problems) = walk(dir, &place, above, &search, stop);
+                let above = IgnoreRules::above(&place, cx).await;
+                run_blocking(move |stop| {
+                    let search = GrepSearch::new(compile()?, true);
+                    let (_, problems) = walk_tree(dir, &place, above, &search, stop);
                     Ok::<_, ToolError>(said(&search.into_answer(problems)))
                 })
                 .await??
@@ -174,33 +174,33 @@ impl Tool for Grep {
             Err(error) if error.kind() == FileErrorKind::NotADirectory => {
                 let file = match cx.files().open(&path).await {
                     Ok(file) => file,
-                    Err(error) => return Err(near::explain(error, &path, cx).await),
+                    Err(error) => return Err(path_suggestions::explain_missing(error, &path, cx).await),
                 };
                 let runtime = tokio::runtime::Handle::current();
-                blocking(move |stop| {
+                run_blocking(move |stop| {
                     let file = BlockingFile { file, runtime, stop };
                     one_file(file, &place, compile()?).map(|answer| said(&answer))
                 })
                 .await??
             }
-            Err(error) => return Err(near::explain(error, &path, cx).await),
+            Err(error) => return Err(path_suggestions::explain_missing(error, &path, cx).await),
         };
         Ok(text.into_output()?.with_view(view.summary(summary)))
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = title(stage.text("pattern")?, stage.text("path").map(Path::new));
+        let view = search_title(stage.text("pattern")?, stage.text("path").map(Path::new));
         Some(view.why(stage))
     }
 }
 
-fn title(pattern: &str, path: Option<&Path>) -> View {
-    View::titled(paths::sought(&format!("\"{pattern}\""), path))
+fn search_title(pattern: &str, path: Option<&Path>) -> View {
+    View::titled(paths::search_subject(&format!("\"{pattern}\""), path))
 }
 
 /// Searches a file that the call names. It may be a link, and binary; ignored or of another type it may be too.
-fn one_file(file: BlockingFile<'_>, path: &Path, query: Query) -> Result<Answer, ToolError> {
-    let search = Search::new(query, false);
+fn one_file(file: BlockingFile<'_>, path: &Path, query: GrepQuery) -> Result<GrepResults, ToolError> {
+    let search = GrepSearch::new(query, false);
     let modified = file.file.metadata().modified;
     search.one(path, modified, file)?;
     Ok(search.into_answer(Default::default()))

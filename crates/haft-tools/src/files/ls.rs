@@ -18,9 +18,9 @@ use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, To
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::blocking::blocking;
-use crate::near;
-use crate::paths::{self, count};
+use crate::blocking::run_blocking;
+use crate::path_suggestions;
+use crate::paths::{self, count_noun};
 
 /// Levels that are shown, if the call doesn't say.
 const DEPTH: u32 = 2;
@@ -82,34 +82,34 @@ impl Tool for Ls {
 
     async fn check(&self, input: &LsInput, _: &Context) -> Result<(), ToolError> {
         if let Some(path) = &input.path {
-            paths::check("path", path)?;
+            paths::check_path("path", path)?;
         }
         if let Some(depth) = input.depth.filter(|depth| !(1..=DEPTH_MAX).contains(depth)) {
             let words = format!("`depth` must be between 1 and {DEPTH_MAX}, got {depth}");
             return Err(ToolError::senseless(words));
         }
-        compile(input.ignore.as_deref().unwrap_or_default()).map(drop)
+        compile_patterns(input.ignore.as_deref().unwrap_or_default()).map(drop)
     }
 
     async fn call(&self, input: LsInput, cx: &Context) -> Result<Output, ToolError> {
         let path = input.path.clone().unwrap_or_else(|| PathBuf::from("."));
-        let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
+        let shown = paths::display_path(&paths::normalize_path(&path, cx), cx.cwd());
         let dir = match cx.files().open_dir(&path).await {
             Ok(dir) => dir,
             Err(error) if error.kind() == FileErrorKind::NotADirectory => {
                 let words = format!("`{shown}` is not a directory; Read shows what is in a file");
                 return Err(ToolError::new(words).with_source(error));
             }
-            Err(error) => return Err(near::explain(error, &path, cx).await),
+            Err(error) => return Err(path_suggestions::explain_missing(error, &path, cx).await),
         };
-        let ignore = compile(input.ignore.as_deref().unwrap_or_default())?;
+        let ignore = compile_patterns(input.ignore.as_deref().unwrap_or_default())?;
         let depth = input.depth.unwrap_or(DEPTH);
-        let tree = blocking(move |stop| Tree::read(dir, depth, &ignore, stop)).await?;
+        let tree = run_blocking(move |stop| DirectoryTree::read(dir, depth, &ignore, stop)).await?;
         let mut text = format!("{}/\n", shown.trim_end_matches('/'));
         tree.show(&mut text);
         let view =
             View::titled(input.path.as_ref().map_or(".".to_owned(), |path| path.display().to_string()));
-        let summary = count(tree.nodes.len() - 1, "entry", "entries");
+        let summary = count_noun(tree.nodes.len() - 1, "entry", "entries");
         Ok(text.trim_end().to_owned().into_output()?.with_view(view.summary(summary)))
     }
 
@@ -119,7 +119,7 @@ impl Tool for Ls {
     }
 }
 
-fn compile(patterns: &[String]) -> Result<GlobSet, ToolError> {
+fn compile_patterns(patterns: &[String]) -> Result<GlobSet, ToolError> {
     if patterns.len() > PATTERNS_MAX || patterns.iter().any(|pattern| pattern.len() > PATTERN_BYTES_MAX) {
         return Err(ToolError::senseless(format!(
             "`ignore` takes at most {PATTERNS_MAX} patterns of {PATTERN_BYTES_MAX} bytes each"
@@ -142,15 +142,15 @@ fn compile(patterns: &[String]) -> Result<GlobSet, ToolError> {
 
 /// What was found.
 #[derive(Default)]
-struct Tree {
+struct DirectoryTree {
     /// The first is the directory itself.
-    nodes: Vec<Node>,
+    nodes: Vec<DirectoryNode>,
     /// Where the levels were cut because there was too much.
     full: bool,
 }
 
 #[derive(Default)]
-struct Node {
+struct DirectoryNode {
     name: OsString,
     kind: Option<Kind>,
     len: u64,
@@ -163,9 +163,9 @@ struct Node {
     is_open: bool,
 }
 
-impl Tree {
-    fn read(root: Box<dyn OpenDir>, depth: u32, ignore: &GlobSet, stop: &AtomicBool) -> Tree {
-        let mut tree = Tree { nodes: vec![Node::default()], full: false };
+impl DirectoryTree {
+    fn read(root: Box<dyn OpenDir>, depth: u32, ignore: &GlobSet, stop: &AtomicBool) -> DirectoryTree {
+        let mut tree = DirectoryTree { nodes: vec![DirectoryNode::default()], full: false };
         let mut queue: VecDeque<(Box<dyn OpenDir>, usize, u32)> = VecDeque::from([(root, 0, 1)]);
         while let Some((dir, at, level)) = queue.pop_front() {
             if stop.load(Ordering::Relaxed) {
@@ -190,7 +190,7 @@ impl Tree {
             entries.truncate(room);
             for (_, name, kind) in entries {
                 let child = tree.nodes.len();
-                let mut node = Node { name, kind: Some(kind), ..Node::default() };
+                let mut node = DirectoryNode { name, kind: Some(kind), ..DirectoryNode::default() };
                 match kind {
                     Kind::File => node.len = dir.metadata(&node.name).map_or(0, |metadata| metadata.len),
                     Kind::Directory if level < depth && node.name != OsStr::new(".git") => {
@@ -238,7 +238,7 @@ impl Tree {
                 Some(Kind::Directory) => format!("{name}/ …"),
                 Some(Kind::Link) => format!("{name} (link)"),
                 Some(Kind::Other) => format!("{name} (pipe, socket or device)"),
-                _ => format!("{name} ({})", size(entry.len)),
+                _ => format!("{name} ({})", format_size(entry.len)),
             };
             text.push_str(&format!("{indent}{line}\n"));
             self.show_node(child, level + 1, text, unnameable);
@@ -253,7 +253,7 @@ impl Tree {
 }
 
 /// `812 B`, `4.2 KiB`, `31 MiB`.
-pub(crate) fn size(bytes: u64) -> String {
+pub(crate) fn format_size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if value < 1024.0 {
@@ -269,7 +269,7 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// Names of one directory as a call of another tool shows them: directories with a slash.
-pub(crate) fn names(entries: &[haft::files::Entry], max: usize) -> Vec<String> {
+pub(crate) fn entry_names(entries: &[haft::files::Entry], max: usize) -> Vec<String> {
     let mut kinds: HashMap<Kind, &str> = HashMap::new();
     kinds.extend([
         (Kind::Directory, "/"),

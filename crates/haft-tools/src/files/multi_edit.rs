@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::edit::{Job, Replacement};
-use crate::paths::{self, count};
-use crate::seen::Seen;
+use crate::edit::{EditJob, TextReplacement};
+use crate::paths::{self, count_noun};
+use crate::read_tracker::ReadTracker;
 use crate::text_diff::LineDiff;
 
 /// Characters that the model sees of a result.
@@ -33,18 +33,18 @@ pub struct MultiEditInput {
     pub file_path: PathBuf,
     /// The edits, in the order in which they are done. An empty `old_string` in the first one creates the file.
     #[schemars(length(min = 1, max = 1000))]
-    pub edits: Vec<Replacement>,
+    pub edits: Vec<TextReplacement>,
 }
 
 /// The tool `MultiEdit`.
 #[derive(Default)]
 pub struct MultiEdit {
-    seen: Seen,
+    seen: ReadTracker,
 }
 
 impl MultiEdit {
     /// The tool with the memory of others: what they have read, it knows.
-    pub fn new(seen: &Seen) -> MultiEdit {
+    pub fn new(seen: &ReadTracker) -> MultiEdit {
         MultiEdit { seen: seen.clone() }
     }
 }
@@ -70,7 +70,7 @@ impl Tool for MultiEdit {
     }
 
     async fn check(&self, input: &MultiEditInput, _: &Context) -> Result<(), ToolError> {
-        paths::check("file_path", &input.file_path)?;
+        paths::check_path("file_path", &input.file_path)?;
         let all = input.edits.len();
         if all == 0 || all > EDITS_MAX {
             let words = format!("`edits` has {all} edits; give between 1 and {EDITS_MAX}");
@@ -97,11 +97,11 @@ impl Tool for MultiEdit {
 
     async fn call(&self, input: MultiEditInput, cx: &Context) -> Result<Output, ToolError> {
         let MultiEditInput { file_path, edits } = input;
-        Job { tool: "MultiEdit", edits }.run(&self.seen, &file_path, cx).await
+        EditJob { tool: "MultiEdit", edits }.run(&self.seen, &file_path, cx).await
     }
 
     async fn preview(&self, input: &MultiEditInput, cx: &Context) -> Option<View> {
-        Job { tool: "MultiEdit", edits: input.edits.clone() }.preview(&input.file_path, cx).await
+        EditJob { tool: "MultiEdit", edits: input.edits.clone() }.preview(&input.file_path, cx).await
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -118,7 +118,7 @@ impl Tool for MultiEdit {
                     let (old, new) = (text(edit, "old_string"), text(edit, "new_string"));
                     LineDiff::between(old.as_bytes(), new.as_bytes()).into_part(path)
                 });
-                let view = view.summary(count(edits.len(), "edit", "edits"));
+                let view = view.summary(count_noun(edits.len(), "edit", "edits"));
                 parts.take(haft::limits::VIEW_PARTS_MAX).fold(view, View::with)
             }
             _ => view.why(stage),

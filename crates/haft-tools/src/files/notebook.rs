@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 /// A notebook, as parts of its text.
 pub(crate) struct Notebook<'a> {
     text: &'a str,
-    pub(crate) cells: Vec<Cell<'a>>,
+    pub(crate) cells: Vec<NotebookCell<'a>>,
     /// Where the list of cells is in the text.
     list: Range<usize>,
     pub(crate) language: Option<String>,
@@ -26,16 +26,16 @@ pub(crate) struct Notebook<'a> {
 }
 
 /// A cell, as parts of the text.
-pub(crate) struct Cell<'a> {
+pub(crate) struct NotebookCell<'a> {
     place: Range<usize>,
     members: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
 /// An object, its members in order.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct ObjectMembers<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Members<'a>, D::Error> {
+impl<'de: 'a, 'a> Deserialize<'de> for ObjectMembers<'a> {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<ObjectMembers<'a>, D::Error> {
         struct InOrder;
         impl<'de> Visitor<'de> for InOrder {
             type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
@@ -52,7 +52,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                 Ok(members)
             }
         }
-        deserializer.deserialize_map(InOrder).map(Members)
+        deserializer.deserialize_map(InOrder).map(ObjectMembers)
     }
 }
 
@@ -80,17 +80,17 @@ impl<'a> Notebook<'a> {
     /// # Errors
     /// In words: why it is none.
     pub(crate) fn parse(text: &'a str) -> Result<Notebook<'a>, String> {
-        let Members(top) =
+        let ObjectMembers(top) =
             serde_json::from_str(text).map_err(|error| format!("it is no valid JSON ({error})"))?;
         let member = |name: &str| top.iter().find(|(key, _)| key == name).map(|(_, value)| *value);
         let cells = member("cells").ok_or("it has no `cells`; only notebooks of version 4 can be read")?;
-        let list = place(text, cells.get());
+        let list = place_of(text, cells.get());
         let raw: Vec<&RawValue> = serde_json::from_str(cells.get()).map_err(|_| "its `cells` are no list")?;
         let mut found = Vec::with_capacity(raw.len());
         for (number, raw) in raw.into_iter().enumerate() {
             let members = serde_json::from_str(raw.get());
-            let Members(members) = members.map_err(|_| format!("its cell {} is no object", number + 1))?;
-            found.push(Cell { place: place(text, raw.get()), members });
+            let ObjectMembers(members) = members.map_err(|_| format!("its cell {} is no object", number + 1))?;
+            found.push(NotebookCell { place: place_of(text, raw.get()), members });
         }
         let number = |name: &str| member(name).and_then(|value| value.get().parse::<u64>().ok()).unwrap_or(0);
         let metadata: Value =
@@ -99,7 +99,7 @@ impl<'a> Notebook<'a> {
             .iter()
             .find_map(|pointer| metadata.pointer(pointer)?.as_str().map(str::to_owned));
         let has_ids = (number("nbformat"), number("nbformat_minor")) >= (4, 5)
-            || found.iter().any(|cell: &Cell<'_>| cell.id().is_some());
+            || found.iter().any(|cell: &NotebookCell<'_>| cell.id().is_some());
         Ok(Notebook { text, cells: found, list, language, has_ids })
     }
 
@@ -176,7 +176,7 @@ impl<'a> Notebook<'a> {
         }
         members.push(("source", style.source(source, as_string).into()));
         let object = style.object(&members);
-        let Style { newline, .. } = &style;
+        let NotebookStyle { newline, .. } = &style;
         let indent = style.indent(2);
         let text = match (self.cells.get(at), self.cells.last()) {
             (Some(next), _) => {
@@ -198,7 +198,7 @@ impl<'a> Notebook<'a> {
     /// An id that no cell has: eight characters, as Jupyter makes them, from the source.
     fn new_id(&self, source: &str, at: usize) -> String {
         use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-        let taken: HashSet<String> = self.cells.iter().filter_map(Cell::id).collect();
+        let taken: HashSet<String> = self.cells.iter().filter_map(NotebookCell::id).collect();
         let candidate = |salt: usize| {
             let mut hasher = DefaultHasher::new();
             (source, at, self.cells.len(), salt).hash(&mut hasher);
@@ -211,14 +211,14 @@ impl<'a> Notebook<'a> {
         [&self.text[..place.start], new, &self.text[place.end..]].concat()
     }
 
-    fn style(&self) -> Style {
+    fn style(&self) -> NotebookStyle {
         let newline = if self.text.contains("\r\n") { "\r\n" } else { "\n" };
         let first = self.text.split_once('\n').map(|(_, rest)| rest);
         let indented =
             first.map(|rest| rest.chars().take_while(|c| matches!(c, ' ' | '\t')).collect::<String>());
         match indented.filter(|unit| !unit.is_empty()) {
-            Some(unit) => Style { newline, unit, colon: ": " },
-            None => Style {
+            Some(unit) => NotebookStyle { newline, unit, colon: ": " },
+            None => NotebookStyle {
                 newline: "",
                 unit: String::new(),
                 colon: if self.text.contains("\": ") { ": " } else { ":" },
@@ -227,7 +227,7 @@ impl<'a> Notebook<'a> {
     }
 }
 
-impl Cell<'_> {
+impl NotebookCell<'_> {
     fn value(&self, name: &str) -> Option<Value> {
         let raw = self.members.iter().find(|(key, _)| key == name)?.1;
         serde_json::from_str(raw.get()).ok()
@@ -246,7 +246,7 @@ impl Cell<'_> {
     }
 
     pub(crate) fn source(&self) -> String {
-        joined(&self.value("source").unwrap_or_default())
+        join_lines(&self.value("source").unwrap_or_default())
     }
 
     pub(crate) fn execution_count(&self) -> Option<u64> {
@@ -262,7 +262,7 @@ impl Cell<'_> {
 }
 
 /// A text that may be a list of lines.
-pub(crate) fn joined(value: &Value) -> String {
+pub(crate) fn join_lines(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
@@ -271,19 +271,19 @@ pub(crate) fn joined(value: &Value) -> String {
 }
 
 /// Where a part of a text is in it.
-fn place(text: &str, part: &str) -> Range<usize> {
+fn place_of(text: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr() as usize - text.as_ptr() as usize;
     start..start + part.len()
 }
 
 /// How a notebook is laid out.
-struct Style {
+struct NotebookStyle {
     newline: &'static str,
     unit: String,
     colon: &'static str,
 }
 
-impl Style {
+impl NotebookStyle {
     fn indent(&self, levels: usize) -> String {
         self.unit.repeat(levels)
     }

@@ -16,12 +16,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::changes::{Again, describe_losses};
-use crate::near;
+use crate::transaction::{RetryCounter, describe_losses};
+use crate::path_suggestions;
 use crate::notebook::{CellType, Notebook};
 use crate::paths;
 use crate::read::BYTE_ORDER_MARK;
-use crate::seen::{Content, Seen};
+use crate::read_tracker::{ContentHash, ReadTracker};
 use crate::text_diff::LineDiff;
 
 /// Characters that the model sees of a result.
@@ -47,7 +47,7 @@ pub struct NotebookEditInput {
     pub new_source: String,
     /// The type of the cell. Default: to replace, as it was; to insert, `code`.
     #[serde(default)]
-    pub cell_type: Option<Type>,
+    pub cell_type: Option<EditedCellType>,
     /// What to do. Default: `replace`.
     #[serde(default)]
     pub edit_mode: Option<EditMode>,
@@ -56,7 +56,7 @@ pub struct NotebookEditInput {
 /// The type of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Type {
+pub enum EditedCellType {
     /// A program.
     Code,
     /// Text.
@@ -78,12 +78,12 @@ pub enum EditMode {
 /// The tool `NotebookEdit`.
 #[derive(Default)]
 pub struct NotebookEdit {
-    seen: Seen,
+    seen: ReadTracker,
 }
 
 impl NotebookEdit {
     /// The tool with the memory of others: what they have read, it knows.
-    pub fn new(seen: &Seen) -> NotebookEdit {
+    pub fn new(seen: &ReadTracker) -> NotebookEdit {
         NotebookEdit { seen: seen.clone() }
     }
 }
@@ -110,7 +110,7 @@ impl Tool for NotebookEdit {
     }
 
     async fn check(&self, input: &NotebookEditInput, _: &Context) -> Result<(), ToolError> {
-        paths::check("file_path", &input.notebook_path)
+        paths::check_path("file_path", &input.notebook_path)
             .map_err(|error| ToolError::senseless(error.message().replace("file_path", "notebook_path")))?;
         if input.notebook_path.extension().is_none_or(|extension| extension != "ipynb") {
             return Err(ToolError::senseless(
@@ -128,18 +128,18 @@ impl Tool for NotebookEdit {
 
     async fn call(&self, input: NotebookEditInput, cx: &Context) -> Result<Output, ToolError> {
         let path = input.notebook_path.clone();
-        let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
+        let shown = paths::display_path(&paths::normalize_path(&path, cx), cx.cwd());
         let input = Arc::new(input);
-        let mut again = Again::default();
-        let (old, Plan { new, done, diff }, written) = loop {
+        let mut again = RetryCounter::default();
+        let (old, NotebookPlan { new, done, diff }, written) = loop {
             let before = match cx.files().metadata(&path).await {
                 Ok(metadata) => metadata,
-                Err(error) => return Err(near::explain(error, &path, cx).await),
+                Err(error) => return Err(path_suggestions::explain_missing(error, &path, cx).await),
             };
             let old = Bytes::from(cx.files().read(&path).await?);
             let (size, name, asked) = (old.len(), shown.clone(), input.clone());
             let (old, content, plan) = off_thread(size, move || {
-                let (content, plan) = (Content::of(&old), plan(&old, &asked, &name));
+                let (content, plan) = (ContentHash::from_bytes(&old), plan_edit(&old, &asked, &name));
                 (old, content, plan)
             })
             .await?;
@@ -157,7 +157,7 @@ impl Tool for NotebookEdit {
         };
         self.seen.checkpoints().record(cx, "NotebookEdit", &path, Some(old), Some(new.clone()));
         if let Ok(now) = cx.files().metadata(&path).await {
-            self.seen.wrote(cx, &path, &now, Content::of(&new));
+            self.seen.wrote(cx, &path, &now, ContentHash::from_bytes(&new));
         }
         let counts = diff.counts();
         let view = View::titled(&shown).summary(&counts).with(diff.into_part(&shown));
@@ -168,8 +168,8 @@ impl Tool for NotebookEdit {
 
     async fn preview(&self, input: &NotebookEditInput, cx: &Context) -> Option<View> {
         let old = cx.files().read(&input.notebook_path).await.ok()?;
-        let shown = paths::shown(&paths::tidy(&input.notebook_path, cx), cx.cwd());
-        let Plan { diff, .. } = plan(&old, input, &shown).ok()?;
+        let shown = paths::display_path(&paths::normalize_path(&input.notebook_path, cx), cx.cwd());
+        let NotebookPlan { diff, .. } = plan_edit(&old, input, &shown).ok()?;
         Some(View::titled(&shown).summary(diff.counts()).with(diff.into_part(&shown)))
     }
 
@@ -189,14 +189,14 @@ impl Tool for NotebookEdit {
 }
 
 /// What to write, and what to say of it.
-struct Plan {
+struct NotebookPlan {
     new: Bytes,
     done: String,
     /// The change of the cell's source.
     diff: LineDiff,
 }
 
-fn plan(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<Plan, ToolError> {
+fn plan_edit(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<NotebookPlan, ToolError> {
     let fails = |why: String| ToolError::new(format!("`{shown}` can't be edited as a notebook: {why}"));
     let (mark, text) = match old.strip_prefix(BYTE_ORDER_MARK) {
         Some(text) => (BYTE_ORDER_MARK, text),
@@ -206,11 +206,11 @@ fn plan(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<Plan, Tool
     let notebook = Notebook::parse(text).map_err(fails)?;
     let mode = input.edit_mode.unwrap_or(EditMode::Replace);
     let kind = input.cell_type.map(|kind| match kind {
-        Type::Code => CellType::Code,
-        Type::Markdown => CellType::Markdown,
+        EditedCellType::Code => CellType::Code,
+        EditedCellType::Markdown => CellType::Markdown,
     });
     let at = match &input.cell_id {
-        Some(id) => Some(notebook.find(id).ok_or_else(|| unknown(id, &notebook, shown))?),
+        Some(id) => Some(notebook.find(id).ok_or_else(|| unknown_cell(id, &notebook, shown))?),
         None => None,
     };
     let source = &input.new_source;
@@ -242,10 +242,10 @@ fn plan(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<Plan, Tool
         ),
         (_, None) => return Err(fails("no cell was named".to_owned())),
     };
-    Ok(Plan { new: [mark, new.as_bytes()].concat().into(), done, diff })
+    Ok(NotebookPlan { new: [mark, new.as_bytes()].concat().into(), done, diff })
 }
 
-fn unknown(id: &str, notebook: &Notebook<'_>, shown: &str) -> ToolError {
+fn unknown_cell(id: &str, notebook: &Notebook<'_>, shown: &str) -> ToolError {
     let ids: Vec<String> = notebook
         .cells
         .iter()

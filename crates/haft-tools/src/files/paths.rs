@@ -12,7 +12,7 @@ use haft::{Context, ToolError};
 pub(crate) struct PathKey(Box<[u8]>);
 
 impl PathKey {
-    pub(crate) fn of(path: &Path) -> PathKey {
+    pub(crate) fn from_path(path: &Path) -> PathKey {
         PathKey(path.as_os_str().as_bytes().into())
     }
 
@@ -22,11 +22,11 @@ impl PathKey {
 
     /// How this path stands to another, without making a key of it.
     pub(crate) fn cmp_path(&self, other: &Path) -> Ordering {
-        cmp(&self.0, other.as_os_str().as_bytes())
+        compare_paths(&self.0, other.as_os_str().as_bytes())
     }
 }
 
-fn cmp(one: &[u8], other: &[u8]) -> Ordering {
+fn compare_paths(one: &[u8], other: &[u8]) -> Ordering {
     // The separator comes before everything else that a name may have.
     let order = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
     one.iter().map(order).cmp(other.iter().map(order))
@@ -34,7 +34,7 @@ fn cmp(one: &[u8], other: &[u8]) -> Ordering {
 
 impl Ord for PathKey {
     fn cmp(&self, other: &PathKey) -> Ordering {
-        cmp(&self.0, &other.0)
+        compare_paths(&self.0, &other.0)
     }
 }
 
@@ -45,7 +45,7 @@ impl PartialOrd for PathKey {
 }
 
 /// A path from the working directory, without `.` and `..`: what it means if no link is in it.
-pub(crate) fn tidy(path: &Path, cx: &Context) -> PathBuf {
+pub(crate) fn normalize_path(path: &Path, cx: &Context) -> PathBuf {
     let mut tidy = PathBuf::new();
     for part in cx.cwd().join(path).components() {
         match part {
@@ -60,7 +60,7 @@ pub(crate) fn tidy(path: &Path, cx: &Context) -> PathBuf {
 }
 
 /// A path as a result has it: from the working directory where it lies there, else whole; always on one line.
-pub(crate) fn shown(path: &Path, cwd: &Path) -> String {
+pub(crate) fn display_path(path: &Path, cwd: &Path) -> String {
     let inside = path.strip_prefix(cwd).ok().filter(|rest| !rest.as_os_str().is_empty());
     visible_line(&inside.unwrap_or(path).to_string_lossy())
 }
@@ -69,13 +69,13 @@ pub(crate) fn shown(path: &Path, cwd: &Path) -> String {
 pub(crate) fn describe_location(path: &Path, cx: &Context) -> Option<String> {
     let paths = cx.location().workspace().paths();
     let real = paths.resolve(cx.cwd(), path).ok()?.real;
-    let is_elsewhere = paths.is_private(&real) && real != tidy(path, cx);
+    let is_elsewhere = paths.is_private(&real) && real != normalize_path(path, cx);
     let shown = visible_line(&real.to_string_lossy());
     is_elsewhere.then(|| format!("[on the host it is `{shown}`, until this session ends]"))
 }
 
 /// A line for the end of a result that names files whose names can't be given in a call, because JSON has only text.
-pub(crate) fn unnameable<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<String> {
+pub(crate) fn unnameable_note<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<String> {
     let names = match paths.filter(|path| path.to_str().is_none()).count() {
         0 => return None,
         1 => "1 name is".to_owned(),
@@ -85,7 +85,7 @@ pub(crate) fn unnameable<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<St
 }
 
 /// Refuses what can't be a path, before anything looks for it.
-pub(crate) fn check(field: &str, path: &Path) -> Result<(), ToolError> {
+pub(crate) fn check_path(field: &str, path: &Path) -> Result<(), ToolError> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() {
         let what =
@@ -103,7 +103,7 @@ pub(crate) fn check(field: &str, path: &Path) -> Result<(), ToolError> {
 }
 
 /// What is looked for and where, as the title of a search: `*.rs in src`.
-pub(crate) fn sought(what: &str, path: Option<&Path>) -> String {
+pub(crate) fn search_subject(what: &str, path: Option<&Path>) -> String {
     match path.and_then(Path::to_str) {
         Some(path) => format!("{what} in {path}"),
         None => what.to_owned(),
@@ -111,7 +111,7 @@ pub(crate) fn sought(what: &str, path: Option<&Path>) -> String {
 }
 
 /// `1 file`, `3 files`.
-pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+pub(crate) fn count_noun(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn paths_stand_in_the_order_of_a_walk() {
         let mut paths =
-            ["a-b", "a/z", "a", "b", "a.rs", "a/b/c", "a/b"].map(|path| PathKey::of(Path::new(path)));
+            ["a-b", "a/z", "a", "b", "a.rs", "a/b/c", "a/b"].map(|path| PathKey::from_path(Path::new(path)));
         paths.sort();
         let paths: Vec<_> = paths.iter().map(|key| key.path().to_str().unwrap()).collect();
         assert_eq!(paths, ["a", "a/b", "a/b/c", "a/z", "a-b", "a.rs", "b"]);
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn paths_are_shown_from_the_working_directory() {
-        let shown = |path: &str| shown(Path::new(path), Path::new("/w"));
+        let shown = |path: &str| display_path(Path::new(path), Path::new("/w"));
         assert_eq!(shown("/w/a/b"), "a/b");
         assert_eq!(shown("/w"), "/w");
         assert_eq!(shown("/ww/a"), "/ww/a");

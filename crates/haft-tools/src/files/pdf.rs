@@ -8,7 +8,7 @@
 //! a scanned page has no text at all. For both there are pictures.
 //!
 //! All of it runs in a child process ([`decoding`](crate::decoding)), which has limits of memory and time. Where a page has
-//! said all that is kept of it, the way out of the library is to unwind ([`Enough`]). What draws a picture is the library's
+//! said all that is kept of it, the way out of the library is to unwind ([`StopDrawing`]). What draws a picture is the library's
 //! own; what it would have to draw is weighed before, so that one page doesn't take the time of all.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -27,7 +27,7 @@ use hayro::kurbo::{Affine, BezPath, Point, Rect};
 use hayro::vello_cpu::color::palette::css::WHITE;
 use hayro::{PixmapSettings, RenderCache, RenderSettings};
 
-use crate::pictures::{EDGE_MAX, Picture};
+use crate::images::{EDGE_MAX, ModelImage};
 
 /// How many pages of a PDF from the web are read.
 #[cfg(feature = "web")]
@@ -41,26 +41,26 @@ const PAGE_CHARS_MAX: usize = 200_000;
 /// How much a page is enlarged at most, so that small print can be read.
 const SCALE_MAX: f32 = 2.0;
 
-/// What may be drawn for one picture of a page, as [`Weigher`] counts it: tens of seconds on any machine.
+/// What may be drawn for one picture of a page, as [`CostDevice`] counts it: tens of seconds on any machine.
 const WEIGHT_MAX: f64 = 2_000_000.0;
 
 /// A document.
-pub(crate) struct Document {
+pub(crate) struct PdfDocument {
     pdf: Pdf,
 }
 
 /// What leads out of the library when enough is known of a page. It is no panic, and no hook for panics is called.
-struct Enough;
+struct StopDrawing;
 
-fn enough() -> ! {
-    resume_unwind(Box::new(Enough))
+fn stop_drawing() -> ! {
+    resume_unwind(Box::new(StopDrawing))
 }
 
 /// Runs something of the library; says whether it came to its end.
 fn to_the_end(work: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(()) => true,
-        Err(why) if why.is::<Enough>() => false,
+        Err(why) if why.is::<StopDrawing>() => false,
         Err(why) => resume_unwind(why),
     }
 }
@@ -78,7 +78,7 @@ pub(crate) struct PageText {
 /// Decodes the text of a document that came from the web: its first pages. `failure` begins the text of errors.
 #[cfg(feature = "web")]
 pub(crate) fn decode_text(failure: String, resources: &ChildResources) -> Result<String, ToolError> {
-    let document = Document::open(resources.read_content()?);
+    let document = PdfDocument::open(resources.read_content()?);
     let document = document.map_err(|why| ToolError::new(format!("{failure}: {why}")))?;
     let pages = document.pages();
     let mut text = String::new();
@@ -92,12 +92,12 @@ pub(crate) fn decode_text(failure: String, resources: &ChildResources) -> Result
     Ok(text)
 }
 
-impl Document {
+impl PdfDocument {
     /// Opens a document.
     ///
     /// # Errors
     /// In words: why it can't be opened.
-    pub(crate) fn open(bytes: Vec<u8>) -> Result<Document, String> {
+    pub(crate) fn open(bytes: Vec<u8>) -> Result<PdfDocument, String> {
         let pdf = Pdf::new(Arc::new(bytes)).map_err(|error| match error {
             LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
                 "it is encrypted, and can't be opened without its password; decrypt it first".to_owned()
@@ -110,7 +110,7 @@ impl Document {
         })?;
         match pdf.pages().is_empty() {
             true => Err("it has no pages".to_owned()),
-            false => Ok(Document { pdf }),
+            false => Ok(PdfDocument { pdf }),
         }
     }
 
@@ -133,7 +133,7 @@ impl Document {
             let everything = Rect::new(-1e6, -1e6, 1e6, 1e6);
             let settings = InterpreterSettings::default();
             let mut context = Context::new(turned, everything, &cache, self.pdf.xref(), settings);
-            let mut reader = Reader::default();
+            let mut reader = TextDevice::default();
             to_the_end(|| interpret_page(page, &mut context, &mut reader));
             if !more(at, reader.finish()) {
                 return;
@@ -145,11 +145,11 @@ impl Document {
     ///
     /// # Errors
     /// In words: why there is none.
-    pub(crate) fn picture(&self, at: usize) -> Result<Picture, String> {
+    pub(crate) fn picture(&self, at: usize) -> Result<ModelImage, String> {
         self.picture_of(at, WEIGHT_MAX)
     }
 
-    fn picture_of(&self, at: usize, weight_max: f64) -> Result<Picture, String> {
+    fn picture_of(&self, at: usize, weight_max: f64) -> Result<ModelImage, String> {
         let page = self.pdf.pages().get(at).ok_or("there is no such page")?;
         let (width, height) = page.render_dimensions();
         let longer = width.max(height);
@@ -163,7 +163,7 @@ impl Document {
         let cache = InterpreterCache::new();
         let settings = InterpreterSettings::default();
         let mut context = Context::new(placed, everything, &cache, self.pdf.xref(), settings);
-        let mut weigher = Weigher { page: everything, weight: 0.0, weight_max };
+        let mut weigher = CostDevice { page: everything, weight: 0.0, weight_max };
         if !to_the_end(|| interpret_page(page, &mut context, &mut weigher)) {
             return Err("too much is drawn on it".to_owned());
         }
@@ -175,12 +175,12 @@ impl Document {
             &PixmapSettings { x_scale: scale, y_scale: scale, bg_color: WHITE },
         );
         let (width, height) = (u32::from(pixmap.width()), u32::from(pixmap.height()));
-        Picture::of_pixels(width, height, pixmap.data_as_u8_slice().to_vec())
+        ModelImage::of_pixels(width, height, pixmap.data_as_u8_slice().to_vec())
     }
 }
 
 /// A device that draws nothing, and counts what drawing would cost: in small shapes.
-struct Weigher {
+struct CostDevice {
     page: Rect,
     weight: f64,
     weight_max: f64,
@@ -192,17 +192,17 @@ const SHAPE_PIXELS: f64 = 20_000.0;
 const LAYER_WEIGHT: f64 = 500.0;
 const IMAGE_WEIGHT: f64 = 100.0;
 
-impl Weigher {
+impl CostDevice {
     fn add(&mut self, weight: f64, place: Rect) {
         let pixels = place.intersect(self.page).area().max(0.0);
         self.weight += weight + if pixels.is_finite() { pixels / SHAPE_PIXELS } else { LAYER_WEIGHT };
         if self.weight > self.weight_max {
-            enough();
+            stop_drawing();
         }
     }
 }
 
-impl<'a> Device<'a> for Weigher {
+impl<'a> Device<'a> for CostDevice {
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, _: DrawProps<'a>, _: &DrawMode) {
         self.add(run.glyphs().len() as f64, Rect::ZERO);
     }
@@ -224,20 +224,20 @@ impl<'a> Device<'a> for Weigher {
 }
 
 /// A device that keeps characters.
-struct Reader {
+struct TextDevice {
     page: PageText,
     chars: usize,
-    last: Option<Last>,
+    last: Option<LastChar>,
     /// Where the last run began, to know one that is only drawn again.
     run: Option<Point>,
     /// Of the last character; the next one nearly always stands the same way.
-    stance: Stance,
-    font: Font,
+    stance: TextStance,
+    font: FontCache,
 }
 
 /// How characters stand and how large they are, wherever they are.
 #[derive(Clone, Copy)]
-struct Stance {
+struct TextStance {
     /// What a transformation has of it.
     of: [f64; 4],
     /// Along the line, of length 1.
@@ -248,82 +248,82 @@ struct Stance {
     size: f64,
 }
 
-impl Stance {
-    fn of([a, b, c, d]: [f64; 4]) -> Stance {
+impl TextStance {
+    fn from_matrix([a, b, c, d]: [f64; 4]) -> TextStance {
         let unit = a.hypot(b);
         let right = if unit > 0.0 { (a / unit, b / unit) } else { (1.0, 0.0) };
-        Stance { of: [a, b, c, d], right, unit, size: (c.hypot(d) * 1_000.0).max(0.01) }
+        TextStance { of: [a, b, c, d], right, unit, size: (c.hypot(d) * 1_000.0).max(0.01) }
     }
 }
 
 /// What a font says of a code.
 #[derive(Clone)]
-struct Letter {
+struct FontLetter {
     width: f64,
     text: Option<BfString>,
 }
 
-impl Letter {
-    fn of(glyph: &Glyph<'_>) -> Letter {
+impl FontLetter {
+    fn from_glyph(glyph: &Glyph<'_>) -> FontLetter {
         let width = match glyph {
             Glyph::Outline(outline) => outline.advance_width(),
             Glyph::Type3(drawn) => drawn.advance_width(),
         };
-        Letter { width: f64::from(width.unwrap_or(500.0)), text: glyph.as_unicode() }
+        FontLetter { width: f64::from(width.unwrap_or(500.0)), text: glyph.as_unicode() }
     }
 }
 
 /// The letters of a run that were looked up; all of them are of one font. To look one up takes as long as all the rest, and
 /// most of them come again.
-struct Font {
+struct FontCache {
     /// In which run each was looked up, by its code.
-    known: Vec<(u64, Letter)>,
+    known: Vec<(u64, FontLetter)>,
     run: u64,
 }
 
-impl Default for Font {
-    fn default() -> Font {
-        Font { known: vec![(0, Letter { width: 0.0, text: None }); 256], run: 0 }
+impl Default for FontCache {
+    fn default() -> FontCache {
+        FontCache { known: vec![(0, FontLetter { width: 0.0, text: None }); 256], run: 0 }
     }
 }
 
-impl Font {
+impl FontCache {
     /// The next run may be of another font.
     fn forget(&mut self) {
         self.run += 1;
     }
 
-    fn letter(&mut self, glyph: &Glyph<'_>) -> Letter {
+    fn letter(&mut self, glyph: &Glyph<'_>) -> FontLetter {
         let Some((run, known)) = self.known.get_mut(glyph.char_code() as usize) else {
-            return Letter::of(glyph);
+            return FontLetter::from_glyph(glyph);
         };
         if *run != self.run {
-            (*run, *known) = (self.run, Letter::of(glyph));
+            (*run, *known) = (self.run, FontLetter::from_glyph(glyph));
         }
         known.clone()
     }
 }
 
 /// Where the last character ended.
-struct Last {
+struct LastChar {
     end: Point,
     /// Along the line, of length 1.
     along: (f64, f64),
     size: f64,
 }
 
-impl Default for Reader {
-    fn default() -> Reader {
-        let (stance, font) = (Stance::of([0.0; 4]), Font::default());
-        Reader { page: PageText::default(), chars: 0, last: None, run: None, stance, font }
+impl Default for TextDevice {
+    fn default() -> TextDevice {
+        let (stance, font) = (TextStance::from_matrix([0.0; 4]), FontCache::default());
+        TextDevice { page: PageText::default(), chars: 0, last: None, run: None, stance, font }
     }
 }
 
-impl Reader {
+impl TextDevice {
     /// Leaves the page once it has said all that is kept of it.
     fn look(&self) {
         if self.chars >= PAGE_CHARS_MAX {
-            enough();
+            stop_drawing();
         }
     }
 
@@ -334,12 +334,12 @@ impl Reader {
     }
 
     fn glyph(&mut self, glyph: &Glyph<'_>, place: Affine) {
-        let Letter { width, text } = self.font.letter(glyph);
+        let FontLetter { width, text } = self.font.letter(glyph);
         let [a, b, c, d, e, f] = place.as_coeffs();
         if self.stance.of != [a, b, c, d] {
-            self.stance = Stance::of([a, b, c, d]);
+            self.stance = TextStance::from_matrix([a, b, c, d]);
         }
-        let Stance { right, unit, size, .. } = self.stance;
+        let TextStance { right, unit, size, .. } = self.stance;
         let (begin, end) = (Point::new(e, f), Point::new(a * width + e, b * width + f));
         let along = match width * unit {
             advance if advance > 1e-9 => right,
@@ -355,7 +355,7 @@ impl Reader {
                 self.letter('\u{fffd}');
             }
         }
-        self.last = Some(Last { end, along, size });
+        self.last = Some(LastChar { end, along, size });
     }
 
     fn letter(&mut self, c: char) {
@@ -402,7 +402,7 @@ impl Reader {
     }
 }
 
-impl<'a> Device<'a> for Reader {
+impl<'a> Device<'a> for TextDevice {
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, props: DrawProps<'a>, mode: &DrawMode) {
         self.look();
         let Some(first) = run.glyphs().first() else { return };
@@ -479,7 +479,7 @@ pub(crate) mod tests {
     }
 
     fn texts(bytes: Vec<u8>) -> Vec<PageText> {
-        let document = Document::open(bytes).unwrap();
+        let document = PdfDocument::open(bytes).unwrap();
         let mut texts = Vec::new();
         document.texts(0..document.pages(), |_, text| {
             texts.push(text);
@@ -515,7 +515,7 @@ pub(crate) mod tests {
         let endless = "BT /F1 1 Tf (AAAAAAAAAAAAAAAAAAAA) Tj ET\n".repeat(20_000);
         let bytes = sample(&[&endless, "BT /F1 12 Tf 20 150 Td (next) Tj ET"]);
         let drawn = std::cell::Cell::new(0);
-        let document = Document::open(bytes).unwrap();
+        let document = PdfDocument::open(bytes).unwrap();
         document.texts(0..2, |at, page| {
             drawn.set(drawn.get() + 1);
             let chars = page.text.chars().count();
@@ -531,7 +531,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_page_can_be_drawn() {
-        let document = Document::open(sample(&["BT /F1 40 Tf 20 100 Td (Hi) Tj ET"])).unwrap();
+        let document = PdfDocument::open(sample(&["BT /F1 40 Tf 20 100 Td (Hi) Tj ET"])).unwrap();
         let picture = document.picture(0).unwrap();
         assert_eq!((picture.media_type, picture.words.as_str()), ("image/png", "600×400"));
         let pixels = image::load_from_memory(&picture.bytes).unwrap().into_luma8();
@@ -541,7 +541,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_can_not_be_opened_is_told_why() {
-        let why = |bytes: &[u8]| Document::open(bytes.to_vec()).err().unwrap();
+        let why = |bytes: &[u8]| PdfDocument::open(bytes.to_vec()).err().unwrap();
         assert_eq!(why(b"%PDF-1.7\nnothing"), "it is damaged: its structure can't be read");
         let text = String::from_utf8(sample(&[""])).unwrap();
         let none = text.replace("/Kids [5 0 R] /Count 1", "/Kids [      ] /Count 0");
@@ -564,13 +564,13 @@ pub(crate) mod tests {
         let whole = sample(&["BT /F1 12 Tf 20 150 Td (Hello) Tj ET", "BT /F2 9 Tf 1 1 Td (x) Tj ET"]);
         for cut in (0..whole.len()).step_by(37) {
             let bytes = whole[..cut].to_vec();
-            let _ = std::panic::catch_unwind(|| Document::open(bytes).map(|document| document.pages()));
+            let _ = std::panic::catch_unwind(|| PdfDocument::open(bytes).map(|document| document.pages()));
         }
         for at in (0..whole.len()).step_by(11) {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x15;
             let _ = std::panic::catch_unwind(|| {
-                Document::open(bytes).map(|document| document.texts(0..document.pages(), |_, _| true))
+                PdfDocument::open(bytes).map(|document| document.texts(0..document.pages(), |_, _| true))
             });
         }
     }

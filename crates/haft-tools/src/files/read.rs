@@ -31,10 +31,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 #[cfg(any(feature = "images", feature = "notebooks"))]
-use crate::seen::Content;
-use crate::seen::{Page, Seen};
-use crate::{ls, near, paths};
-use text::{Odd, Reader, page};
+use crate::read_tracker::ContentHash;
+use crate::read_tracker::{ShownPage, ReadTracker};
+use crate::{ls, path_suggestions, paths};
+use text::{OddBytes, LineReader, read_page};
 
 /// Lines of a page, if the call doesn't say.
 const LINES: u64 = 2_000;
@@ -75,12 +75,12 @@ pub struct ReadInput {
 /// The tool `Read`.
 #[derive(Default)]
 pub struct Read {
-    seen: Seen,
+    seen: ReadTracker,
 }
 
 impl Read {
     /// The tool with a memory that others share: what it reads, they know.
-    pub fn new(seen: &Seen) -> Read {
+    pub fn new(seen: &ReadTracker) -> Read {
         Read { seen: seen.clone() }
     }
 }
@@ -110,57 +110,57 @@ impl Tool for Read {
         let without_slash = path.trim_end_matches('/');
         let path = if without_slash.is_empty() { &*path } else { without_slash };
         if path != "/" {
-            paths::check("file_path", Path::new(path))?;
+            paths::check_path("file_path", Path::new(path))?;
         }
-        input.pages.as_deref().map_or(Ok(()), |pages| Pages::parse(pages).map(drop))
+        input.pages.as_deref().map_or(Ok(()), |pages| PageRanges::parse(pages).map(drop))
     }
 
     async fn call(&self, input: ReadInput, cx: &Context) -> Result<Output, ToolError> {
         let path = &input.file_path;
         let file = match cx.files().open(path).await {
             Ok(file) => file,
-            Err(error) if error.kind() == FileErrorKind::IsDirectory => return listing(path, cx).await,
-            Err(error) => return Err(near::explain(error, path, cx).await),
+            Err(error) if error.kind() == FileErrorKind::IsDirectory => return list_directory(path, cx).await,
+            Err(error) => return Err(path_suggestions::explain_missing(error, path, cx).await),
         };
-        let mut reader = Reader::new(file);
+        let mut reader = LineReader::new(file);
         let shown = visible_line(&path.to_string_lossy());
         let head = reader.beginning().await?;
         let by_lines = input.offset.is_some() || input.limit.is_some();
-        let kind = Kind::of(head, path, by_lines);
+        let kind = FileContentKind::detect(head, path, by_lines);
         if input.pages.is_some() && !kind.has_pages() {
             let words =
                 format!("`pages` is for PDF, and `{shown}` is none; for text give `offset` and `limit`");
             return Err(ToolError::new(words));
         }
         match kind {
-            Kind::Text => {
+            FileContentKind::Text => {
                 reader.skip_mark();
                 self.lines(&input, reader, &shown, cx).await
             }
             #[cfg(feature = "encodings")]
-            Kind::Encoded => encoding::read(self, &input, reader, &shown, cx).await,
+            FileContentKind::Encoded => encoding::read_encoded_page(self, &input, reader, &shown, cx).await,
             #[cfg(feature = "images")]
-            Kind::Picture(format) => {
-                let (metadata, bytes) = all(reader, &shown).await?;
-                let content = Content::of(&bytes);
-                let output = crate::pictures::read(&bytes, format, &shown, cx).await?;
+            FileContentKind::Picture(format) => {
+                let (metadata, bytes) = read_all(reader, &shown).await?;
+                let content = ContentHash::from_bytes(&bytes);
+                let output = crate::images::read_image(&bytes, format, &shown, cx).await?;
                 Ok(self.whole(cx, path, &metadata, content, output))
             }
             #[cfg(feature = "pdf")]
-            Kind::Pdf => {
-                let (metadata, bytes) = all(reader, &shown).await?;
-                let content = Content::of(&bytes);
-                let output = pdf::read(&input, &bytes, &shown, cx).await?;
+            FileContentKind::Pdf => {
+                let (metadata, bytes) = read_all(reader, &shown).await?;
+                let content = ContentHash::from_bytes(&bytes);
+                let output = pdf::read_pdf(&input, &bytes, &shown, cx).await?;
                 Ok(self.whole(cx, path, &metadata, content, output))
             }
             #[cfg(feature = "notebooks")]
-            Kind::Notebook => {
-                let (metadata, bytes) = all(reader, &shown).await?;
-                let content = Content::of(&bytes);
-                let output = notebook::read(&bytes, &shown, cx).await?;
+            FileContentKind::Notebook => {
+                let (metadata, bytes) = read_all(reader, &shown).await?;
+                let content = ContentHash::from_bytes(&bytes);
+                let output = notebook::read_notebook(&bytes, &shown, cx).await?;
                 Ok(self.whole(cx, path, &metadata, content, output))
             }
-            Kind::Refused(what, advice) => {
+            FileContentKind::Refused(what, advice) => {
                 let len = reader.file.metadata().len;
                 Err(ToolError::new(format!("`{shown}` is {what}, {len} bytes; Read shows {SHOWN}{advice}")))
             }
@@ -171,7 +171,7 @@ impl Tool for Read {
         let path = stage.text("file_path")?;
         let view = View::titled(path.strip_prefix("./").unwrap_or(path));
         Some(match stage {
-            Stage::Result { output, .. } => view.summary(summary(&output.to_text())),
+            Stage::Result { output, .. } => view.summary(result_summary(&output.to_text())),
             _ => view.why(stage),
         })
     }
@@ -185,7 +185,7 @@ impl Read {
         cx: &Context,
         path: &Path,
         metadata: &haft::files::Metadata,
-        content: Content,
+        content: ContentHash,
         output: Output,
     ) -> Output {
         let changed = self.seen.has_changed(cx, path, metadata, Some(content));
@@ -207,17 +207,17 @@ impl Read {
     async fn lines(
         &self,
         input: &ReadInput,
-        mut reader: Reader,
+        mut reader: LineReader,
         shown: &str,
         cx: &Context,
     ) -> Result<Output, ToolError> {
         let first = u64::from(input.offset.unwrap_or(1)).max(1);
         let limit = input.limit.map_or(LINES, u64::from).max(1);
-        let page = page(&mut reader, shown, first, limit).await?;
+        let page = read_page(&mut reader, shown, first, limit).await?;
         // A last line that found no room on the page was read as well, and not shown.
         let content = (reader.is_over && page.is_last).then(|| reader.hash.content());
         let next = page.next;
-        let seen = Page { first, next, content };
+        let seen = ShownPage { first, next, content };
         let changed = self.seen.page(cx, &input.file_path, reader.file.metadata(), &seen);
         let mut text = page.text?;
         if changed {
@@ -241,7 +241,7 @@ const SHOWN: &str = if cfg!(feature = "pdf") {
 
 /// All bytes of a file that is read whole.
 #[cfg(any(feature = "encodings", feature = "images", feature = "notebooks"))]
-async fn all(reader: Reader, shown: &str) -> Result<(haft::files::Metadata, Vec<u8>), ToolError> {
+async fn read_all(reader: LineReader, shown: &str) -> Result<(haft::files::Metadata, Vec<u8>), ToolError> {
     let metadata = reader.file.metadata().clone();
     let too_large = |len: u64| {
         let max = haft::limits::FILE_BYTES_MAX;
@@ -256,32 +256,32 @@ async fn all(reader: Reader, shown: &str) -> Result<(haft::files::Metadata, Vec<
 }
 
 /// The names in a directory.
-async fn listing(path: &Path, cx: &Context) -> Result<Output, ToolError> {
+async fn list_directory(path: &Path, cx: &Context) -> Result<Output, ToolError> {
     let entries = cx.files().list(path).await?;
-    let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
+    let shown = paths::display_path(&paths::normalize_path(path, cx), cx.cwd());
     let mut lines = vec![format!(
         "[`{shown}` is a directory with {}; LS shows it as a tree]",
-        paths::count(entries.len(), "entry", "entries")
+        paths::count_noun(entries.len(), "entry", "entries")
     )];
-    lines.extend(ls::names(&entries, ENTRIES_MAX));
+    lines.extend(ls::entry_names(&entries, ENTRIES_MAX));
     if entries.len() > ENTRIES_MAX {
         lines.push(format!("[{} more; find files by name with Glob]", entries.len() - ENTRIES_MAX));
     }
-    lines.extend(paths::unnameable(entries.iter().map(|entry| Path::new(&entry.name))));
-    let view = View::titled(&shown).summary(paths::count(entries.len(), "entry", "entries"));
+    lines.extend(paths::unnameable_note(entries.iter().map(|entry| Path::new(&entry.name))));
+    let view = View::titled(&shown).summary(paths::count_noun(entries.len(), "entry", "entries"));
     Ok(lines.join("\n").into_output()?.with_view(view))
 }
 
 /// Pages of a document, as a call names them: ranges, counted from 1; one without an end goes to the last page.
 #[derive(Debug, PartialEq)]
 #[cfg_attr(feature = "pdf", derive(serde::Serialize, serde::Deserialize))]
-struct Pages(Vec<(usize, Option<usize>)>);
+struct PageRanges(Vec<(usize, Option<usize>)>);
 
 /// Ranges of pages in one call.
 const RANGES_MAX: usize = 100;
 
-impl Pages {
-    fn parse(text: &str) -> Result<Pages, ToolError> {
+impl PageRanges {
+    fn parse(text: &str) -> Result<PageRanges, ToolError> {
         let senseless = || {
             let shown = truncate_chars(text, 60);
             ToolError::senseless(format!(
@@ -301,12 +301,12 @@ impl Pages {
             },
         };
         let ranges: Vec<_> = text.split(',').map(range).collect::<Result<_, _>>()?;
-        if ranges.len() > RANGES_MAX { Err(senseless()) } else { Ok(Pages(ranges)) }
+        if ranges.len() > RANGES_MAX { Err(senseless()) } else { Ok(PageRanges(ranges)) }
     }
 }
 
 /// `214 lines`, from the text of a result.
-fn summary(text: &str) -> String {
+fn result_summary(text: &str) -> String {
     let numbered = |line: &&str| {
         line.split_once('\t').is_some_and(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit()))
     };
@@ -319,14 +319,14 @@ fn summary(text: &str) -> String {
 
 /// What a file is, as far as its beginning tells.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum FileContentKind {
     /// UTF-8, or near enough.
     Text,
     /// Text in another encoding.
     #[cfg(feature = "encodings")]
     Encoded,
     #[cfg(feature = "images")]
-    Picture(crate::pictures::Format),
+    Picture(crate::images::ModelImageFormat),
     #[cfg(feature = "pdf")]
     Pdf,
     #[cfg(feature = "notebooks")]
@@ -335,19 +335,19 @@ enum Kind {
     Refused(&'static str, &'static str),
 }
 
-impl Kind {
+impl FileContentKind {
     fn has_pages(self) -> bool {
         #[cfg(feature = "pdf")]
-        return self == Kind::Pdf;
+        return self == FileContentKind::Pdf;
         #[cfg(not(feature = "pdf"))]
         false
     }
 
-    fn of(beginning: &[u8], path: &Path, by_lines: bool) -> Kind {
+    fn detect(beginning: &[u8], path: &Path, by_lines: bool) -> FileContentKind {
         let head = &beginning[..beginning.len().min(SNIFF_BYTES)];
         #[cfg(feature = "images")]
-        if let Some(format) = crate::pictures::Format::of(head) {
-            return Kind::Picture(format);
+        if let Some(format) = crate::images::ModelImageFormat::detect(head) {
+            return FileContentKind::Picture(format);
         }
         let known = SIGNATURES.iter().find(|(signature, _)| head.starts_with(signature));
         if let Some((signature, what)) =
@@ -355,46 +355,46 @@ impl Kind {
         {
             return match *signature {
                 #[cfg(feature = "pdf")]
-                PDF => Kind::Pdf,
+                PDF => FileContentKind::Pdf,
                 #[cfg(feature = "encodings")]
-                b"\xff\xfe" | b"\xfe\xff" => Kind::Encoded,
-                _ if what.contains("UTF-") => Kind::Refused(what, "; convert it to UTF-8 first"),
-                _ => Kind::Refused(what, ""),
+                b"\xff\xfe" | b"\xfe\xff" => FileContentKind::Encoded,
+                _ if what.contains("UTF-") => FileContentKind::Refused(what, "; convert it to UTF-8 first"),
+                _ => FileContentKind::Refused(what, ""),
             };
         }
         if head.contains(&0) {
-            return Kind::Refused("a binary file", "");
+            return FileContentKind::Refused("a binary file", "");
         }
         #[cfg(feature = "notebooks")]
         if !by_lines
             && path.extension().is_some_and(|extension| extension == "ipynb")
             && head.trim_ascii_start().starts_with(b"{")
         {
-            return Kind::Notebook;
+            return FileContentKind::Notebook;
         }
         let _ = (path, by_lines);
         #[cfg(feature = "encodings")]
         if encoding::is_legacy(beginning) {
-            return Kind::Encoded;
+            return FileContentKind::Encoded;
         }
-        if text::plain(head).len() == head.len() {
-            return Kind::Text;
+        if text::plain_prefix(head).len() == head.len() {
+            return FileContentKind::Text;
         }
-        let mut odd = Odd::default();
+        let mut odd = OddBytes::default();
         odd.read(head);
         match odd.is_too_much() {
             true => {
-                Kind::Refused("not text that can be decoded", "; if it is text, convert it to UTF-8 first")
+                FileContentKind::Refused("not text that can be decoded", "; if it is text, convert it to UTF-8 first")
             }
-            false => Kind::Text,
+            false => FileContentKind::Text,
         }
     }
 }
 
 /// The text of a file that is not UTF-8, as `Read` would show it; nothing for any other.
-pub(crate) fn decoded(bytes: &[u8]) -> Option<String> {
+pub(crate) fn decode_legacy(bytes: &[u8]) -> Option<String> {
     #[cfg(feature = "encodings")]
-    return encoding::text(bytes);
+    return encoding::decode_file(bytes);
     #[cfg(not(feature = "encodings"))]
     {
         let _ = bytes;

@@ -17,10 +17,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::changes::{self, Step};
-use crate::checkpoints::{Change, Restore};
-use crate::paths::{self, count};
-use crate::seen::{Content, Seen};
+use crate::transaction::{self, ChangeStep};
+use crate::checkpoints::{FileChange, FileRestore};
+use crate::paths::{self, count_noun};
+use crate::read_tracker::{ContentHash, ReadTracker};
 use crate::text_diff::LineDiff;
 
 /// Characters that the model sees of a result.
@@ -37,7 +37,7 @@ const LISTED_MAX: usize = 200;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RewindInput {
     /// What to do.
-    pub action: Action,
+    pub action: RewindAction,
     /// The number of the first change to undo, as `list` shows it; it and all after it are undone. Needed for `preview` and
     /// `restore`.
     #[serde(default)]
@@ -55,7 +55,7 @@ pub struct RewindInput {
 /// What `Rewind` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum RewindAction {
     /// Shows the changes with their numbers.
     List,
     /// Shows what a restore would change.
@@ -67,12 +67,12 @@ pub enum Action {
 /// The tool `Rewind`.
 #[derive(Default)]
 pub struct Rewind {
-    seen: Seen,
+    seen: ReadTracker,
 }
 
 impl Rewind {
     /// The tool with the memory of those that change files.
-    pub fn new(seen: &Seen) -> Rewind {
+    pub fn new(seen: &ReadTracker) -> Rewind {
         Rewind { seen: seen.clone() }
     }
 }
@@ -93,7 +93,7 @@ impl Tool for Rewind {
     }
 
     fn effects(&self, input: &RewindInput) -> Effects {
-        let (Action::Preview | Action::Restore, Some(to)) = (input.action, input.to) else {
+        let (RewindAction::Preview | RewindAction::Restore, Some(to)) = (input.action, input.to) else {
             return Effects::none();
         };
         // Names are compared as the call gives them where they are whole; others can only leave too much in.
@@ -106,20 +106,20 @@ impl Tool for Rewind {
         files.fold(Effects::none(), |effects, (path, was_there)| {
             let effects = effects.and(Effects::reads(&path));
             match (input.action, was_there) {
-                (Action::Restore, true) => effects.and(Effects::writes(&path)),
-                (Action::Restore, false) => effects.and(Effects::deletes(&path)),
+                (RewindAction::Restore, true) => effects.and(Effects::writes(&path)),
+                (RewindAction::Restore, false) => effects.and(Effects::deletes(&path)),
                 _ => effects,
             }
         })
     }
 
     async fn check(&self, input: &RewindInput, _: &Context) -> Result<(), ToolError> {
-        if input.action != Action::List && input.to.is_none() {
+        if input.action != RewindAction::List && input.to.is_none() {
             let words = "`to` is missing; give the number of the first change to undo, as `list` shows it";
             return Err(ToolError::senseless(words));
         }
         for path in input.paths.iter().flatten() {
-            paths::check("paths", path)?;
+            paths::check_path("paths", path)?;
         }
         if input.paths.as_ref().is_some_and(Vec::is_empty) {
             return Err(ToolError::senseless(
@@ -132,20 +132,20 @@ impl Tool for Rewind {
     async fn call(&self, input: RewindInput, cx: &Context) -> Result<Output, ToolError> {
         let (changes, forgotten) = self.seen.checkpoints().list(cx.call().session_id());
         let to = match (input.action, input.to) {
-            (Action::List, _) | (_, None) => return list(&changes, forgotten, cx),
+            (RewindAction::List, _) | (_, None) => return list_changes(&changes, forgotten, cx),
             (_, Some(to)) => to,
         };
         if !changes.iter().any(|change| change.number == to) {
-            return Err(unknown(to, &changes, forgotten));
+            return Err(unknown_change(to, &changes, forgotten));
         }
         let to = self.seen.checkpoints().begin(to);
         let mut restores = self.seen.checkpoints().before(cx.call().session_id(), to);
         if let Some(named) = &input.paths {
-            let named: Vec<PathBuf> = named.iter().map(|path| paths::tidy(path, cx)).collect();
+            let named: Vec<PathBuf> = named.iter().map(|path| paths::normalize_path(path, cx)).collect();
             if let Some(other) =
                 named.iter().find(|path| restores.iter().all(|restore| restore.path != **path))
             {
-                let shown = paths::shown(other, cx.cwd());
+                let shown = paths::display_path(other, cx.cwd());
                 let words = format!("`{shown}` has not changed from change {to} on; `list` shows what has");
                 return Err(ToolError::new(words));
             }
@@ -153,12 +153,12 @@ impl Tool for Rewind {
         }
         let files = self.compare(restores, cx).await?;
         let (done, losses) = match input.action {
-            Action::Restore => ("restored", self.restore(&files, input.force.unwrap_or(false), cx).await?),
+            RewindAction::Restore => ("restored", self.restore(&files, input.force.unwrap_or(false), cx).await?),
             _ => ("would restore", Vec::new()),
         };
-        let (cwd, shows_lines) = (cx.cwd().to_owned(), input.action == Action::Preview);
+        let (cwd, shows_lines) = (cx.cwd().to_owned(), input.action == RewindAction::Preview);
         let bytes = files.iter().map(|file| file.now.as_ref().map_or(0, |now| now.len())).sum();
-        let (text, view) = off_thread(bytes, move || said(&files, done, to, &cwd, shows_lines)).await?;
+        let (text, view) = off_thread(bytes, move || render_restored(&files, done, to, &cwd, shows_lines)).await?;
         let text = [vec![text], losses].concat().join("\n");
         Ok(text.into_output()?.with_view(view))
     }
@@ -175,8 +175,8 @@ impl Tool for Rewind {
 }
 
 /// A file that would go back.
-struct File {
-    restore: Restore,
+struct RewindFile {
+    restore: FileRestore,
     now: Option<Bytes>,
     /// Its mode now.
     mode: Option<u32>,
@@ -186,7 +186,7 @@ struct File {
 
 impl Rewind {
     /// Looks at what the files are now.
-    async fn compare(&self, restores: Vec<Restore>, cx: &Context) -> Result<Vec<File>, ToolError> {
+    async fn compare(&self, restores: Vec<FileRestore>, cx: &Context) -> Result<Vec<RewindFile>, ToolError> {
         let mut files = Vec::new();
         for restore in restores {
             let now: Option<Bytes> = match cx.files().read(&restore.path).await {
@@ -196,24 +196,24 @@ impl Rewind {
                     return Err(ToolError::new(format!(
                         "`{}` is a directory now, where a file was; nothing was restored: move it away, or name other files \
                          in `paths`",
-                        paths::shown(&restore.path, cx.cwd())
+                        paths::display_path(&restore.path, cx.cwd())
                     )));
                 }
                 Err(error) => return Err(error.into()),
             };
             let foreign = now != restore.last && now != restore.to;
             let mode = cx.files().metadata(&restore.path).await.ok().and_then(|metadata| metadata.mode);
-            files.push(File { restore, now, mode, foreign });
+            files.push(RewindFile { restore, now, mode, foreign });
         }
         Ok(files)
     }
 
     /// Returns what files that were replaced have lost.
-    async fn restore(&self, files: &[File], force: bool, cx: &Context) -> Result<Vec<String>, ToolError> {
+    async fn restore(&self, files: &[RewindFile], force: bool, cx: &Context) -> Result<Vec<String>, ToolError> {
         let foreign: Vec<String> = files
             .iter()
             .filter(|file| file.foreign)
-            .map(|file| format!("`{}`", paths::shown(&file.restore.path, cx.cwd())))
+            .map(|file| format!("`{}`", paths::display_path(&file.restore.path, cx.cwd())))
             .collect();
         if !foreign.is_empty() && !force {
             return Err(ToolError::new(format!(
@@ -226,41 +226,41 @@ impl Rewind {
             )));
         }
         let undeclared = files.iter().find(|file| {
-            file.now != file.restore.to && !cx.access().may_write(&real(cx, &file.restore.path))
+            file.now != file.restore.to && !cx.access().may_write(&real_path(cx, &file.restore.path))
         });
         if let Some(file) = undeclared {
             return Err(ToolError::new(format!(
                 "nothing was restored: `{}` changed while this call waited; call it again",
-                paths::shown(&file.restore.path, cx.cwd())
+                paths::display_path(&file.restore.path, cx.cwd())
             )));
         }
         // A file that was moved is moved back, so that it keeps its mode and owner.
-        let back: Vec<(&File, &File)> =
-            files.iter().filter_map(|file| Some((file, origin(file, files)?))).collect();
+        let back: Vec<(&RewindFile, &RewindFile)> =
+            files.iter().filter_map(|file| Some((file, moved_from(file, files)?))).collect();
         let moves = back.iter().flat_map(|(moved, origin)| {
             let (from, path) = (moved.restore.path.clone(), origin.restore.path.clone());
             let (old, new) = (moved.now.clone(), origin.restore.to.clone());
             let write = old.zip(new).filter(|(old, new)| old != new);
-            let write = write.map(|(old, new)| Step::Write { path: path.clone(), old, new });
-            [Some(Step::Rename { from, to: path }), write].into_iter().flatten()
+            let write = write.map(|(old, new)| ChangeStep::Write { path: path.clone(), old, new });
+            [Some(ChangeStep::Rename { from, to: path }), write].into_iter().flatten()
         });
-        let is_moved = |file: &File| {
+        let is_moved = |file: &RewindFile| {
             let path = &file.restore.path;
             back.iter().any(|(moved, origin)| [&moved.restore.path, &origin.restore.path].contains(&path))
         };
-        let step = |file: &File| {
+        let step = |file: &RewindFile| {
             let (path, old) = (file.restore.path.clone(), file.now.clone());
             match (&file.restore.to, old) {
                 (to, old) if *to == old => None,
-                (Some(new), Some(old)) => Some(Step::Write { path, old, new: new.clone() }),
-                (Some(new), None) => Some(Step::Create { path, new: new.clone(), mode: file.restore.mode }),
-                (None, Some(old)) => Some(Step::Remove { path, old, mode: file.mode }),
+                (Some(new), Some(old)) => Some(ChangeStep::Write { path, old, new: new.clone() }),
+                (Some(new), None) => Some(ChangeStep::Create { path, new: new.clone(), mode: file.restore.mode }),
+                (None, Some(old)) => Some(ChangeStep::Remove { path, old, mode: file.mode }),
                 (None, None) => None,
             }
         };
         let others = files.iter().filter(|file| !is_moved(file)).filter_map(step);
-        let losses = changes::apply(cx, moves.chain(others).collect()).await?;
-        for File { restore: Restore { path, to, .. }, now, mode, .. } in
+        let losses = transaction::apply_changes(cx, moves.chain(others).collect()).await?;
+        for RewindFile { restore: FileRestore { path, to, .. }, now, mode, .. } in
             files.iter().filter(|file| file.now != file.restore.to)
         {
             self.seen.checkpoints().record(cx, "Rewind", path, now.clone(), to.clone());
@@ -268,7 +268,7 @@ impl Rewind {
                 self.seen.checkpoints().had_mode(cx, path, mode);
             }
             if let (Some(to), Ok(metadata)) = (to, cx.files().metadata(path).await) {
-                self.seen.wrote(cx, path, &metadata, Content::of(to));
+                self.seen.wrote(cx, path, &metadata, ContentHash::from_bytes(to));
             }
         }
         Ok(losses)
@@ -276,7 +276,7 @@ impl Rewind {
 }
 
 /// What a file was moved from, if it can be moved back: it is there and the other name is free.
-fn origin<'a>(moved: &File, files: &'a [File]) -> Option<&'a File> {
+fn moved_from<'a>(moved: &RewindFile, files: &'a [RewindFile]) -> Option<&'a RewindFile> {
     let from = moved.restore.from.as_deref()?;
     let origin = files.iter().find(|file| file.restore.path == from)?;
     let goes = moved.now.is_some() && moved.restore.to.is_none();
@@ -284,7 +284,7 @@ fn origin<'a>(moved: &File, files: &'a [File]) -> Option<&'a File> {
 }
 
 /// A path as grants have it.
-fn real(cx: &Context, path: &Path) -> PathBuf {
+fn real_path(cx: &Context, path: &Path) -> PathBuf {
     cx.location()
         .workspace()
         .paths()
@@ -292,7 +292,7 @@ fn real(cx: &Context, path: &Path) -> PathBuf {
         .map_or_else(|_| path.to_owned(), |found| found.real)
 }
 
-fn unknown(to: u64, changes: &[Change], forgotten: Option<u64>) -> ToolError {
+fn unknown_change(to: u64, changes: &[FileChange], forgotten: Option<u64>) -> ToolError {
     let known = match (changes.first(), changes.last()) {
         (Some(first), Some(last)) => {
             format!("this session has changes from {} to {}; `list` shows them", first.number, last.number)
@@ -306,14 +306,14 @@ fn unknown(to: u64, changes: &[Change], forgotten: Option<u64>) -> ToolError {
     ToolError::new(format!("there is no change {to}{lost}; {known}"))
 }
 
-fn list(changes: &[Change], forgotten: Option<u64>, cx: &Context) -> Result<Output, ToolError> {
+fn list_changes(changes: &[FileChange], forgotten: Option<u64>, cx: &Context) -> Result<Output, ToolError> {
     let mut lines = Vec::new();
     if let Some(last) = forgotten {
         lines.push(format!("[changes up to {last} are forgotten]"));
     }
     let hidden = changes.len().saturating_sub(LISTED_MAX);
     if hidden > 0 {
-        lines.push(format!("[{} before these]", count(hidden, "older change", "older changes")));
+        lines.push(format!("[{} before these]", count_noun(hidden, "older change", "older changes")));
     }
     for change in &changes[hidden..] {
         let what = match (change.was, change.is) {
@@ -326,8 +326,8 @@ fn list(changes: &[Change], forgotten: Option<u64>, cx: &Context) -> Result<Outp
             (Some(bytes), None) | (None, Some(bytes)) => format!("{bytes} bytes"),
             (None, None) => String::new(),
         };
-        let shown = paths::shown(&change.path, cx.cwd());
-        let from = change.from.as_ref().map(|from| format!(", moved from {}", paths::shown(from, cx.cwd())));
+        let shown = paths::display_path(&change.path, cx.cwd());
+        let from = change.from.as_ref().map(|from| format!(", moved from {}", paths::display_path(from, cx.cwd())));
         lines.push(format!(
             "{}\t{what} {shown} ({sizes}{}) by {}, turn {}",
             change.number,
@@ -339,17 +339,17 @@ fn list(changes: &[Change], forgotten: Option<u64>, cx: &Context) -> Result<Outp
     if changes.is_empty() {
         lines.push("[no file was changed in this session]".to_owned());
     }
-    let view = View::titled("list of changes").summary(count(changes.len(), "change", "changes"));
+    let view = View::titled("list of changes").summary(count_noun(changes.len(), "change", "changes"));
     Ok(lines.join("\n").into_output()?.with_view(view))
 }
 
 /// What was or would be done.
-fn said(files: &[File], done: &str, to: u64, cwd: &Path, shows_lines: bool) -> (String, View) {
-    let mut lines = vec![format!("{done} {} to before change {to}:", count(files.len(), "file", "files"))];
+fn render_restored(files: &[RewindFile], done: &str, to: u64, cwd: &Path, shows_lines: bool) -> (String, View) {
+    let mut lines = vec![format!("{done} {} to before change {to}:", count_noun(files.len(), "file", "files"))];
     let mut view = View::titled(format!("to before change {to}"));
     let (mut added, mut removed) = (0, 0);
     for file in files {
-        let shown = paths::shown(&file.restore.path, cwd);
+        let shown = paths::display_path(&file.restore.path, cwd);
         let (now, to) = (file.now.as_deref(), file.restore.to.as_deref());
         let diff = LineDiff::between(now.unwrap_or_default(), to.unwrap_or_default());
         let what = match (now, to) {
@@ -366,5 +366,5 @@ fn said(files: &[File], done: &str, to: u64, cwd: &Path, shows_lines: bool) -> (
         (added, removed) = (added + diff.added, removed + diff.removed);
         view = view.with(diff.into_part(&shown));
     }
-    (lines.join("\n"), view.summary(format!("{}, +{added} −{removed}", count(files.len(), "file", "files"))))
+    (lines.join("\n"), view.summary(format!("{}, +{added} −{removed}", count_noun(files.len(), "file", "files"))))
 }

@@ -2,7 +2,7 @@
 //!
 //! A directory is listed by one thread; its directories, and its files in portions, become jobs for whoever is free.
 //! The newest job goes first, so the walk goes down before it goes on, and few directories are open at once. What is
-//! wanted of an entry, and what is done with a file, is the [`Visit`]'s business.
+//! wanted of an entry, and what is done with a file, is the [`WalkVisitor`]'s business.
 //!
 //! `ignore` has a parallel walker too. It opens by path, and a directory that is swapped for a link while it walks
 //! leads it out of what was granted, so only its matchers are used.
@@ -24,7 +24,7 @@ pub(crate) const DEPTH_MAX: usize = 256;
 const FILES_PER_JOB: usize = 64;
 
 /// What a walk is for. One value is shared by all threads.
-pub(crate) trait Visit: Sync {
+pub(crate) trait WalkVisitor: Sync {
     /// What one thread keeps.
     type Local: Send;
     /// What is known of a directory beyond its entries, such as the rules that hold in it.
@@ -34,17 +34,17 @@ pub(crate) trait Visit: Sync {
     fn local(&self) -> Self::Local;
 
     /// A directory was listed; `rules` are those of the directory above it.
-    fn enter(&self, dir: &Listing<'_>, rules: &Self::Rules) -> Self::Rules;
+    fn enter(&self, dir: &DirectoryListing<'_>, rules: &Self::Rules) -> Self::Rules;
 
     /// Whether to go into a directory, or to look at a file.
-    fn wants(&self, rules: &Self::Rules, entry: &Place<'_>) -> bool;
+    fn wants(&self, rules: &Self::Rules, entry: &WalkEntry<'_>) -> bool;
 
     /// A file that is wanted.
-    fn file(&self, local: &mut Self::Local, dir: &dyn OpenDir, entry: &Place<'_>) -> Result<(), FileError>;
+    fn file(&self, local: &mut Self::Local, dir: &dyn OpenDir, entry: &WalkEntry<'_>) -> Result<(), FileError>;
 }
 
 /// An entry: its name, and its whole path.
-pub(crate) struct Place<'a> {
+pub(crate) struct WalkEntry<'a> {
     pub(crate) name: &'a OsStr,
     /// Absolute; for matching, ordering and showing, never for opening.
     pub(crate) path: &'a Path,
@@ -54,13 +54,13 @@ pub(crate) struct Place<'a> {
 }
 
 /// A directory that was just listed.
-pub(crate) struct Listing<'a> {
+pub(crate) struct DirectoryListing<'a> {
     pub(crate) dir: &'a dyn OpenDir,
     pub(crate) path: &'a Path,
-    names: &'a Names,
+    names: &'a NameList,
 }
 
-impl Listing<'_> {
+impl DirectoryListing<'_> {
     /// What an entry of this name is, if there is one.
     pub(crate) fn kind(&self, name: &str) -> Option<Kind> {
         let bytes = name.as_bytes();
@@ -75,12 +75,12 @@ impl Listing<'_> {
 
 /// What could not be looked at.
 #[derive(Default)]
-pub(crate) struct Problems {
+pub(crate) struct WalkProblems {
     pub(crate) count: usize,
     pub(crate) first: Option<String>,
 }
 
-impl Problems {
+impl WalkProblems {
     fn add(&mut self, error: &FileError) {
         self.count += 1;
         self.first.get_or_insert_with(|| error.to_string());
@@ -97,22 +97,22 @@ impl Problems {
 /// Walks everything beneath `root`. Returns what each thread kept.
 ///
 /// Blocks; ends soon after `stop` is set, with what there is until then.
-pub(crate) fn walk<V: Visit>(
+pub(crate) fn walk_tree<V: WalkVisitor>(
     root: Box<dyn OpenDir>,
     path: &Path,
     rules: V::Rules,
     visit: &V,
     stop: &AtomicBool,
-) -> (Vec<V::Local>, Problems) {
-    let queue = Queue {
-        state: Mutex::new(State { jobs: Vec::new(), working: 0, over: false, problems: Problems::default() }),
+) -> (Vec<V::Local>, WalkProblems) {
+    let queue = WalkQueue {
+        state: Mutex::new(QueueState { jobs: Vec::new(), working: 0, over: false, problems: WalkProblems::default() }),
         ready: Condvar::new(),
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
-    let begin = Begin { dir: root, path: path.as_os_str().as_bytes().to_vec(), rules, depth: 0 };
-    queue.lock().jobs.push(Job::List(begin));
+    let begin = ListJob { dir: root, path: path.as_os_str().as_bytes().to_vec(), rules, depth: 0 };
+    queue.lock().jobs.push(WalkJob::List(begin));
     let kept = std::thread::scope(|scope| {
-        let work = || Worker { queue: &queue, visit, stop, path: Vec::new(), local: visit.local() }.run();
+        let work = || WalkWorker { queue: &queue, visit, stop, path: Vec::new(), local: visit.local() }.run();
         let others: Vec<_> = (1..threads)
             .map_while(|_| {
                 std::thread::Builder::new().name("haft-walk".into()).spawn_scoped(scope, work).ok()
@@ -130,35 +130,35 @@ pub(crate) fn walk<V: Visit>(
     (kept, std::mem::take(&mut queue.lock().problems))
 }
 
-struct Queue<R> {
-    state: Mutex<State<R>>,
+struct WalkQueue<R> {
+    state: Mutex<QueueState<R>>,
     ready: Condvar,
 }
 
-struct State<R> {
-    jobs: Vec<Job<R>>,
+struct QueueState<R> {
+    jobs: Vec<WalkJob<R>>,
     /// Threads that are busy, and may bring more jobs.
     working: usize,
     over: bool,
-    problems: Problems,
+    problems: WalkProblems,
 }
 
-impl<R> Queue<R> {
-    fn lock(&self) -> MutexGuard<'_, State<R>> {
+impl<R> WalkQueue<R> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<R>> {
         lock(&self.state)
     }
 }
 
-enum Job<R> {
+enum WalkJob<R> {
     /// A directory that is open.
-    List(Begin<R>),
+    List(ListJob<R>),
     /// A directory in one that is open.
-    Open(Arc<Directory<R>>, usize),
+    Open(Arc<OpenDirectory<R>>, usize),
     /// Files of a directory.
-    Files(Arc<Directory<R>>, std::ops::Range<usize>),
+    Files(Arc<OpenDirectory<R>>, std::ops::Range<usize>),
 }
 
-struct Begin<R> {
+struct ListJob<R> {
     dir: Box<dyn OpenDir>,
     path: Vec<u8>,
     rules: R,
@@ -166,36 +166,36 @@ struct Begin<R> {
 }
 
 /// A directory with the entries that are wanted; it stays open for as long as a job needs it.
-struct Directory<R> {
+struct OpenDirectory<R> {
     dir: Box<dyn OpenDir>,
     path: Vec<u8>,
     rules: R,
     depth: usize,
-    names: Names,
+    names: NameList,
 }
 
 /// Names without an allocation for each.
 #[derive(Default)]
-struct Names {
+struct NameList {
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<NameEntry>,
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct NameEntry {
     start: usize,
     end: usize,
     kind: Kind,
 }
 
-impl Names {
+impl NameList {
     fn push(&mut self, name: &OsStr, kind: Kind) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name.as_bytes());
-        self.entries.push(Entry { start, end: self.bytes.len(), kind });
+        self.entries.push(NameEntry { start, end: self.bytes.len(), kind });
     }
 
-    fn bytes(&self, entry: &Entry) -> &[u8] {
+    fn bytes(&self, entry: &NameEntry) -> &[u8] {
         &self.bytes[entry.start..entry.end]
     }
 
@@ -204,8 +204,8 @@ impl Names {
     }
 }
 
-struct Worker<'a, V: Visit> {
-    queue: &'a Queue<V::Rules>,
+struct WalkWorker<'a, V: WalkVisitor> {
+    queue: &'a WalkQueue<V::Rules>,
     visit: &'a V,
     stop: &'a AtomicBool,
     /// The path of the entry at hand, written over again and again.
@@ -214,7 +214,7 @@ struct Worker<'a, V: Visit> {
 }
 
 /// A thread that panics must not leave the others waiting.
-struct EndOnPanic<'a, R>(&'a Queue<R>);
+struct EndOnPanic<'a, R>(&'a WalkQueue<R>);
 
 impl<R> Drop for EndOnPanic<'_, R> {
     fn drop(&mut self) {
@@ -225,11 +225,11 @@ impl<R> Drop for EndOnPanic<'_, R> {
     }
 }
 
-impl<V: Visit> Worker<'_, V> {
+impl<V: WalkVisitor> WalkWorker<'_, V> {
     fn run(mut self) -> V::Local {
         let queue = self.queue;
         let _guard = EndOnPanic(queue);
-        let mut found: Vec<Job<V::Rules>> = Vec::new();
+        let mut found: Vec<WalkJob<V::Rules>> = Vec::new();
         let mut problem: Option<FileError> = None;
         let mut busy = false;
         loop {
@@ -271,59 +271,59 @@ impl<V: Visit> Worker<'_, V> {
         }
     }
 
-    fn work(&mut self, job: Job<V::Rules>, found: &mut Vec<Job<V::Rules>>) -> Result<(), FileError> {
+    fn work(&mut self, job: WalkJob<V::Rules>, found: &mut Vec<WalkJob<V::Rules>>) -> Result<(), FileError> {
         match job {
-            Job::List(begin) => self.list(begin, found),
-            Job::Open(above, at) => {
+            WalkJob::List(begin) => self.list(begin, found),
+            WalkJob::Open(above, at) => {
                 let name = above.names.name(at);
                 let dir = above.dir.open_dir(name)?;
-                let path = join(&above.path, name);
-                self.list(Begin { dir, path, rules: above.rules.clone(), depth: above.depth + 1 }, found)
+                let path = join_path(&above.path, name);
+                self.list(ListJob { dir, path, rules: above.rules.clone(), depth: above.depth + 1 }, found)
             }
-            Job::Files(dir, range) => {
+            WalkJob::Files(dir, range) => {
                 self.files(&dir, range);
                 Ok(())
             }
         }
     }
 
-    fn list(&mut self, begin: Begin<V::Rules>, found: &mut Vec<Job<V::Rules>>) -> Result<(), FileError> {
-        let Begin { dir, path, rules, depth } = begin;
+    fn list(&mut self, begin: ListJob<V::Rules>, found: &mut Vec<WalkJob<V::Rules>>) -> Result<(), FileError> {
+        let ListJob { dir, path, rules, depth } = begin;
         if depth == DEPTH_MAX {
             let shown = String::from_utf8_lossy(&path);
             let words = format!("`{shown}` lies more than {DEPTH_MAX} directories deep");
             return Err(FileError::new(FileErrorKind::TooLarge, words));
         }
-        let mut names = Names::default();
+        let mut names = NameList::default();
         dir.each(&mut |name, kind| {
             if matches!(kind, Kind::File | Kind::Directory) {
                 names.push(name, kind);
             }
         })?;
-        let listing = Listing { dir: &*dir, path: Path::new(OsStr::from_bytes(&path)), names: &names };
+        let listing = DirectoryListing { dir: &*dir, path: Path::new(OsStr::from_bytes(&path)), names: &names };
         let rules = self.visit.enter(&listing, &rules);
         self.path.clone_from(&path);
-        let Names { bytes, mut entries } = names;
+        let NameList { bytes, mut entries } = names;
         entries.retain(|entry| {
             let (name, is_dir) = (&bytes[entry.start..entry.end], entry.kind == Kind::Directory);
             name_at(&mut self.path, path.len(), name);
             let path = Path::new(OsStr::from_bytes(&self.path));
             let name = OsStr::from_bytes(name);
-            self.visit.wants(&rules, &Place { name, path, is_dir, depth })
+            self.visit.wants(&rules, &WalkEntry { name, path, is_dir, depth })
         });
         if entries.is_empty() {
             return Ok(());
         }
         // Files first, then directories, each by name: the beginning of the order is done first.
         entries.sort_unstable_by(|one, other| {
-            let key = |entry: &Entry| (entry.kind == Kind::Directory, &bytes[entry.start..entry.end]);
+            let key = |entry: &NameEntry| (entry.kind == Kind::Directory, &bytes[entry.start..entry.end]);
             key(one).cmp(&key(other))
         });
         let files = entries.partition_point(|entry| entry.kind == Kind::File);
-        let dir = Arc::new(Directory { dir, path, rules, depth, names: Names { bytes, entries } });
-        found.extend((files..dir.names.entries.len()).rev().map(|at| Job::Open(dir.clone(), at)));
+        let dir = Arc::new(OpenDirectory { dir, path, rules, depth, names: NameList { bytes, entries } });
+        found.extend((files..dir.names.entries.len()).rev().map(|at| WalkJob::Open(dir.clone(), at)));
         let portions = (FILES_PER_JOB..files).step_by(FILES_PER_JOB);
-        let portion = |from: usize| Job::Files(dir.clone(), from..files.min(from + FILES_PER_JOB));
+        let portion = |from: usize| WalkJob::Files(dir.clone(), from..files.min(from + FILES_PER_JOB));
         found.extend(portions.rev().map(portion));
         if found.len() > 1 {
             // Others can begin while this thread looks at its own portion.
@@ -336,7 +336,7 @@ impl<V: Visit> Worker<'_, V> {
         Ok(())
     }
 
-    fn files(&mut self, dir: &Directory<V::Rules>, range: std::ops::Range<usize>) {
+    fn files(&mut self, dir: &OpenDirectory<V::Rules>, range: std::ops::Range<usize>) {
         self.path.clone_from(&dir.path);
         for at in range {
             if self.stop.load(Ordering::Relaxed) {
@@ -345,7 +345,7 @@ impl<V: Visit> Worker<'_, V> {
             let name = dir.names.name(at);
             name_at(&mut self.path, dir.path.len(), name.as_bytes());
             let path = Path::new(OsStr::from_bytes(&self.path));
-            let place = Place { name, path, is_dir: false, depth: dir.depth };
+            let place = WalkEntry { name, path, is_dir: false, depth: dir.depth };
             match self.visit.file(&mut self.local, &*dir.dir, &place) {
                 Err(error) if !is_change(&error) => self.queue.lock().problems.add(&error),
                 _ => {}
@@ -365,7 +365,7 @@ fn is_change(error: &FileError) -> bool {
     )
 }
 
-fn join(dir: &[u8], name: &OsStr) -> Vec<u8> {
+fn join_path(dir: &[u8], name: &OsStr) -> Vec<u8> {
     let mut path = dir.to_vec();
     name_at(&mut path, dir.len(), name.as_bytes());
     path

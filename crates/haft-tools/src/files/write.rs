@@ -16,10 +16,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::changes::{Again, describe_losses};
-use crate::charset::{self, Utf16};
-use crate::paths::{self, count};
-use crate::seen::{Content, Seen};
+use crate::transaction::{RetryCounter, describe_losses};
+use crate::charset::{self, Utf16Order};
+use crate::paths::{self, count_noun};
+use crate::read_tracker::{ContentHash, ReadTracker};
 use crate::text_diff::LineDiff;
 
 /// Characters that the model sees of a result.
@@ -43,12 +43,12 @@ pub struct WriteInput {
 /// The tool `Write`.
 #[derive(Default)]
 pub struct Write {
-    seen: Seen,
+    seen: ReadTracker,
 }
 
 impl Write {
     /// The tool with the memory of others: what they have read, it knows.
-    pub fn new(seen: &Seen) -> Write {
+    pub fn new(seen: &ReadTracker) -> Write {
         Write { seen: seen.clone() }
     }
 }
@@ -73,7 +73,7 @@ impl Tool for Write {
     }
 
     async fn check(&self, input: &WriteInput, _: &Context) -> Result<(), ToolError> {
-        paths::check("file_path", &input.file_path)?;
+        paths::check_path("file_path", &input.file_path)?;
         let max = haft::limits::FILE_BYTES_MAX;
         if input.content.len() as u64 > max {
             return Err(ToolError::senseless(format!(
@@ -86,11 +86,11 @@ impl Tool for Write {
     async fn call(&self, input: WriteInput, cx: &Context) -> Result<Output, ToolError> {
         let path = input.file_path.clone();
         let text = Bytes::copy_from_slice(input.content.as_bytes());
-        let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
-        let mut again = Again::default();
+        let shown = paths::display_path(&paths::normalize_path(&path, cx), cx.cwd());
+        let mut again = RetryCounter::default();
         let (old, new, written) = loop {
-            let old = existing(cx, &path).await?;
-            if let Some(Existing { metadata, content, .. }) = &old
+            let old = read_existing(cx, &path).await?;
+            if let Some(ExistingFile { metadata, content, .. }) = &old
                 && self.seen.has_changed(cx, &path, metadata, *content)
             {
                 return Err(ToolError::new(format!(
@@ -98,7 +98,7 @@ impl Tool for Write {
                      read all of it again, then write what it shall be"
                 )));
             }
-            if let Some(Existing { metadata, .. }) = &old
+            if let Some(ExistingFile { metadata, .. }) = &old
                 && self.seen.is_unread(cx, &path, metadata)
             {
                 return Err(ToolError::new(format!(
@@ -106,12 +106,12 @@ impl Tool for Write {
                      be gone; read it first, or change a part of it with Edit"
                 )));
             }
-            let new = match old.as_ref().and_then(Existing::utf16) {
+            let new = match old.as_ref().and_then(ExistingFile::utf16) {
                 Some(encoding) => encoding.encode(&text).into(),
                 None => text.clone(),
             };
             let written = match &old {
-                Some(Existing { bytes: Some(was), .. }) => {
+                Some(ExistingFile { bytes: Some(was), .. }) => {
                     cx.files().swap(&path, was.clone(), new.clone()).await
                 }
                 Some(_) => cx.files().write(&path, &new, WriteMode::Replace).await,
@@ -134,8 +134,8 @@ impl Tool for Write {
         let now = cx.files().metadata(&path).await;
         let losses = describe_losses(&written, &shown);
         let (content, text, view) = off_thread(bytes, move || {
-            let (text, view) = said(&input.content, old, &shown);
-            (Content::of(&new), text, view)
+            let (text, view) = render_written(&input.content, old, &shown);
+            (ContentHash::from_bytes(&new), text, view)
         })
         .await?;
         if let Ok(now) = now {
@@ -150,8 +150,8 @@ impl Tool for Write {
     }
 
     async fn preview(&self, input: &WriteInput, cx: &Context) -> Option<View> {
-        let old = existing(cx, &input.file_path).await.ok().flatten()?.text()?;
-        let shown = paths::shown(&paths::tidy(&input.file_path, cx), cx.cwd());
+        let old = read_existing(cx, &input.file_path).await.ok().flatten()?.text()?;
+        let shown = paths::display_path(&paths::normalize_path(&input.file_path, cx), cx.cwd());
         let new = input.content.clone();
         off_thread(old.len().max(new.len()), move || {
             let diff = LineDiff::between(&old, new.as_bytes());
@@ -167,8 +167,8 @@ impl Tool for Write {
         Some(match stage {
             Stage::Use { .. } => {
                 let content = stage.text("content").unwrap_or_default();
-                let lines = count(content.lines().count(), "line", "lines");
-                view.summary(lines).with(beginning(content))
+                let lines = count_noun(content.lines().count(), "line", "lines");
+                view.summary(lines).with(view_text(content))
             }
             _ => view.why(stage),
         })
@@ -176,16 +176,16 @@ impl Tool for Write {
 }
 
 /// What is at a path.
-struct Existing {
+struct ExistingFile {
     metadata: Metadata,
     /// Nothing if they are too many, or can't be read.
     bytes: Option<Bytes>,
-    content: Option<Content>,
+    content: Option<ContentHash>,
 }
 
-impl Existing {
-    fn utf16(&self) -> Option<Utf16> {
-        Utf16::detect(self.bytes.as_ref()?)
+impl ExistingFile {
+    fn utf16(&self) -> Option<Utf16Order> {
+        Utf16Order::detect(self.bytes.as_ref()?)
     }
 
     /// What it is compared by: its text as UTF-8 where it is in UTF-16, else its bytes.
@@ -196,7 +196,7 @@ impl Existing {
     }
 }
 
-async fn existing(cx: &Context, path: &Path) -> Result<Option<Existing>, ToolError> {
+async fn read_existing(cx: &Context, path: &Path) -> Result<Option<ExistingFile>, ToolError> {
     let metadata = match cx.files().metadata(path).await {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == FileErrorKind::NotFound => return Ok(None),
@@ -205,27 +205,27 @@ async fn existing(cx: &Context, path: &Path) -> Result<Option<Existing>, ToolErr
     // Whatever can't be read is for the write to refuse, in its own words.
     let bytes = cx.files().read(path).await.ok().map(Bytes::from);
     let existing = off_thread(bytes.as_ref().map_or(0, Bytes::len), move || {
-        let content = bytes.as_deref().map(Content::of);
-        Existing { metadata, bytes, content }
+        let content = bytes.as_deref().map(ContentHash::from_bytes);
+        ExistingFile { metadata, bytes, content }
     });
     existing.await.map(Some)
 }
 
 /// What was done, for the model and for a person.
-fn said(new: &str, old: Option<Existing>, shown: &str) -> (String, View) {
-    let lines = count(new.lines().count(), "line", "lines");
+fn render_written(new: &str, old: Option<ExistingFile>, shown: &str) -> (String, View) {
+    let lines = count_noun(new.lines().count(), "line", "lines");
     let view = View::titled(shown);
-    let text = old.as_ref().and_then(Existing::text);
+    let text = old.as_ref().and_then(ExistingFile::text);
     match old {
         None => (
             format!("created `{shown}`: {lines}"),
-            view.summary(format!("created, {lines}")).with(beginning(new)),
+            view.summary(format!("created, {lines}")).with(view_text(new)),
         ),
-        Some(Existing { bytes: Some(bytes), .. }) => {
+        Some(ExistingFile { bytes: Some(bytes), .. }) => {
             let old = text.unwrap_or_default();
             let diff = LineDiff::between(&old, new.as_bytes());
             let (counts, was) = (diff.counts(), lines_of(&old));
-            let note = match Utf16::detect(&bytes) {
+            let note = match Utf16Order::detect(&bytes) {
                 Some(_) => "\n[in UTF-16, as the file was]",
                 None if charset::is_legacy(&bytes) => {
                     "\n[the file was in another encoding than UTF-8; it is UTF-8 now]"
@@ -237,9 +237,9 @@ fn said(new: &str, old: Option<Existing>, shown: &str) -> (String, View) {
                 view.summary(counts).with(diff.into_part(shown)),
             )
         }
-        Some(Existing { metadata, .. }) => (
+        Some(ExistingFile { metadata, .. }) => (
             format!("replaced `{shown}`: {lines} instead of {} bytes", metadata.len),
-            view.summary(format!("replaced, {lines}")).with(beginning(new)),
+            view.summary(format!("replaced, {lines}")).with(view_text(new)),
         ),
     }
 }
@@ -249,7 +249,7 @@ fn lines_of(bytes: &[u8]) -> usize {
 }
 
 /// A text for a person: all of it, but for what no view can hold.
-fn beginning(text: &str) -> Part {
+fn view_text(text: &str) -> Part {
     let mut left = haft::limits::VIEW_CHARS_MAX - NOTE_BYTES;
     let mut shown = String::new();
     let mut lines = text.split_inclusive('\n');
@@ -264,7 +264,7 @@ fn beginning(text: &str) -> Part {
     }
     hidden += lines.count();
     if hidden > 0 {
-        shown.push_str(&format!("… {}", count(hidden, "more line", "more lines")));
+        shown.push_str(&format!("… {}", count_noun(hidden, "more line", "more lines")));
     }
     Part::Code { language: None, text: shown }
 }

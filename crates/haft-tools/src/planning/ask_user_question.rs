@@ -36,12 +36,12 @@ const OTHER: &str = "something else …";
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct AskUserQuestionInput {
     /// The questions, 1 to 4.
-    pub questions: Vec<Question>,
+    pub questions: Vec<AskedQuestion>,
 }
 
 /// A question.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub struct Question {
+pub struct AskedQuestion {
     /// The question, whole and clear, with a question mark at its end.
     pub question: String,
     /// What it is about, in a word or two.
@@ -100,7 +100,7 @@ impl Tool for AskUserQuestion {
         }
         for (at, question) in input.questions.iter().enumerate() {
             let at = format!("questions[{at}]");
-            text(&format!("{at}.question"), &question.question, QUESTION_CHARS_MAX)?;
+            check_text(&format!("{at}.question"), &question.question, QUESTION_CHARS_MAX)?;
             if question.options.len() > OPTIONS_MAX {
                 return Err(ToolError::senseless(format!(
                     "`{at}.options` has {} choices; at most {OPTIONS_MAX} are accepted",
@@ -113,7 +113,7 @@ impl Tool for AskUserQuestion {
                 )));
             }
             for (place, option) in question.options.iter().enumerate() {
-                text(&format!("{at}.options[{place}].label"), &option.label, OPTION_CHARS_MAX)?;
+                check_text(&format!("{at}.options[{place}].label"), &option.label, OPTION_CHARS_MAX)?;
                 let about = option.description.as_deref().unwrap_or_default();
                 if about.chars().count() > OPTION_CHARS_MAX {
                     return Err(ToolError::senseless(format!(
@@ -136,21 +136,21 @@ impl Tool for AskUserQuestion {
             .ports()
             .asker()
             .ok_or_else(|| ToolError::new("this session has no user who could answer; go on without"))?;
-        let mut answered: Vec<(&Question, String)> = Vec::new();
+        let mut answered: Vec<(&AskedQuestion, String)> = Vec::new();
         for question in &input.questions {
-            match ask(asker, question).await {
+            match ask_question(asker, question).await {
                 Some(answer) => answered.push((question, answer)),
-                None => return Err(declined(question, &answered)),
+                None => return Err(declined_error(question, &answered)),
             }
         }
-        let text: Vec<String> = answered.iter().map(|(question, answer)| said(question, answer)).collect();
+        let text: Vec<String> = answered.iter().map(|(question, answer)| render_answer(question, answer)).collect();
         let lines: Vec<String> =
-            answered.iter().map(|(question, answer)| format!("{}: {answer}", short(question))).collect();
+            answered.iter().map(|(question, answer)| format!("{}: {answer}", short_header(question))).collect();
         let summary = match &*answered {
             [(_, answer)] => answer.clone(),
             more => format!("{} answers", more.len()),
         };
-        let view = View::titled(title(&input.questions)).summary(summary);
+        let view = View::titled(questions_title(&input.questions)).summary(summary);
         let view = if lines.len() > 1 { view.with(Part::Text { text: lines.join("\n") }) } else { view };
         Ok(Output::from(Content::text(text.join("\n\n"))).with_view(view))
     }
@@ -164,7 +164,7 @@ impl Tool for AskUserQuestion {
 }
 
 /// The answer to one question; nothing if the user puts it away.
-async fn ask(asker: &dyn Asker, question: &Question) -> Option<String> {
+async fn ask_question(asker: &dyn Asker, question: &AskedQuestion) -> Option<String> {
     let shown = match question.header.as_deref().map(str::trim).filter(|header| !header.is_empty()) {
         Some(header) => format!("{header}: {}", question.question.trim()),
         None => question.question.trim().to_owned(),
@@ -194,7 +194,7 @@ async fn ask(asker: &dyn Asker, question: &Question) -> Option<String> {
     (!answer.is_empty()).then_some(answer)
 }
 
-fn text(field: &str, text: &str, most: usize) -> Result<(), ToolError> {
+fn check_text(field: &str, text: &str, most: usize) -> Result<(), ToolError> {
     match text.chars().count() {
         _ if text.trim().is_empty() => {
             Err(ToolError::senseless(format!("`{field}` is empty; the user has to see what is asked")))
@@ -206,27 +206,27 @@ fn text(field: &str, text: &str, most: usize) -> Result<(), ToolError> {
     }
 }
 
-fn said(question: &Question, answer: &str) -> String {
+fn render_answer(question: &AskedQuestion, answer: &str) -> String {
     format!("question: {}\nanswer: {answer}", question.question.trim())
 }
 
-fn declined(question: &Question, answered: &[(&Question, String)]) -> ToolError {
+fn declined_error(question: &AskedQuestion, answered: &[(&AskedQuestion, String)]) -> ToolError {
     let mut words = format!(
         "the user put this question away without an answer: {}\ndon't ask it again; go on as you think best and say what \
          you assumed, or end if that can't be",
         question.question.trim()
     );
     for (question, answer) in answered {
-        words.push_str(&format!("\n\n{}", said(question, answer)));
+        words.push_str(&format!("\n\n{}", render_answer(question, answer)));
     }
     ToolError::new(words)
 }
 
-fn short(question: &Question) -> String {
+fn short_header(question: &AskedQuestion) -> String {
     question.header.clone().unwrap_or_else(|| question.question.clone())
 }
 
-fn title(questions: &[Question]) -> String {
+fn questions_title(questions: &[AskedQuestion]) -> String {
     questions.first().map(|question| question.question.clone()).unwrap_or_default()
 }
 

@@ -100,7 +100,7 @@ impl Tool for Config {
             text.push_str(&format!(
                 "{} = {}  ({}{})\n",
                 setting.key,
-                shown(&setting.value),
+                format_value(&setting.value),
                 setting.from,
                 left_out.unwrap_or_default()
             ));
@@ -126,7 +126,7 @@ impl Tool for Config {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     truncate_with_ellipsis(&value.to_string(), VALUE_CHARS_MAX)
 }
 

@@ -6,7 +6,7 @@ use haft::ports::{PermissionMode, Port};
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
 
-use crate::plan::{Plans, STATE, mode, own_agent};
+use crate::plan::{SessionPlans, STATE, permission_mode, own_agent};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -14,12 +14,12 @@ const RESULT_CHARS: usize = 2_000;
 /// The tool `EnterPlanMode`.
 #[derive(Default)]
 pub struct EnterPlanMode {
-    plans: Plans,
+    plans: SessionPlans,
 }
 
 impl EnterPlanMode {
     /// The tool with the memory of the others.
-    pub fn new(plans: &Plans) -> EnterPlanMode {
+    pub fn new(plans: &SessionPlans) -> EnterPlanMode {
         EnterPlanMode { plans: plans.clone() }
     }
 }
@@ -61,7 +61,7 @@ impl Tool for EnterPlanMode {
     }
 
     async fn call(&self, _: NoInput, cx: &Context) -> Result<Output, ToolError> {
-        let mode = mode(cx)?;
+        let mode = permission_mode(cx)?;
         let now = mode.current();
         let words = match now {
             PermissionMode::Plan => "this session plans already",

@@ -13,7 +13,7 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::plan::{Approved, PLAN_CHARS_MAX, Plans, mode, own_agent};
+use crate::plan::{ApprovedPlan, PLAN_CHARS_MAX, SessionPlans, permission_mode, own_agent};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 60_000;
@@ -32,14 +32,14 @@ pub struct ExitPlanModeInput {
 /// The tool `ExitPlanMode`.
 #[derive(Default)]
 pub struct ExitPlanMode {
-    plans: Plans,
+    plans: SessionPlans,
     calls: Option<CallLog>,
 }
 
 impl ExitPlanMode {
     /// The tool with the memory of the others, and the calls that the session has made: `VerifyPlan` looks at those after
     /// the approval.
-    pub fn new(plans: &Plans, calls: Option<CallLog>) -> ExitPlanMode {
+    pub fn new(plans: &SessionPlans, calls: Option<CallLog>) -> ExitPlanMode {
         ExitPlanMode { plans: plans.clone(), calls }
     }
 }
@@ -70,7 +70,7 @@ impl Tool for ExitPlanMode {
 
     async fn check(&self, input: &ExitPlanModeInput, cx: &Context) -> Result<(), ToolError> {
         own_agent(cx, "give your plan back as your answer")?;
-        if mode(cx)?.current() != PermissionMode::Plan {
+        if permission_mode(cx)?.current() != PermissionMode::Plan {
             return Err(ToolError::senseless(
                 "this session doesn't plan, so there is nothing to approve; go on with the work, or begin to plan with \
                  EnterPlanMode",
@@ -88,9 +88,9 @@ impl Tool for ExitPlanMode {
     }
 
     async fn call(&self, input: ExitPlanModeInput, cx: &Context) -> Result<Output, ToolError> {
-        let mode = mode(cx)?;
+        let mode = permission_mode(cx)?;
         let after = self.calls.as_ref().and_then(|log| log.calls().last().map(|call| call.number));
-        let approved = Approved { text: input.plan.clone(), after: after.unwrap_or_default() };
+        let approved = ApprovedPlan { text: input.plan.clone(), after: after.unwrap_or_default() };
         let before = self.plans.with(cx, |planned| {
             (planned.approved, planned.plans) = (Some(approved), false);
             planned.before.take()

@@ -3,7 +3,7 @@
 //! That nothing is changed while a plan is made is the permission mode's work, for all agents of a session and whatever tool
 //! tries: nothing here blocks anything. What is remembered is the mode from before, and the plan that was approved.
 
-pub(crate) mod compare;
+pub(crate) mod verify_steps;
 pub(crate) mod steps;
 
 #[cfg(test)]
@@ -14,8 +14,8 @@ use haft::{Context, ToolError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::by_session::BySession;
-use crate::shelf::Shelf;
+use crate::per_session::PerSession;
+use crate::session_folders::SessionFolders;
 
 /// The longest plan, in characters.
 pub const PLAN_CHARS_MAX: usize = 50_000;
@@ -26,17 +26,17 @@ const MAIN: &str = "main";
 
 /// The plans of sessions. Clones share them.
 #[derive(Clone)]
-pub struct Plans(BySession<Planned>);
+pub struct SessionPlans(PerSession<PlanState>);
 
-impl Default for Plans {
-    fn default() -> Plans {
-        Plans::kept_in(&Shelf::default())
+impl Default for SessionPlans {
+    fn default() -> SessionPlans {
+        SessionPlans::kept_in(&SessionFolders::default())
     }
 }
 
 /// What is known of one session.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Planned {
+pub(crate) struct PlanState {
     /// The mode from before, if a call began the planning. Not kept: a session that is continued may have been given less.
     #[serde(skip)]
     pub(crate) before: Option<PermissionMode>,
@@ -44,22 +44,22 @@ pub(crate) struct Planned {
     #[serde(default)]
     pub(crate) plans: bool,
     /// The plan that was approved last.
-    pub(crate) approved: Option<Approved>,
+    pub(crate) approved: Option<ApprovedPlan>,
 }
 
 /// A plan that was approved.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Approved {
+pub(crate) struct ApprovedPlan {
     pub(crate) text: String,
     /// The number of the last call before it was.
     #[serde(default)]
     pub(crate) after: u64,
 }
 
-impl Plans {
+impl SessionPlans {
     /// Plans that are kept in the folders of their sessions.
-    pub fn kept_in(shelf: &Shelf) -> Plans {
-        Plans(BySession::new(shelf, "plan.json"))
+    pub fn kept_in(shelf: &SessionFolders) -> SessionPlans {
+        SessionPlans(PerSession::new(shelf, "plan.json"))
     }
 
     /// Whether a session planned when it was last kept: a call had begun that, and no plan was approved since.
@@ -69,7 +69,7 @@ impl Plans {
         self.0.kept(session).is_some_and(|planned| planned.plans)
     }
 
-    pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut Planned) -> R) -> R {
+    pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut PlanState) -> R) -> R {
         self.0.with(cx, look)
     }
 }
@@ -84,6 +84,6 @@ pub(crate) fn own_agent(cx: &Context, instead: &str) -> Result<(), ToolError> {
     }
 }
 
-pub(crate) fn mode(cx: &Context) -> Result<&dyn haft::ports::Mode, ToolError> {
+pub(crate) fn permission_mode(cx: &Context) -> Result<&dyn haft::ports::Mode, ToolError> {
     cx.ports().mode().ok_or_else(|| ToolError::new("this host has no permission modes; go on without"))
 }

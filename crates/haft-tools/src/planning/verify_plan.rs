@@ -10,9 +10,9 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::plan::compare::{Outcome, unplanned, verdict};
-use crate::plan::steps::steps;
-use crate::plan::{Approved, PLAN_CHARS_MAX, Plans};
+use crate::plan::verify_steps::{StepOutcome, unplanned_changes, judge_step};
+use crate::plan::steps::parse_steps;
+use crate::plan::{ApprovedPlan, PLAN_CHARS_MAX, SessionPlans};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 30_000;
@@ -34,13 +34,13 @@ pub struct VerifyPlanInput {
 /// The tool `VerifyPlan`.
 #[derive(Default)]
 pub struct VerifyPlan {
-    plans: Plans,
+    plans: SessionPlans,
     calls: Option<CallLog>,
 }
 
 impl VerifyPlan {
     /// The tool with the memory of the others, and the calls that the session has made. Without these it is not offered.
-    pub fn new(plans: &Plans, calls: Option<CallLog>) -> VerifyPlan {
+    pub fn new(plans: &SessionPlans, calls: Option<CallLog>) -> VerifyPlan {
         VerifyPlan { plans: plans.clone(), calls }
     }
 }
@@ -80,12 +80,12 @@ impl Tool for VerifyPlan {
         let log = self.calls.as_ref().ok_or_else(|| ToolError::new(NO_CALLS))?;
         let given = input.plan.filter(|plan| !plan.trim().is_empty());
         let plan = match given {
-            Some(text) => Approved { text, after: 0 },
+            Some(text) => ApprovedPlan { text, after: 0 },
             None => self.plans.with(cx, |planned| planned.approved.clone()).ok_or_else(|| {
                 ToolError::senseless("no plan was approved in this session; give one in `plan`")
             })?,
         };
-        let steps = steps(&plan.text);
+        let steps = parse_steps(&plan.text);
         if steps.is_empty() {
             return Err(ToolError::senseless("the plan has no steps; a numbered list is best"));
         }
@@ -93,24 +93,24 @@ impl Tool for VerifyPlan {
         let (mut text, mut shown) = (String::new(), Vec::new());
         let mut counts = [0usize; 3];
         for (at, step) in steps.iter().enumerate() {
-            let verdict = verdict(step, &calls);
+            let verdict = judge_step(step, &calls);
             counts[match verdict.outcome {
-                Outcome::Done => 0,
-                Outcome::Different => 1,
-                Outcome::Missing => 2,
+                StepOutcome::Done => 0,
+                StepOutcome::Different => 1,
+                StepOutcome::Missing => 2,
             }] += 1;
             let word = verdict.outcome.word();
             text.push_str(&format!("{} {word}: {}\n", at + 1, step.title));
             for words in verdict.evidence {
                 text.push_str(&format!("    {words}\n"));
             }
-            if verdict.outcome != Outcome::Done {
+            if verdict.outcome != StepOutcome::Done {
                 shown.push(format!("{word:9} {} {}", at + 1, step.title));
             }
         }
         let [done, different, missing] = counts;
         let summary = format!("{done} done, {different} different, {missing} missing");
-        let more = unplanned(&steps, &calls);
+        let more = unplanned_changes(&steps, &calls);
         if !more.is_empty() {
             text.push_str(&format!("\nchanged, and in no step: {}\n", more.join("; ")));
         }

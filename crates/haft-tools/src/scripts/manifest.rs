@@ -14,14 +14,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::effects::Declared;
+use super::script_effects::DeclaredEffects;
 use super::{RESULT_CHARS_MIN, TIMEOUT_MS_MAX};
 
 /// A tool in any language: `tool.json`, beside the program that it names.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "tool.json of a script tool")]
-pub struct Manifest {
+pub struct ScriptManifest {
     /// The schema of this file, for editors.
     #[serde(default, rename = "$schema")]
     pub schema: Option<String>,
@@ -155,22 +155,22 @@ fn limit_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 }
 
 /// The JSON Schema of `tool.json`, as it is published.
-pub fn schema() -> Value {
+pub fn manifest_schema() -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12();
-    settings.into_generator().into_root_schema_for::<Manifest>().to_value()
+    settings.into_generator().into_root_schema_for::<ScriptManifest>().to_value()
 }
 
 /// A manifest in which everything makes sense, as far as it can be told without looking at the disk.
-pub(super) struct Checked {
-    pub(super) manifest: Manifest,
-    pub(super) declared: Declared,
+pub(super) struct CheckedManifest {
+    pub(super) manifest: ScriptManifest,
+    pub(super) declared: DeclaredEffects,
     pub(super) output_schema: Option<InputSchema>,
 }
 
 /// Reads a manifest, or says everything that is wrong with it.
-pub(super) fn check(bytes: &[u8]) -> Result<Checked, Vec<Violation>> {
+pub(super) fn check_manifest(bytes: &[u8]) -> Result<CheckedManifest, Vec<Violation>> {
     static SCHEMA: LazyLock<InputSchema> =
-        LazyLock::new(|| InputSchema::of_output(schema()).expect("the schema of a type of ours is a schema"));
+        LazyLock::new(|| InputSchema::of_output(manifest_schema()).expect("the schema of a type of ours is a schema"));
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes)
         .map_err(|error| vec![Violation::new("", format!("is not JSON: {error}"))])?;
@@ -186,10 +186,10 @@ pub(super) fn check(bytes: &[u8]) -> Result<Checked, Vec<Violation>> {
         }
         return Err(violations);
     }
-    let manifest: Manifest = decode(&value).map_err(|violation| vec![violation])?;
+    let manifest: ScriptManifest = decode(&value).map_err(|violation| vec![violation])?;
     let mut violations = Vec::new();
     let mut wrong = |path: &str, words: String| violations.push(Violation::new(path, words));
-    let declared = Declared::of(&manifest, &mut wrong);
+    let declared = DeclaredEffects::from_manifest(&manifest, &mut wrong);
     let mut output_schema = None;
     if let Some(schema) = &manifest.output_schema {
         if manifest.output == OutputForm::Text {
@@ -214,7 +214,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<Checked, Vec<Violation>> {
     if manifest.defer && manifest.always_load {
         wrong("/always_load", "contradicts `defer`; set one of them".into());
     }
-    if violations.is_empty() { Ok(Checked { manifest, declared, output_schema }) } else { Err(violations) }
+    if violations.is_empty() { Ok(CheckedManifest { manifest, declared, output_schema }) } else { Err(violations) }
 }
 
 #[cfg(test)]
@@ -258,7 +258,7 @@ mod tests {
                 let mut manifest =
                     json!({"name": "t", "description": "d", "input_schema": {}, "command": ["true"]});
                 manifest[field] = value.clone();
-                let loads = check(manifest.to_string().as_bytes()).is_ok();
+                let loads = check_manifest(manifest.to_string().as_bytes()).is_ok();
                 assert_eq!(loads, published.is_valid(&manifest), "{field}: {value}");
                 if loads { both.0 += 1 } else { both.1 += 1 }
             }

@@ -14,14 +14,14 @@
 //! - `again` offers to run one once more that was kept from writing.
 //! - `subfolder` refuses what git would stop doing halfway.
 
-mod again;
+mod retry_with_grants;
 #[cfg(feature = "files")]
-mod backup;
-mod clean;
-pub(crate) mod log;
-pub(crate) mod run;
-pub(crate) mod said;
-mod subfolder;
+mod command_backup;
+mod terminal_text;
+pub(crate) mod output_log;
+pub(crate) mod command_run;
+pub(crate) mod render_result;
+mod repository_subfolder;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,16 +37,16 @@ use haft_shell::{Analysis, Place, ShellAnalyzer, SubCommand, Word};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use log::{BACKGROUND_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, TAIL_BYTES_MAX};
-pub use said::FAILURE_CHARS_MAX;
+pub use output_log::{BACKGROUND_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, TAIL_BYTES_MAX};
+pub use render_result::FAILURE_CHARS_MAX;
 
 #[cfg(feature = "files")]
-use crate::checkpoints::Checkpoints;
-use again::{Answer, WriteOffer};
+use crate::checkpoints::CheckpointStore;
+use retry_with_grants::{OfferAnswer, WriteOffer};
 #[cfg(feature = "files")]
-use backup::CommandBackup;
-use run::{Ended, Launch, Running};
-use said::Facts;
+use command_backup::CommandBackup;
+use command_run::{CommandEnd, CommandLaunch, RunningCommand};
+use render_result::RunFacts;
 
 /// Characters of a result that the model sees at once.
 pub const RESULT_CHARS: usize = 30_000;
@@ -95,11 +95,11 @@ pub struct BashInput {
 /// The tool `Bash`.
 #[derive(Debug, Clone, Default)]
 pub struct Bash {
-    options: Arc<Options>,
+    options: Arc<BashOptions>,
 }
 
 #[derive(Debug, Clone)]
-struct Options {
+struct BashOptions {
     analyzer: ShellAnalyzer,
     allow_unsandboxed: bool,
     excluded: Vec<String>,
@@ -108,12 +108,12 @@ struct Options {
     timeout_max: Duration,
     moves: bool,
     #[cfg(feature = "files")]
-    checkpoints: Option<Checkpoints>,
+    checkpoints: Option<CheckpointStore>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for BashOptions {
+    fn default() -> BashOptions {
+        BashOptions {
             analyzer: ShellAnalyzer::new(Place::new("/")),
             allow_unsandboxed: false,
             excluded: Vec::new(),
@@ -144,7 +144,7 @@ impl Bash {
         Bash::default()
     }
 
-    fn set(mut self, change: impl FnOnce(&mut Options)) -> Bash {
+    fn set(mut self, change: impl FnOnce(&mut BashOptions)) -> Bash {
         change(Arc::make_mut(&mut self.options));
         self
     }
@@ -165,7 +165,7 @@ impl Bash {
     /// Keeps what files were before commands that are known to change or remove them, where the other tools keep it.
     #[cfg(feature = "files")]
     #[must_use]
-    pub(crate) fn checkpoints(self, seen: &crate::Seen) -> Bash {
+    pub(crate) fn checkpoints(self, seen: &crate::ReadTracker) -> Bash {
         self.set(|options| options.checkpoints = Some(seen.checkpoints().clone()))
     }
 
@@ -292,7 +292,7 @@ impl Bash {
         cx: &Context,
     ) -> Result<(), ToolError> {
         let confines = cx.ports().processes().is_some_and(|processes| processes.confines());
-        if confines && !is_outside { subfolder::check(analysis, cx) } else { Ok(()) }
+        if confines && !is_outside { repository_subfolder::check_subfolder(analysis, cx) } else { Ok(()) }
     }
 
     /// Says what can't be a command.
@@ -386,7 +386,7 @@ impl Tool for Bash {
             true => Confinement::Outside,
             false => self.confinement(&analysis, cx),
         };
-        let mut launch = Launch {
+        let mut launch = CommandLaunch {
             command: input.command.clone(),
             confinement,
             repository: self.repository_use(&analysis),
@@ -397,7 +397,7 @@ impl Tool for Bash {
         if background {
             #[cfg(feature = "files")]
             backup.record_start(cx);
-            let running = run::start(launch, cx);
+            let running = command_run::start_command(launch, cx);
             cx.background().set_log(running.log.clone());
             return to_background(&input, running, limit, cx);
         }
@@ -410,7 +410,7 @@ impl Tool for Bash {
             Err(answer) => return *answer,
         };
         let confined = cx.ports().processes().is_some_and(|processes| processes.confines());
-        let mut facts = Facts {
+        let mut facts = RunFacts {
             command: &input.command,
             analysis: &analysis,
             confinement,
@@ -418,28 +418,28 @@ impl Tool for Bash {
             limit,
             notes: Vec::new(),
         };
-        let Some(offer) = WriteOffer::for_run(&ended, &facts) else { return carried(ended, facts, cx) };
+        let Some(offer) = WriteOffer::for_run(&ended, &facts) else { return finish_run(ended, facts, cx) };
         match offer.ask(&input.command, cx).await {
             None => {}
-            Some(Answer::No) => {
+            Some(OfferAnswer::No) => {
                 facts.notes.push("the user did not want it to be run again with more".to_owned());
             }
-            Some(Answer::Yes) => {
-                facts.notes.push(again::RAN_AGAIN.to_owned());
+            Some(OfferAnswer::Yes) => {
+                facts.notes.push(retry_with_grants::RAN_AGAIN.to_owned());
                 facts.confinement = Confinement::Session;
                 launch.confinement = Confinement::Session;
                 cx.become_exclusive().await;
                 return match to_its_end(&input, launch, moves_after, cx).await {
-                    Ok(ended) => carried(ended, facts, cx),
+                    Ok(ended) => finish_run(ended, facts, cx),
                     Err(answer) => *answer,
                 };
             }
         }
-        carried(ended, facts, cx)
+        finish_run(ended, facts, cx)
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(said::title(stage.text("command")?));
+        let view = View::titled(render_result::command_title(stage.text("command")?));
         Some(match stage {
             Stage::Use { .. } => match stage.text("description") {
                 Some(words) => view.summary(words),
@@ -448,12 +448,12 @@ impl Tool for Bash {
             Stage::Progress { progress, .. } => View { summary: progress.message.clone(), ..view },
             Stage::Error { error, .. } => {
                 let last = error.message().lines().last().unwrap_or_default().to_owned();
-                said::with_tail(view.summary(last), error.message())
+                render_result::with_tail(view.summary(last), error.message())
             }
             Stage::Rejected { reason, .. } => view.summary(*reason),
             Stage::Result { output, .. } => {
                 let text = output.to_text();
-                said::with_tail(view.summary(text.lines().last().unwrap_or_default()), &text)
+                render_result::with_tail(view.summary(text.lines().last().unwrap_or_default()), &text)
             }
             _ => view,
         })
@@ -469,7 +469,7 @@ fn waits_for_keys(command: &SubCommand) -> Option<&str> {
 }
 
 /// Hosts that a command names.
-fn reached(analysis: &Analysis) -> impl Iterator<Item = String> {
+fn reached_hosts(analysis: &Analysis) -> impl Iterator<Item = String> {
     let mut effects = analysis.effects();
     let inner = std::mem::take(&mut effects.runs);
     let inner = inner.into_iter().filter_map(|command| command.effects).flat_map(|effects| effects.reaches);
@@ -489,9 +489,9 @@ async fn still_there(cx: &Context) -> Result<(), ToolError> {
 }
 
 /// The result of a command that ended; where it left is where the next one runs.
-fn carried(ended: Ended, mut facts: Facts<'_>, cx: &Context) -> Result<Output, ToolError> {
-    facts.notes.extend(run::carry(cx, ended.cwd.as_deref()));
-    said::result(ended, facts, cx)
+fn finish_run(ended: CommandEnd, mut facts: RunFacts<'_>, cx: &Context) -> Result<Output, ToolError> {
+    facts.notes.extend(command_run::carry_directory(cx, ended.cwd.as_deref()));
+    render_result::render_result(ended, facts, cx)
 }
 
 /// Runs a command to its end in the foreground.
@@ -500,11 +500,11 @@ fn carried(ended: Ended, mut facts: Facts<'_>, cx: &Context) -> Result<Output, T
 /// The answer of the call, if there is one before: it was cancelled, can't be started, or goes on in the background.
 async fn to_its_end(
     input: &BashInput,
-    launch: Launch,
+    launch: CommandLaunch,
     moves_after: Option<Duration>,
     cx: &Context,
-) -> Result<Ended, Box<Result<Output, ToolError>>> {
-    let mut running = run::start(launch, cx);
+) -> Result<CommandEnd, Box<Result<Output, ToolError>>> {
+    let mut running = command_run::start_command(launch, cx);
     cx.background().set_log(running.log.clone());
     let late = async {
         match moves_after {
@@ -520,8 +520,8 @@ async fn to_its_end(
         biased;
         ended = &mut running.work => return ended.map_err(|error| Box::new(Err(error))),
         // Answered at once and by ourselves: what it printed would be lost with this future.
-        cause = cx.cancelled() => Err(said::stopped(running, cause, cx)),
-        () = late => moved(input, running, moves_after.unwrap_or_default(), cx),
+        cause = cx.cancelled() => Err(render_result::render_cancelled(running, cause, cx)),
+        () = late => move_to_background(input, running, moves_after.unwrap_or_default(), cx),
     };
     Err(Box::new(answer))
 }
@@ -545,18 +545,18 @@ async fn wait_out(limit: Duration, cx: &Context) {
 /// Answers for a command that was to run in the background from the start.
 fn to_background(
     input: &BashInput,
-    running: Running,
+    running: RunningCommand,
     limit: Duration,
     cx: &Context,
 ) -> Result<Output, ToolError> {
     running.log.to_background();
-    let task = adopt(&input.command, running, limit, cx)
+    let task = adopt_task(&input.command, running, limit, cx)
         .map_err(|(_, why)| ToolError::new(format!("it was not started: {why}")))?;
     Ok(goes_on(input, task, String::new(), format!("runs in the background as {task}"), limit))
 }
 
 /// Answers for a command whose time is over.
-fn moved(input: &BashInput, running: Running, limit: Duration, cx: &Context) -> Result<Output, ToolError> {
+fn move_to_background(input: &BashInput, running: RunningCommand, limit: Duration, cx: &Context) -> Result<Output, ToolError> {
     let log = running.log.clone();
     log.to_background();
     let so_far = {
@@ -564,14 +564,14 @@ fn moved(input: &BashInput, running: Running, limit: Duration, cx: &Context) -> 
         text + &open
     };
     let seconds = limit.as_secs_f64();
-    match adopt(&input.command, running, BACKGROUND_TIMEOUT, cx) {
+    match adopt_task(&input.command, running, BACKGROUND_TIMEOUT, cx) {
         Ok(task) => {
             let words = format!("not finished after {seconds} s, so it goes on in the background as {task}");
             Ok(goes_on(input, task, so_far, words, BACKGROUND_TIMEOUT))
         }
         Err((work, why)) => {
             drop(work);
-            let text = said::with_notes(&so_far, &[]);
+            let text = render_result::with_notes(&so_far, &[]);
             Err(ToolError::of(
                 haft::ErrorKind::TimedOut,
                 format!(
@@ -582,21 +582,21 @@ fn moved(input: &BashInput, running: Running, limit: Duration, cx: &Context) -> 
     }
 }
 
-type Work = std::pin::Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send>>;
+type BashFuture = std::pin::Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send>>;
 
 /// Makes a running command a task of the session.
-pub(crate) fn adopt(
+pub(crate) fn adopt_task(
     command: &str,
-    running: Running,
+    running: RunningCommand,
     limit: Duration,
     cx: &Context,
-) -> Result<TaskId, (Work, String)> {
-    let Running { work, cancel, .. } = running;
+) -> Result<TaskId, (BashFuture, String)> {
+    let RunningCommand { work, cancel, .. } = running;
     let (owned, inner) = (command.to_owned(), cx.clone());
-    let work: Work = Box::pin(async move {
+    let work: BashFuture = Box::pin(async move {
         let ended = work.await?;
         let analysis = Analysis::default();
-        let facts = Facts {
+        let facts = RunFacts {
             command: &owned,
             analysis: &analysis,
             confinement: Confinement::Session,
@@ -604,7 +604,7 @@ pub(crate) fn adopt(
             limit,
             notes: Vec::new(),
         };
-        said::result(ended, facts, &inner)
+        render_result::render_result(ended, facts, &inner)
     });
     let about: String =
         command.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(ABOUT_CHARS).collect();
@@ -621,7 +621,7 @@ fn goes_on(input: &BashInput, task: TaskId, so_far: String, words: String, limit
         true => how,
         false => format!("{}\n{how}", so_far.strip_suffix('\n').unwrap_or(&so_far)),
     };
-    let view = said::with_tail(View::titled(said::title(&input.command)).summary(words), &so_far);
-    let response = said::background_response(&so_far, &task.to_string());
+    let view = render_result::with_tail(View::titled(render_result::command_title(&input.command)).summary(words), &so_far);
+    let response = render_result::background_response(&so_far, &task.to_string());
     Output::from(Content::text(text)).with_view(view).with_response(response)
 }

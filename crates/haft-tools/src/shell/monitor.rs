@@ -16,9 +16,9 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::bash::said::{title, with_tail};
-use crate::bash::{self, BACKGROUND_TIMEOUT_MAX, Bash, run};
-use crate::task_output::{either, find, pattern, standing, tasks, wait};
+use crate::bash::render_result::{command_title, with_tail};
+use crate::bash::{self, BACKGROUND_TIMEOUT_MAX, Bash, command_run};
+use crate::task_output::{wait_either, find_task, parse_pattern, describe_state, background_tasks, wait_limit};
 use crate::task_stop::END_WAIT;
 
 /// Characters of a result that the model sees at once.
@@ -66,7 +66,7 @@ pub struct MonitorInput {
     pub pattern: Option<String>,
     /// What is waited for, if it isn't clear from the rest.
     #[serde(default)]
-    pub until: Option<Until>,
+    pub until: Option<WaitCondition>,
     /// Leaves the command running in the background when the wait is over.
     #[serde(default)]
     pub persistent: Option<bool>,
@@ -75,7 +75,7 @@ pub struct MonitorInput {
 /// What ends a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Until {
+pub enum WaitCondition {
     /// A line that matches `pattern`.
     Line,
     /// The end of the task or command.
@@ -100,39 +100,39 @@ impl Monitor {
 }
 
 /// What is waited for, once the input is understood.
-enum Wait<'a> {
+enum MonitorTarget<'a> {
     Task { name: &'a str, line: Option<Regex> },
     Command { command: &'a str, line: Option<Regex> },
-    File { file: &'a Path, until: Until },
+    File { file: &'a Path, until: WaitCondition },
 }
 
 impl MonitorInput {
-    fn wait(&self) -> Result<Wait<'_>, ToolError> {
+    fn wait(&self) -> Result<MonitorTarget<'_>, ToolError> {
         let wrong = |words: &str| Err(ToolError::senseless(words));
-        let line = self.pattern.as_deref().map(|text| pattern("pattern", text)).transpose()?;
+        let line = self.pattern.as_deref().map(|text| parse_pattern("pattern", text)).transpose()?;
         match (&self.task_id, &self.command, &self.file) {
             (None, None, Some(file)) => match (line.is_some(), self.until) {
-                (true, _) | (_, Some(Until::Line | Until::Exit)) => wrong(
+                (true, _) | (_, Some(WaitCondition::Line | WaitCondition::Exit)) => wrong(
                     "`file` is waited for until it `exists` or `changes`; for a line of it give a `command`, such as `tail -F`",
                 ),
-                (false, until) => Ok(Wait::File { file, until: until.unwrap_or(Until::Exists) }),
+                (false, until) => Ok(MonitorTarget::File { file, until: until.unwrap_or(WaitCondition::Exists) }),
             },
             (Some(_), None, None) | (None, Some(_), None) => {
                 match (self.until, line.is_some()) {
-                    (Some(Until::Exists | Until::Changes), _) => {
+                    (Some(WaitCondition::Exists | WaitCondition::Changes), _) => {
                         return wrong(
                             "`until` is `exists` or `changes` for a `file` only; `line` or `exit` is accepted here",
                         );
                     }
-                    (Some(Until::Line), false) => return wrong("`pattern` is missing: the line to wait for"),
-                    (Some(Until::Exit), true) => {
+                    (Some(WaitCondition::Line), false) => return wrong("`pattern` is missing: the line to wait for"),
+                    (Some(WaitCondition::Exit), true) => {
                         return wrong("`until` is `exit`, and `pattern` waits for a line; leave one out");
                     }
                     _ => {}
                 }
                 match (&self.task_id, &self.command) {
-                    (Some(name), _) => Ok(Wait::Task { name, line }),
-                    (_, Some(command)) => Ok(Wait::Command { command, line }),
+                    (Some(name), _) => Ok(MonitorTarget::Task { name, line }),
+                    (_, Some(command)) => Ok(MonitorTarget::Command { command, line }),
                     _ => wrong("give `task_id`, `command` or `file`"),
                 }
             }
@@ -169,14 +169,14 @@ impl Tool for Monitor {
     }
 
     async fn check(&self, input: &MonitorInput, cx: &Context) -> Result<(), ToolError> {
-        wait("timeout_ms", input.timeout_ms, WAIT, WAIT_MAX)?;
+        wait_limit("timeout_ms", input.timeout_ms, WAIT, WAIT_MAX)?;
         match input.wait()? {
-            Wait::Task { name, .. } => find(name, tasks(cx)?).map(|_| ()),
-            Wait::Command { command, .. } => {
+            MonitorTarget::Task { name, .. } => find_task(name, background_tasks(cx)?).map(|_| ()),
+            MonitorTarget::Command { command, .. } => {
                 Bash::check_command(command)?;
                 self.bash.check_repository(&self.bash.analyse(command), false, cx)
             }
-            Wait::File { .. } => Ok(()),
+            MonitorTarget::File { .. } => Ok(()),
         }
     }
 
@@ -185,42 +185,42 @@ impl Tool for Monitor {
     }
 
     async fn call(&self, input: MonitorInput, cx: &Context) -> Result<Output, ToolError> {
-        let limit = wait("timeout_ms", input.timeout_ms, WAIT, WAIT_MAX)?;
+        let limit = wait_limit("timeout_ms", input.timeout_ms, WAIT, WAIT_MAX)?;
         let what = input.wait()?;
         match what {
-            Wait::File { file, until } => {
-                let words = within(limit, cx, wait_for_file(cx, file, until)).await;
+            MonitorTarget::File { file, until } => {
+                let words = within_limit(limit, cx, wait_for_file(cx, file, until)).await;
                 let shown = file.display();
                 match words {
                     Some(words) => Ok(Content::text(words?).into()),
                     None => Err(too_long(limit, &format!("`{shown}` did not come or change"))),
                 }
             }
-            Wait::Task { name, line } => {
-                let tasks = tasks(cx)?;
-                let task = find(name, tasks)?.id;
-                let found = within(limit, cx, wait_for_task(tasks, task, line.as_ref())).await;
-                said(found, task, tasks, limit, line.is_some())
+            MonitorTarget::Task { name, line } => {
+                let tasks = background_tasks(cx)?;
+                let task = find_task(name, tasks)?.id;
+                let found = within_limit(limit, cx, wait_for_task(tasks, task, line.as_ref())).await;
+                render_wait(found, task, tasks, limit, line.is_some())
             }
-            Wait::Command { command, line } => {
-                let tasks = tasks(cx)?;
+            MonitorTarget::Command { command, line } => {
+                let tasks = background_tasks(cx)?;
                 let analysis = self.bash.analyse(command);
-                let launch = run::Launch {
+                let launch = command_run::CommandLaunch {
                     command: command.to_owned(),
                     confinement: self.bash.confinement(&analysis, cx),
                     repository: self.bash.repository_use(&analysis),
                     timeout: BACKGROUND_TIMEOUT_MAX,
                 };
-                let running = run::start(launch, cx);
+                let running = command_run::start_command(launch, cx);
                 running.log.to_background();
                 cx.background().set_log(running.log.clone());
                 let cancel = running.cancel.clone();
-                let task = bash::adopt(command, running, BACKGROUND_TIMEOUT_MAX, cx)
+                let task = bash::adopt_task(command, running, BACKGROUND_TIMEOUT_MAX, cx)
                     .map_err(|(_, why)| ToolError::new(format!("it was not started: {why}")))?;
                 // Cancelled or dropped, the wait takes the command with it.
                 let guard = (input.persistent != Some(true)).then(|| EndsWith(cancel));
-                let found = within(limit, cx, wait_for_task(tasks, task, line.as_ref())).await;
-                let stopped = guard.is_some() && !matches!(found, Some(Found::Ended));
+                let found = within_limit(limit, cx, wait_for_task(tasks, task, line.as_ref())).await;
+                let stopped = guard.is_some() && !matches!(found, Some(WaitResult::Ended));
                 // Cancelling the call ends the command, and on a busy machine its end is noticed first.
                 if guard.is_some()
                     && let Some(cause) = cx.cancel().cause()
@@ -236,7 +236,7 @@ impl Tool for Monitor {
                 }
                 let ended = "the command was ended with the wait; set `persistent` to leave it running";
                 let with_words = |words: &str| format!("{words}\n{ended}");
-                match said(found, task, tasks, limit, line.is_some()) {
+                match render_wait(found, task, tasks, limit, line.is_some()) {
                     Ok(output) if stopped => Ok(Content::text(with_words(&output.to_text())).into()),
                     Err(error) if stopped => Err(ToolError::of(error.kind(), with_words(error.message()))),
                     result => result,
@@ -247,7 +247,7 @@ impl Tool for Monitor {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let about = match stage.text("command") {
-            Some(command) => title(command),
+            Some(command) => command_title(command),
             None => stage.text("task_id").or(stage.text("file")).unwrap_or_default().to_owned(),
         };
         let view = View::titled(about);
@@ -273,7 +273,7 @@ impl Drop for EndsWith {
 }
 
 /// Nothing if the time was over. Says now and then how long it has been.
-async fn within<T>(limit: Duration, cx: &Context, work: impl Future<Output = T>) -> Option<T> {
+async fn within_limit<T>(limit: Duration, cx: &Context, work: impl Future<Output = T>) -> Option<T> {
     let started = tokio::time::Instant::now();
     let mut work = std::pin::pin!(work);
     loop {
@@ -290,16 +290,16 @@ async fn within<T>(limit: Duration, cx: &Context, work: impl Future<Output = T>)
 }
 
 /// How a wait for a task was over.
-enum Found {
+enum WaitResult {
     Line(String),
     Ended,
 }
 
 /// Waits until a task prints a line that matches, or ends.
-async fn wait_for_task(tasks: &dyn Tasks, task: TaskId, line: Option<&Regex>) -> Found {
+async fn wait_for_task(tasks: &dyn Tasks, task: TaskId, line: Option<&Regex>) -> WaitResult {
     let (Some(line), Some(log)) = (line, tasks.log(task)) else {
         tasks.ended(task).await;
-        return Found::Ended;
+        return WaitResult::Ended;
     };
     let mut from = 0;
     loop {
@@ -311,8 +311,8 @@ async fn wait_for_task(tasks: &dyn Tasks, task: TaskId, line: Option<&Regex>) ->
             let end = text
                 .rfind('\n')
                 .map_or(if text.len() < CHUNK_BYTES / 2 { 0 } else { text.len() }, |at| at + 1);
-            if let Some(found) = matching(&text, line) {
-                return Found::Line(found);
+            if let Some(found) = matching_line(&text, line) {
+                return WaitResult::Line(found);
             }
             from += end as u64;
             if end == 0 {
@@ -320,17 +320,17 @@ async fn wait_for_task(tasks: &dyn Tasks, task: TaskId, line: Option<&Regex>) ->
             }
         }
         let (_, open) = log.tail();
-        if let Some(found) = matching(&open, line) {
-            return Found::Line(found);
+        if let Some(found) = matching_line(&open, line) {
+            return WaitResult::Line(found);
         }
         if over {
-            return Found::Ended;
+            return WaitResult::Ended;
         }
-        either(log.more(activity), tasks.ended(task)).await;
+        wait_either(log.more(activity), tasks.ended(task)).await;
     }
 }
 
-fn matching(text: &str, line: &Regex) -> Option<String> {
+fn matching_line(text: &str, line: &Regex) -> Option<String> {
     text.lines()
         .map(|text| haft::text::truncate_bytes(text, LINE_BYTES_MAX))
         .find(|text| line.is_match(text))
@@ -338,22 +338,22 @@ fn matching(text: &str, line: &Regex) -> Option<String> {
 }
 
 /// What came of a wait for a task.
-fn said(
-    found: Option<Found>,
+fn render_wait(
+    found: Option<WaitResult>,
     task: TaskId,
     tasks: &dyn Tasks,
     limit: Duration,
     for_line: bool,
 ) -> Result<Output, ToolError> {
-    let state = find(&task.to_string(), tasks)?;
-    let stands = standing(&state, tasks);
+    let state = find_task(&task.to_string(), tasks)?;
+    let stands = describe_state(&state, tasks);
     let last = last_lines(tasks, task);
     match found {
-        Some(Found::Line(line)) => Ok(Content::text(format!("{line}\n{stands}")).into()),
-        Some(Found::Ended) if for_line => {
+        Some(WaitResult::Line(line)) => Ok(Content::text(format!("{line}\n{stands}")).into()),
+        Some(WaitResult::Ended) if for_line => {
             Err(ToolError::new(format!("{last}\nno line matched before it ended\n{stands}")))
         }
-        Some(Found::Ended) => Ok(Content::text(format!("{last}\n{stands}")).into()),
+        Some(WaitResult::Ended) => Ok(Content::text(format!("{last}\n{stands}")).into()),
         None => Err(too_long(limit, &format!("{last}\n{stands}"))),
     }
 }
@@ -377,25 +377,25 @@ fn too_long(limit: Duration, stands: &str) -> ToolError {
 
 /// What a file is, as far as a change of it can be seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Mark(Option<(u64, Option<SystemTime>)>);
+struct FileStamp(Option<(u64, Option<SystemTime>)>);
 
-async fn mark(cx: &Context, file: &Path) -> Result<Mark, ToolError> {
+async fn file_stamp(cx: &Context, file: &Path) -> Result<FileStamp, ToolError> {
     match cx.files().metadata(file).await {
-        Ok(found) => Ok(Mark(Some((found.len, found.modified)))),
-        Err(error) if error.kind() == FileErrorKind::NotFound => Ok(Mark(None)),
+        Ok(found) => Ok(FileStamp(Some((found.len, found.modified)))),
+        Err(error) if error.kind() == FileErrorKind::NotFound => Ok(FileStamp(None)),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Looks again and again: a file system tells of changes in too many ways, and some of them don't.
-async fn wait_for_file(cx: &Context, file: &Path, until: Until) -> Result<String, ToolError> {
-    let (shown, before) = (file.display(), mark(cx, file).await?);
-    if until == Until::Exists && before.0.is_some() {
+async fn wait_for_file(cx: &Context, file: &Path, until: WaitCondition) -> Result<String, ToolError> {
+    let (shown, before) = (file.display(), file_stamp(cx, file).await?);
+    if until == WaitCondition::Exists && before.0.is_some() {
         return Ok(format!("`{shown}` is there already"));
     }
     loop {
         tokio::time::sleep(FILE_PERIOD).await;
-        let now = mark(cx, file).await?;
+        let now = file_stamp(cx, file).await?;
         match (&before.0, &now.0) {
             (None, Some((len, _))) => return Ok(format!("`{shown}` is there now, with {len} bytes")),
             (Some(_), None) => return Ok(format!("`{shown}` is gone")),

@@ -17,7 +17,7 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::bash::said::{held_words, with_tail};
+use crate::bash::render_result::{held_words, with_tail};
 
 /// Characters of a result that the model sees at once.
 pub const RESULT_CHARS: usize = 30_000;
@@ -85,39 +85,39 @@ impl Tool for TaskOutput {
 
     async fn check(&self, input: &TaskOutputInput, cx: &Context) -> Result<(), ToolError> {
         if let Some(filter) = &input.filter {
-            pattern("filter", filter)?;
+            parse_pattern("filter", filter)?;
         }
-        wait("timeout", input.timeout, WAIT, WAIT_MAX)?;
+        wait_limit("timeout", input.timeout, WAIT, WAIT_MAX)?;
         match &input.task_id {
-            Some(name) => find(name, tasks(cx)?).map(|_| ()),
+            Some(name) => find_task(name, background_tasks(cx)?).map(|_| ()),
             None => Ok(()),
         }
     }
 
     async fn call(&self, input: TaskOutputInput, cx: &Context) -> Result<Output, ToolError> {
-        let tasks = tasks(cx)?;
+        let tasks = background_tasks(cx)?;
         let Some(name) = &input.task_id else {
-            let text = list(tasks);
+            let text = list_tasks(tasks);
             let view = with_tail(View::titled("background tasks"), &text);
             return Ok(Output::from(Content::text(text)).with_view(view));
         };
-        let task = find(name, tasks)?.id;
-        let filter = input.filter.as_deref().map(|filter| pattern("filter", filter)).transpose()?;
+        let task = find_task(name, tasks)?.id;
+        let filter = input.filter.as_deref().map(|filter| parse_pattern("filter", filter)).transpose()?;
         let log = tasks.log(task);
         if input.block == Some(true) {
-            let limit = wait("timeout", input.timeout, WAIT, WAIT_MAX)?;
+            let limit = wait_limit("timeout", input.timeout, WAIT, WAIT_MAX)?;
             wait_for_news(tasks, task, log.as_ref(), input.offset, limit).await;
         }
         // The state first: a task that has ended by then prints nothing more.
-        let state = find(name, tasks)?;
+        let state = find_task(name, tasks)?;
         let mut parts = Vec::new();
         if let Some(log) = &log {
-            parts.push(news(log, input.offset, filter.as_ref())?);
+            parts.push(new_output(log, input.offset, filter.as_ref())?);
         }
-        parts.push(standing(&state, tasks));
+        parts.push(describe_state(&state, tasks));
         let text = parts.join("\n");
         let view =
-            with_tail(View::titled(format!("{task}  $ {}", state.about)).summary(summary(&state)), &text);
+            with_tail(View::titled(format!("{task}  $ {}", state.about)).summary(state_summary(&state)), &text);
         Ok(Output::from(Content::text(text)).with_view(view))
     }
 
@@ -128,7 +128,7 @@ impl Tool for TaskOutput {
 }
 
 /// The background tasks of the host.
-pub(crate) fn tasks(cx: &Context) -> Result<&dyn Tasks, ToolError> {
+pub(crate) fn background_tasks(cx: &Context) -> Result<&dyn Tasks, ToolError> {
     cx.ports().tasks().ok_or_else(|| ToolError::new("this host has no background tasks"))
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn tasks(cx: &Context) -> Result<&dyn Tasks, ToolError> {
 ///
 /// # Errors
 /// There is none: which there are.
-pub(crate) fn find(name: &str, tasks: &dyn Tasks) -> Result<TaskState, ToolError> {
+pub(crate) fn find_task(name: &str, tasks: &dyn Tasks) -> Result<TaskState, ToolError> {
     let all = tasks.list();
     let id = TaskId::parse(name.trim());
     if let Some(found) = all.iter().find(|task| Some(task.id) == id) {
@@ -154,7 +154,7 @@ pub(crate) fn find(name: &str, tasks: &dyn Tasks) -> Result<TaskState, ToolError
 }
 
 /// A regular expression for lines.
-pub(crate) fn pattern(field: &str, text: &str) -> Result<Regex, ToolError> {
+pub(crate) fn parse_pattern(field: &str, text: &str) -> Result<Regex, ToolError> {
     let wrong = |why: String| ToolError::senseless(format!("`{field}` is no regular expression: {why}"));
     if text.len() > PATTERN_BYTES_MAX {
         return Err(wrong(format!("it has {} bytes and may have {PATTERN_BYTES_MAX}", text.len())));
@@ -164,7 +164,7 @@ pub(crate) fn pattern(field: &str, text: &str) -> Result<Regex, ToolError> {
 }
 
 /// How long to wait.
-pub(crate) fn wait(
+pub(crate) fn wait_limit(
     field: &str,
     given: Option<u64>,
     usual: Duration,
@@ -200,11 +200,11 @@ async fn wait_for_news(
             log.more(size.activity).await;
         }
     };
-    let _ = tokio::time::timeout(limit, either(tasks.ended(task), printed)).await;
+    let _ = tokio::time::timeout(limit, wait_either(tasks.ended(task), printed)).await;
 }
 
 /// Waits for the first of two.
-pub(crate) async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+pub(crate) async fn wait_either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
     let (mut one, mut other) = (std::pin::pin!(one), std::pin::pin!(other));
     std::future::poll_fn(|cx| match one.as_mut().poll(cx) {
         Poll::Ready(()) => Poll::Ready(()),
@@ -214,7 +214,7 @@ pub(crate) async fn either(one: impl Future<Output = ()>, other: impl Future<Out
 }
 
 /// What a task printed since the last look, or from a position on.
-fn news(log: &Arc<dyn TaskLog>, offset: Option<u64>, filter: Option<&Regex>) -> Result<String, ToolError> {
+fn new_output(log: &Arc<dyn TaskLog>, offset: Option<u64>, filter: Option<&Regex>) -> Result<String, ToolError> {
     let size = log.size();
     let from = offset.unwrap_or_else(|| log.last_look());
     let text = log.read(from, PAGE_BYTES).map_err(|error| {
@@ -265,12 +265,12 @@ fn news(log: &Arc<dyn TaskLog>, offset: Option<u64>, filter: Option<&Regex>) -> 
 }
 
 /// How a task stands, in a line for the model.
-pub(crate) fn standing(state: &TaskState, tasks: &dyn Tasks) -> String {
+pub(crate) fn describe_state(state: &TaskState, tasks: &dyn Tasks) -> String {
     let (id, seconds) = (state.id, state.ran_for.as_secs_f32());
     if state.running {
         return format!("{id} still runs, since {seconds:.1} s: {}", state.about);
     }
-    if let Some(words) = held(state, tasks) {
+    if let Some(words) = describe_held(state, tasks) {
         return format!("{id} was given up after {seconds:.1} s: {words}");
     }
     // What a command printed was shown; of other tasks the answer is what counts.
@@ -288,7 +288,7 @@ pub(crate) fn standing(state: &TaskState, tasks: &dyn Tasks) -> String {
 }
 
 /// What of a task could not be ended, in words.
-pub(crate) fn held(state: &TaskState, tasks: &dyn Tasks) -> Option<String> {
+pub(crate) fn describe_held(state: &TaskState, tasks: &dyn Tasks) -> Option<String> {
     tasks.log(state.id).and_then(|log| held_words(&log.held()))
 }
 
@@ -298,29 +298,29 @@ fn ended_well(text: &str) -> String {
     if last.starts_with("exit code ") { last.to_owned() } else { "exit code 0".to_owned() }
 }
 
-fn summary(state: &TaskState) -> &'static str {
+fn state_summary(state: &TaskState) -> &'static str {
     if state.running { "runs" } else { "ended" }
 }
 
 /// All tasks, those that run first.
-fn list(tasks: &dyn Tasks) -> String {
+fn list_tasks(tasks: &dyn Tasks) -> String {
     let mut all = tasks.list();
     if all.is_empty() {
         return "nothing was started in the background".to_owned();
     }
     all.sort_by_key(|task| (!task.running, std::cmp::Reverse(task.id)));
     let count = all.len();
-    let mut lines: Vec<String> = all.iter().take(LISTED_MAX).map(|task| line(task, tasks)).collect();
+    let mut lines: Vec<String> = all.iter().take(LISTED_MAX).map(|task| task_line(task, tasks)).collect();
     if count > LISTED_MAX {
         lines.push(format!("and {} more that were started earlier", count - LISTED_MAX));
     }
     lines.join("\n")
 }
 
-fn line(task: &TaskState, tasks: &dyn Tasks) -> String {
+fn task_line(task: &TaskState, tasks: &dyn Tasks) -> String {
     let TaskState { id, tool, about, running, ran_for, .. } = task;
     let seconds = ran_for.as_secs_f32();
-    let state = match (running, held(task, tasks)) {
+    let state = match (running, describe_held(task, tasks)) {
         (true, _) => format!("runs since {seconds:.1} s"),
         (false, None) => format!("ended after {seconds:.1} s"),
         (false, Some(words)) => format!("was given up after {seconds:.1} s ({words})"),

@@ -14,7 +14,7 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::task_output::{find, held, standing, tasks};
+use crate::task_output::{find_task, describe_held, describe_state, background_tasks};
 
 /// Characters of a result that the model sees.
 pub const RESULT_CHARS: usize = 2_000;
@@ -78,29 +78,29 @@ impl Tool for TaskStop {
     }
 
     async fn check(&self, input: &TaskStopInput, cx: &Context) -> Result<(), ToolError> {
-        find(input.task()?, tasks(cx)?).map(|_| ())
+        find_task(input.task()?, background_tasks(cx)?).map(|_| ())
     }
 
     async fn call(&self, input: TaskStopInput, cx: &Context) -> Result<Output, ToolError> {
-        let tasks = tasks(cx)?;
+        let tasks = background_tasks(cx)?;
         let name = input.task()?;
-        let task: TaskId = find(name, tasks)?.id;
+        let task: TaskId = find_task(name, tasks)?.id;
         if !tasks.stop(task) {
-            let words = format!("it was not running any more; {}", standing(&find(name, tasks)?, tasks));
+            let words = format!("it was not running any more; {}", describe_state(&find_task(name, tasks)?, tasks));
             return Ok(Content::text(words).into());
         }
         let ended = tokio::time::timeout(END_WAIT, tasks.ended(task)).await;
-        let state = find(name, tasks)?;
+        let state = find_task(name, tasks)?;
         if ended.is_err() {
             let seconds = END_WAIT.as_secs();
             return Err(ToolError::new(format!(
                 "{task} was told to end and did not within {seconds} s; look at it again with TaskOutput"
             )));
         }
-        if let Some(words) = held(&state, tasks) {
+        if let Some(words) = describe_held(&state, tasks) {
             return Err(ToolError::new(format!("{task} could not be ended: {}\n{words}", state.about)));
         }
-        let words = format!("stopped {task}: {}\n{}", state.about, standing(&state, tasks));
+        let words = format!("stopped {task}: {}\n{}", state.about, describe_state(&state, tasks));
         let view = View::titled(format!("{task}  $ {}", state.about)).summary("stopped");
         Ok(Output::from(Content::text(words)).with_view(view))
     }

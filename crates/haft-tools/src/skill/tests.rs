@@ -30,7 +30,7 @@ const PLAIN: &str = "# Reviews code\n\nRead it twice.\n";
 /// The rules that were granted.
 type Granted = Arc<Mutex<Vec<String>>>;
 
-async fn call(skills: Skills, granted: &Granted, input: Value) -> haft::ToolResult {
+async fn call(skills: SkillSet, granted: &Granted, input: Value) -> haft::ToolResult {
     let granted = granted.clone();
     let grants = move |rules: &[String]| {
         granted.lock().unwrap().extend_from_slice(rules);
@@ -49,7 +49,7 @@ async fn a_skill_is_listed_by_its_head_and_loaded_by_its_name() {
         ("review", PLAIN),
         ("secret", "---\ndisable-model-invocation: true\n---\nx"),
     ]);
-    let skills = || Skills::new().with(temp.path(), Links::Inside);
+    let skills = || SkillSet::new().with(temp.path(), LinkPolicy::Inside);
     let description = haft::tool::AnyTool::typed(Skill::new(skills())).unwrap().description().to_owned();
     assert!(
         description
@@ -84,7 +84,7 @@ async fn a_skill_is_listed_by_its_head_and_loaded_by_its_name() {
 #[tokio::test]
 async fn what_was_trusted_counts_and_what_is_said_is_new() {
     let temp = folder(&[("commit", COMMIT)]);
-    let skills = Skills::new().with(temp.path(), Links::Inside);
+    let skills = SkillSet::new().with(temp.path(), LinkPolicy::Inside);
     // Somebody gives the skill more after it was trusted.
     put(temp.path(), "commit", &COMMIT.replace("Bash(git add *)", "Bash").replace("Say", "Shout"));
     let grants = Granted::default();
@@ -99,7 +99,7 @@ async fn what_was_trusted_counts_and_what_is_said_is_new() {
 #[tokio::test]
 async fn one_that_grants_something_is_asked_about() {
     let temp = folder(&[("commit", COMMIT), ("review", PLAIN)]);
-    let skills = Skills::new().with(temp.path(), Links::Inside);
+    let skills = SkillSet::new().with(temp.path(), LinkPolicy::Inside);
     let caller = Caller::new().tool(Skill::new(skills));
     let granting = caller.call("Skill", json!({"name": "commit"})).await;
     assert_eq!(granting.error_kind(), Some(ErrorKind::Denied), "nobody can be asked: {granting:?}");
@@ -115,7 +115,7 @@ fn skills_that_can_not_be_used_are_told() {
     fs::create_dir(temp.path().join("dir")).unwrap();
     fs::create_dir(temp.path().join("dir").join(FILE)).unwrap();
     let skills =
-        Skills::new().with(temp.path(), Links::Inside).with(&temp.path().join("none"), Links::Inside);
+        SkillSet::new().with(temp.path(), LinkPolicy::Inside).with(&temp.path().join("none"), LinkPolicy::Inside);
     let names: Vec<&str> = skills.iter().map(|skill| &*skill.name).collect();
     assert_eq!(names, ["good"]);
     let problems: Vec<String> = skills.problems().iter().map(|problem| problem.reason.clone()).collect();
@@ -124,7 +124,7 @@ fn skills_that_can_not_be_used_are_told() {
     // The user's own may be anywhere; the first of a name counts.
     let more = folder(&[("good", "# Another"), ("more", PLAIN)]);
     std::os::unix::fs::symlink(outside.path().join("other"), more.path().join("linked")).unwrap();
-    let skills = skills.with(more.path(), Links::Anywhere);
+    let skills = skills.with(more.path(), LinkPolicy::Anywhere);
     let names: Vec<&str> = skills.iter().map(|skill| &*skill.name).collect();
     assert_eq!(names, ["good", "linked", "more"]);
     assert!(skills.find("good").unwrap().path.starts_with(temp.path()));
@@ -139,7 +139,7 @@ fn a_skill_whose_head_is_broken_is_left_out_and_said() {
         ("odd", "---\nname: odd\nallowed-tools: [Read\n---\nText"),
         ("fine", "---\nmetadata:\n  version: 1\nallowed-tools: Read, Bash(git commit *) Grep\n---\nText"),
     ]);
-    let skills = Skills::new().with(temp.path(), Links::Inside);
+    let skills = SkillSet::new().with(temp.path(), LinkPolicy::Inside);
     let names: Vec<&str> = skills.iter().map(|skill| &*skill.name).collect();
     assert_eq!(names, ["fine"]);
     assert_eq!(skills.find("fine").unwrap().allowed_tools, ["Read", "Bash(git commit *)", "Grep"]);
@@ -161,12 +161,12 @@ fn many_skills_are_told_in_little_room() {
         .collect();
     let skills: Vec<(&str, &str)> = skills.iter().map(|(name, text)| (&**name, &**text)).collect();
     let temp = folder(&skills);
-    let tool = Skill::new(Skills::new().with(temp.path(), Links::Inside));
+    let tool = Skill::new(SkillSet::new().with(temp.path(), LinkPolicy::Inside));
     let listed = tool.listed();
     assert!(listed.chars().count() <= LISTED_CHARS_MAX, "{}", listed.len());
     assert!(
         listed.contains("skill-000") && listed.contains("skill-099") && listed.contains("words"),
         "{listed}"
     );
-    assert!(Skill::new(Skills::new()).unavailable_reason().is_some());
+    assert!(Skill::new(SkillSet::new()).unavailable_reason().is_some());
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::tasks::{
-    DESCRIPTION_CHARS_MAX, STATE, SUBJECT_CHARS_MAX, TaskLists, check_length, check_text, parse,
+    DESCRIPTION_CHARS_MAX, STATE, SUBJECT_CHARS_MAX, TaskLists, check_length, check_text, parse_task_id,
 };
 
 /// Characters of a result that the model sees.
@@ -79,7 +79,7 @@ impl Tool for TaskCreate {
 
     async fn call(&self, input: TaskCreateInput, cx: &Context) -> Result<Output, ToolError> {
         let blockers: Vec<u64> =
-            input.blocked_by.iter().flatten().map(|name| parse(name)).collect::<Result<_, _>>()?;
+            input.blocked_by.iter().flatten().map(|name| parse_task_id(name)).collect::<Result<_, _>>()?;
         let (words, view) = self.lists.with(cx, |list| {
             let there: Vec<u64> = blockers.into_iter().filter(|id| list.find(*id).is_some()).collect();
             let task = list.add(input.subject.trim(), input.description.trim())?;

@@ -4,7 +4,7 @@ use haft::effects::table::Class;
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
 
-use crate::tasks::{RESULT_CHARS, STATE, Status, TaskLists};
+use crate::tasks::{RESULT_CHARS, STATE, TaskStatus, TaskLists};
 
 /// The tool `TaskList`.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Tool for TaskList {
             let ready = list
                 .tasks
                 .iter()
-                .find(|task| task.status == Status::Pending && list.open_blockers(task).is_empty());
+                .find(|task| task.status == TaskStatus::Pending && list.open_blockers(task).is_empty());
             let text = match (lines.is_empty(), ready) {
                 (true, _) => "there are no tasks; TaskCreate makes one".to_owned(),
                 (false, Some(next)) => {

@@ -93,7 +93,7 @@ fn what_is_taken_never_has_a_cycle() {
         (seed >> 33) % most
     };
     for _ in 0..200 {
-        let mut list = List::default();
+        let mut list = SessionTasks::default();
         let count = 2 + random(7);
         (0..count).for_each(|at| {
             list.add(&format!("t{at}"), "").unwrap();
@@ -179,12 +179,12 @@ async fn each_session_has_its_own() {
 
 #[test]
 fn long_lists_are_shown_by_what_comes_next() {
-    let mut list = List::default();
+    let mut list = SessionTasks::default();
     (0..12).for_each(|at| {
         list.add(&format!("t{at}"), "").unwrap().status =
-            if at < 4 { Status::Completed } else { Status::Pending };
+            if at < 4 { TaskStatus::Completed } else { TaskStatus::Pending };
     });
-    list.tasks[6].status = Status::InProgress;
+    list.tasks[6].status = TaskStatus::InProgress;
     let view = list.view("x");
     let Part::Text { text } = &view.body[0] else { panic!("{view:?}") };
     assert_eq!(text, "☑ 4 done\n▸ t6\n☐ t4\n☐ t5\n☐ and 5 more");

@@ -13,7 +13,7 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::tasks::{List, STATE, SUBJECT_CHARS_MAX, Status, TASKS_MAX, TaskLists, check_length, check_text};
+use crate::tasks::{SessionTasks, STATE, SUBJECT_CHARS_MAX, TaskStatus, TASKS_MAX, TaskLists, check_length, check_text};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -26,16 +26,16 @@ const RESULT_CHARS: usize = 2_000;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct TodoWriteInput {
     /// All tasks, in the order in which they are to be done.
-    pub todos: Vec<Todo>,
+    pub todos: Vec<TodoItem>,
 }
 
 /// A task.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub struct Todo {
+pub struct TodoItem {
     /// What is to be done, as an instruction: "Run the tests".
     pub content: String,
     /// How far it is.
-    pub status: Status,
+    pub status: TaskStatus,
     /// What it is called while it is being done: "Running the tests".
     #[serde(default, rename = "activeForm")]
     pub active_form: Option<String>,
@@ -100,21 +100,21 @@ impl Tool for TodoWrite {
 
     async fn call(&self, input: TodoWriteInput, cx: &Context) -> Result<Output, ToolError> {
         self.lists.with(cx, |list| {
-            write(list, &input.todos)?;
-            let begun = list.tasks.iter().filter(|task| task.status == Status::InProgress).count();
+            write_list(list, &input.todos)?;
+            let begun = list.tasks.iter().filter(|task| task.status == TaskStatus::InProgress).count();
             let words = format!("{}, {begun} in progress", list.counts());
-            Ok(Output::from(Content::text(words)).with_view(list.view(&title(list))))
+            Ok(Output::from(Content::text(words)).with_view(list.view(&current_title(list))))
         })
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         // The list as far as it is written.
         let todos = stage.input().get("todos")?.as_array()?;
-        let whole: Vec<Todo> =
+        let whole: Vec<TodoItem> =
             todos.iter().filter_map(|todo| serde_json::from_value(todo.clone()).ok()).collect();
-        let mut list = List::default();
-        write(&mut list, &whole).ok()?;
-        let view = list.view(&title(&list));
+        let mut list = SessionTasks::default();
+        write_list(&mut list, &whole).ok()?;
+        let view = list.view(&current_title(&list));
         Some(match stage {
             Stage::Error { error, .. } => View::titled("").summary(error.message()),
             Stage::Rejected { reason, .. } => View::titled("").summary(*reason),
@@ -124,13 +124,13 @@ impl Tool for TodoWrite {
 }
 
 /// What is being done.
-fn title(list: &List) -> String {
-    let now = list.tasks.iter().find(|task| task.status == Status::InProgress);
+fn current_title(list: &SessionTasks) -> String {
+    let now = list.tasks.iter().find(|task| task.status == TaskStatus::InProgress);
     now.map(|task| task.active_form.clone().unwrap_or_else(|| task.subject.clone())).unwrap_or_default()
 }
 
 /// Makes the list what was written, in its order.
-fn write(list: &mut List, todos: &[Todo]) -> Result<(), ToolError> {
+fn write_list(list: &mut SessionTasks, todos: &[TodoItem]) -> Result<(), ToolError> {
     let kept: BTreeSet<&str> = todos.iter().map(|todo| todo.content.trim()).collect();
     let gone: Vec<u64> =
         list.tasks.iter().filter(|task| !kept.contains(&*task.subject)).map(|task| task.id).collect();

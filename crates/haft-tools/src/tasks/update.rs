@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::tasks::{
-    DESCRIPTION_CHARS_MAX, OWNER_CHARS_MAX, STATE, SUBJECT_CHARS_MAX, Status, TaskLists, check_length,
+    DESCRIPTION_CHARS_MAX, OWNER_CHARS_MAX, STATE, SUBJECT_CHARS_MAX, TaskStatus, TaskLists, check_length,
     check_text,
 };
 
@@ -153,19 +153,19 @@ impl Tool for TaskUpdate {
                 task.owner = Some(owner.trim().to_owned()).filter(|text| !text.is_empty());
             }
             let status = match input.status {
-                Some(NewStatus::Pending) => Some(Status::Pending),
-                Some(NewStatus::InProgress) => Some(Status::InProgress),
-                Some(NewStatus::Completed) => Some(Status::Completed),
+                Some(NewStatus::Pending) => Some(TaskStatus::Pending),
+                Some(NewStatus::InProgress) => Some(TaskStatus::InProgress),
+                Some(NewStatus::Completed) => Some(TaskStatus::Completed),
                 Some(NewStatus::Deleted) | None => None,
             };
-            if status == Some(Status::InProgress) && task.owner.is_none() && cx.call().agent_id() != MAIN {
+            if status == Some(TaskStatus::InProgress) && task.owner.is_none() && cx.call().agent_id() != MAIN {
                 task.owner = Some(cx.call().agent_id().to_owned());
             }
             if let Some(status) = status {
                 task.status = status;
                 let task = task.clone();
                 let waits = changed.open_blockers(&task);
-                if status != Status::Pending && !waits.is_empty() {
+                if status != TaskStatus::Pending && !waits.is_empty() {
                     let waits: Vec<String> = waits.iter().map(|id| format!("#{id}")).collect();
                     return Err(ToolError::new(format!(
                         "#{id} waits for {}, so it can't be {} yet; complete them first, or give them in \
@@ -177,7 +177,7 @@ impl Tool for TaskUpdate {
             }
             let task = changed.named(&input.task_id)?.clone();
             let mut words = changed.line(&task);
-            if task.status == Status::Completed {
+            if task.status == TaskStatus::Completed {
                 let free: Vec<String> = changed
                     .blocks(id)
                     .filter(|other| {

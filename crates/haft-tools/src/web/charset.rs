@@ -12,25 +12,25 @@ const LOOKED_AT_MAX: usize = 4 * 1024;
 const GUESSED_FROM_MAX: usize = 256 * 1024;
 
 /// The text that was meant. `label` is what the header says, `tld` the last part of the host's name.
-pub(super) fn text(bytes: Vec<u8>, label: Option<&str>, tld: Option<&str>) -> String {
+pub(super) fn decode_page(bytes: Vec<u8>, label: Option<&str>, tld: Option<&str>) -> String {
     if Encoding::for_bom(&bytes).is_none() && is_utf8(label) {
         // Nearly every page is this, and needs no copy.
         match String::from_utf8(bytes) {
             Ok(text) => return text,
-            Err(bad) => return decoded(bad.as_bytes(), label, tld),
+            Err(bad) => return decode_with(bad.as_bytes(), label, tld),
         }
     }
-    decoded(&bytes, label, tld)
+    decode_with(&bytes, label, tld)
 }
 
 fn is_utf8(label: Option<&str>) -> bool {
     label.and_then(|label| Encoding::for_label(label.as_bytes())) == Some(UTF_8)
 }
 
-fn decoded(bytes: &[u8], label: Option<&str>, tld: Option<&str>) -> String {
+fn decode_with(bytes: &[u8], label: Option<&str>, tld: Option<&str>) -> String {
     let said = label.and_then(|label| Encoding::for_label(label.as_bytes())).or_else(|| of_page(bytes));
     let encoding =
-        said.unwrap_or_else(|| if std::str::from_utf8(bytes).is_ok() { UTF_8 } else { guessed(bytes, tld) });
+        said.unwrap_or_else(|| if std::str::from_utf8(bytes).is_ok() { UTF_8 } else { guess_encoding(bytes, tld) });
     // Heeds a byte order mark before anything else.
     encoding.decode(bytes).0.into_owned()
 }
@@ -41,11 +41,11 @@ fn of_page(bytes: &[u8]) -> Option<&'static Encoding> {
     let lower = start.to_ascii_lowercase();
     let end = memchr::memmem::find(&lower, b"<body").unwrap_or(lower.len());
     let lower = &lower[..end];
-    let xml = lower.starts_with(b"<?xml").then(|| value(lower, b"encoding")).flatten();
+    let xml = lower.starts_with(b"<?xml").then(|| attribute_value(lower, b"encoding")).flatten();
     let meta = || {
         memchr::memmem::find_iter(lower, b"<meta").find_map(|at| {
             let end = memchr::memchr(b'>', &lower[at..]).map_or(lower.len(), |end| at + end);
-            value(&lower[at..end], b"charset")
+            attribute_value(&lower[at..end], b"charset")
         })
     };
     let found = xml.or_else(meta)?;
@@ -57,7 +57,7 @@ fn of_page(bytes: &[u8]) -> Option<&'static Encoding> {
 }
 
 /// What stands after a name and `=`.
-fn value<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+fn attribute_value<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let after = memchr::memmem::find(text, name)? + name.len();
     let rest = text[after..].trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
     let rest = rest.strip_prefix(b"\"").or(rest.strip_prefix(b"'")).unwrap_or(rest);
@@ -65,7 +65,7 @@ fn value<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     Some(&rest[..end.unwrap_or(rest.len())])
 }
 
-fn guessed(bytes: &[u8], tld: Option<&str>) -> &'static Encoding {
+fn guess_encoding(bytes: &[u8], tld: Option<&str>) -> &'static Encoding {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(&bytes[..bytes.len().min(GUESSED_FROM_MAX)], true);
     let plain = |tld: &&str| tld.bytes().all(|byte| byte.is_ascii_lowercase());
@@ -79,7 +79,7 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: &[u8], label: Option<&str>, meant: &str) {
-        assert_eq!(text(bytes.to_vec(), label, None), meant);
+        assert_eq!(decode_page(bytes.to_vec(), label, None), meant);
     }
 
     #[test]

@@ -10,17 +10,17 @@
 
 mod elements;
 mod entities;
-mod style;
-mod tokens;
-mod writer;
+mod hiding_styles;
+mod tokenizer;
+mod markdown_writer;
 
 use haft::text::{single_line, truncate_chars};
 use url::Url;
 
 use self::elements::{DEPTH_MAX, ElementStack, Pushed, is_formatting};
-use self::style::Sheet;
-use self::tokens::{Name, Tag, Token, Tokens};
-use self::writer::{Literal, Writer};
+use self::hiding_styles::StyleSheet;
+use self::tokenizer::{ElementName, OpenTag, HtmlToken, HtmlTokenizer};
+use self::markdown_writer::{CodeLiteral, MarkdownWriter};
 
 /// How deep tables may lie in each other; those below are read as text.
 const TABLES_MAX: usize = 8;
@@ -50,7 +50,7 @@ const TITLE_CHARS_MAX: usize = 300;
 
 /// A page that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct MarkdownPage {
     /// What it calls itself.
     pub title: Option<String>,
     /// Its content.
@@ -60,22 +60,22 @@ pub struct Page {
 /// Reads a page. Links are made whole from `base`, where there is one.
 ///
 /// ```
-/// let page = haft_tools::web::html::read("<title>T</title><nav>x</nav><h1>A</h1><p>b <b>c</b>", None);
+/// let page = haft_tools::web::html::convert_page("<title>T</title><nav>x</nav><h1>A</h1><p>b <b>c</b>", None);
 /// assert_eq!(page.title.as_deref(), Some("T"));
 /// assert_eq!(page.markdown, "# A\n\nb **c**");
 /// ```
-pub fn read(html: &str, base: Option<&Url>) -> Page {
-    let sheet = &mut Sheet::of(html);
-    let page = Reader::new(base, Surroundings::LeftOut, sheet).page(html);
+pub fn convert_page(html: &str, base: Option<&Url>) -> MarkdownPage {
+    let sheet = &mut StyleSheet::from_html(html);
+    let page = PageConverter::new(base, SurroundingsMode::LeftOut, sheet).page(html);
     if page.markdown.len() >= CONTENT_BYTES_MIN {
         return page;
     }
-    let whole = Reader::new(base, Surroundings::Kept, sheet).page(html);
+    let whole = PageConverter::new(base, SurroundingsMode::Kept, sheet).page(html);
     if whole.markdown.len() > 2 * page.markdown.len() + CONTENT_BYTES_MIN { whole } else { page }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Surroundings {
+enum SurroundingsMode {
     LeftOut,
     Kept,
 }
@@ -103,31 +103,31 @@ enum Role {
 /// An element that is passed over, with all that is in it.
 #[derive(Debug)]
 struct Skipped {
-    name: Name,
+    name: ElementName,
     /// Its place among the open elements. None if what is in it can't be followed: what was hidden is rather lost than shown.
     place: Option<usize>,
 }
 
-struct Reader<'b> {
+struct PageConverter<'b> {
     base: Option<std::borrow::Cow<'b, Url>>,
-    surroundings: Surroundings,
-    sheet: &'b mut Sheet,
+    surroundings: SurroundingsMode,
+    sheet: &'b mut StyleSheet,
     elements: ElementStack<'b, Role>,
     /// An element that is passed over.
     skipped: Option<Skipped>,
     in_head: bool,
     in_title: bool,
     title: Option<String>,
-    out: Writer,
+    out: MarkdownWriter,
     main: Option<(usize, usize)>,
     articles: Vec<(usize, usize)>,
     /// Code that is being read.
-    literal: Option<Literal>,
+    literal: Option<CodeLiteral>,
 }
 
-impl<'b> Reader<'b> {
-    fn new(base: Option<&'b Url>, surroundings: Surroundings, sheet: &'b mut Sheet) -> Reader<'b> {
-        Reader {
+impl<'b> PageConverter<'b> {
+    fn new(base: Option<&'b Url>, surroundings: SurroundingsMode, sheet: &'b mut StyleSheet) -> PageConverter<'b> {
+        PageConverter {
             base: base.map(std::borrow::Cow::Borrowed),
             surroundings,
             sheet,
@@ -136,34 +136,34 @@ impl<'b> Reader<'b> {
             in_head: false,
             in_title: false,
             title: None,
-            out: Writer::default(),
+            out: MarkdownWriter::default(),
             main: None,
             articles: Vec::new(),
             literal: None,
         }
     }
 
-    fn page(mut self, html: &'b str) -> Page {
-        for token in Tokens::of(html) {
+    fn page(mut self, html: &'b str) -> MarkdownPage {
+        for token in HtmlTokenizer::new(html) {
             match token {
-                Token::Text(text) => self.text(text),
-                Token::Raw(text) => self.raw(text),
-                Token::Open(tag) => self.start_tag(&tag),
-                Token::Close(name, text) => self.end_tag(name, text),
+                HtmlToken::Text(text) => self.text(text),
+                HtmlToken::Raw(text) => self.raw(text),
+                HtmlToken::Open(tag) => self.start_tag(&tag),
+                HtmlToken::Close(name, text) => self.end_tag(name, text),
             }
         }
         self.end_from(0);
-        let Reader { title, out, main, articles, surroundings, .. } = self;
+        let PageConverter { title, out, main, articles, surroundings, .. } = self;
         let whole = out.finish();
         let part = |range: &(usize, usize)| whole.get(range.0..range.1).unwrap_or_default().trim();
         let content = match (surroundings, &main, articles.as_slice()) {
-            (Surroundings::LeftOut, Some(main), _) if part(main).len() >= CONTENT_BYTES_MIN => part(main),
-            (Surroundings::LeftOut, None, [article]) if part(article).len() >= CONTENT_BYTES_MIN => {
+            (SurroundingsMode::LeftOut, Some(main), _) if part(main).len() >= CONTENT_BYTES_MIN => part(main),
+            (SurroundingsMode::LeftOut, None, [article]) if part(article).len() >= CONTENT_BYTES_MIN => {
                 part(article)
             }
             _ => whole.trim(),
         };
-        Page { title, markdown: content.to_owned() }
+        MarkdownPage { title, markdown: content.to_owned() }
     }
 
     fn text(&mut self, text: &str) {
@@ -171,7 +171,7 @@ impl<'b> Reader<'b> {
             return;
         }
         self.in_head = false;
-        let text = entities::decoded(text);
+        let text = entities::decode_entities(text);
         match &mut self.literal {
             Some(literal) => literal.text.push_str(&text),
             None => self.out.text(&text),
@@ -180,13 +180,13 @@ impl<'b> Reader<'b> {
 
     fn raw(&mut self, text: &str) {
         if self.in_title && self.title.is_none() {
-            let text = entities::decoded(text);
+            let text = entities::decode_entities(text);
             let title = truncate_chars(&single_line(&text), TITLE_CHARS_MAX).to_owned();
             self.title = Some(title).filter(|title| !title.is_empty());
         }
     }
 
-    fn start_tag(&mut self, tag: &Tag<'b>) {
+    fn start_tag(&mut self, tag: &OpenTag<'b>) {
         if let Some(place) = self.elements.ended_by_start(tag.name) {
             self.end_at(place);
         }
@@ -199,29 +199,29 @@ impl<'b> Reader<'b> {
                 let place = if let Pushed::At(place) = pushed { Some(place) } else { None };
                 self.skipped = (pushed != Pushed::Nothing).then_some(Skipped { name: tag.name, place });
             }
-            None if self.literal.is_some() && tag.name != Name::Pre => self.start_in_literal(tag),
+            None if self.literal.is_some() && tag.name != ElementName::Pre => self.start_in_literal(tag),
             None => self.start(tag, pushed),
         }
     }
 
-    fn start_in_literal(&mut self, tag: &Tag<'b>) {
+    fn start_in_literal(&mut self, tag: &OpenTag<'b>) {
         let Some(literal) = &mut self.literal else { return };
         match tag.name {
-            Name::Br => literal.text.push('\n'),
-            Name::Code | Name::Samp if literal.language.is_none() => literal.language = language(tag),
+            ElementName::Br => literal.text.push('\n'),
+            ElementName::Code | ElementName::Samp if literal.language.is_none() => literal.language = code_language(tag),
             _ => {}
         }
     }
 
     /// Writes what an element that is shown begins with.
-    fn start(&mut self, tag: &Tag<'b>, pushed: Pushed) {
-        use Name::*;
+    fn start(&mut self, tag: &OpenTag<'b>, pushed: Pushed) {
+        use ElementName::*;
         let name = tag.name;
         match name {
             Title => self.in_title = self.title.is_none(),
             Head => self.in_head = true,
             Base => {
-                let href = tag.attribute("href").map(entities::decoded);
+                let href = tag.attribute("href").map(entities::decode_entities);
                 let base = href.and_then(|href| match &self.base {
                     Some(base) => base.join(&href).ok(),
                     None => Url::parse(&href).ok(),
@@ -259,13 +259,13 @@ impl<'b> Reader<'b> {
                 self.enter(pushed, Role::Quotation);
             }
             Code | Kbd | Samp | Tt => {
-                self.literal = Some(Literal::inline());
+                self.literal = Some(CodeLiteral::inline());
                 self.enter(pushed, Role::Literal);
             }
             Pre | Xmp => {
                 self.end_literal();
-                let mut literal = Literal::block();
-                literal.language = language(tag);
+                let mut literal = CodeLiteral::block();
+                literal.language = code_language(tag);
                 self.literal = Some(literal);
                 self.enter(pushed, Role::Literal);
             }
@@ -314,10 +314,10 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn end_tag(&mut self, name: Name, text: &str) {
+    fn end_tag(&mut self, name: ElementName, text: &str) {
         match name {
-            Name::Title => self.in_title = false,
-            Name::Head => self.in_head = false,
+            ElementName::Title => self.in_title = false,
+            ElementName::Head => self.in_head = false,
             _ => {}
         }
         if let Some(place) = self.elements.ended_by_end(name, text) {
@@ -410,8 +410,8 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn is_skipped(&mut self, tag: &Tag<'_>) -> bool {
-        use Name::*;
+    fn is_skipped(&mut self, tag: &OpenTag<'_>) -> bool {
+        use ElementName::*;
         match tag.name {
             Script | Style | Template | Svg | Canvas | Object | Video | Iframe | Noembed | Noframes
             | Button | Select | Textarea | Dialog => return true,
@@ -432,7 +432,7 @@ impl<'b> Reader<'b> {
                 _ => ["navigation", "banner", "contentinfo", "search", "complementary"].contains(&role),
             }
         };
-        is_hidden || (self.surroundings == Surroundings::LeftOut && around())
+        is_hidden || (self.surroundings == SurroundingsMode::LeftOut && around())
     }
 
     fn marked(&mut self, pushed: Pushed, mark: &'static str, role: Role) {
@@ -498,8 +498,8 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn image(&mut self, tag: &Tag<'_>) {
-        let alt = entities::decoded(tag.attribute("alt").unwrap_or_default());
+    fn image(&mut self, tag: &OpenTag<'_>) {
+        let alt = entities::decode_entities(tag.attribute("alt").unwrap_or_default());
         let alt: Vec<&str> = alt.split_whitespace().collect();
         if alt.is_empty() {
             return;
@@ -513,7 +513,7 @@ impl<'b> Reader<'b> {
 
     /// Where a link leads, if it leads anywhere.
     fn link(&self, href: &str) -> Option<String> {
-        let href = entities::decoded(href.trim());
+        let href = entities::decode_entities(href.trim());
         if href.is_empty() || href.starts_with('#') || href.len() > LINK_BYTES_MAX {
             return None;
         }
@@ -549,19 +549,19 @@ impl<'b> Reader<'b> {
 }
 
 /// A sign beside a heading that leads to it.
-fn is_anchor(tag: &Tag<'_>) -> bool {
+fn is_anchor(tag: &OpenTag<'_>) -> bool {
     let class = tag.attribute("class").unwrap_or_default();
     let mut classes = class.split_ascii_whitespace();
     tag.attribute("href").is_some_and(|href| href.starts_with('#'))
         && classes.any(|class| ["anchor", "headerlink", "header-anchor", "hash-link"].contains(&class))
 }
 
-fn is_main(tag: &Tag<'_>) -> bool {
+fn is_main(tag: &OpenTag<'_>) -> bool {
     tag.attribute("role") == Some("main")
 }
 
 /// The language that code says it is in.
-fn language(tag: &Tag<'_>) -> Option<String> {
+fn code_language(tag: &OpenTag<'_>) -> Option<String> {
     let class = tag.attribute("class")?;
     let mut found = class.split_ascii_whitespace().filter_map(|class| {
         if LANGUAGES.contains(&class) {
@@ -576,8 +576,8 @@ fn language(tag: &Tag<'_>) -> Option<String> {
 }
 
 /// Whether an element stands apart from the text around it.
-fn is_block(name: Name) -> bool {
-    use Name::*;
+fn is_block(name: ElementName) -> bool {
+    use ElementName::*;
     matches!(
         name,
         Address

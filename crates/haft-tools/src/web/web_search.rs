@@ -19,11 +19,11 @@ use haft_net::host::{Host, HostRule};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::web::words;
+use crate::web::untrusted_text;
 
-pub use backend::{Backend, BadBackend, Key};
+pub use backend::{SearchBackend, InvalidBackend, ApiKey};
 
-use backend::Hit;
+use backend::SearchHit;
 
 /// How many pages are told.
 pub const HITS_MAX: usize = 10;
@@ -58,34 +58,34 @@ pub struct WebSearchInput {
 /// The tool `WebSearch`.
 ///
 /// ```
-/// use haft_tools::web_search::{Backend, Key};
+/// use haft_tools::web_search::{SearchBackend, ApiKey};
 /// use haft_tools::WebSearch;
 ///
-/// let search = WebSearch::new(Backend::brave(Key::new("…")));
-/// let own = WebSearch::new(Backend::searxng("http://localhost:8888").unwrap());
+/// let search = WebSearch::new(SearchBackend::brave(ApiKey::new("…")));
+/// let own = WebSearch::new(SearchBackend::searxng("http://localhost:8888").unwrap());
 /// # let _ = (search, own);
 /// ```
 #[derive(Clone, Default)]
 pub struct WebSearch {
-    backend: Option<Arc<Backend>>,
+    backend: Option<Arc<SearchBackend>>,
 }
 
 impl WebSearch {
     /// With this search. The default has none, and is not offered.
-    pub fn new(backend: Backend) -> WebSearch {
+    pub fn new(backend: SearchBackend) -> WebSearch {
         WebSearch { backend: Some(Arc::new(backend)) }
     }
 }
 
 /// What is searched for, once it makes sense.
-struct Query<'a> {
+struct SearchQuery<'a> {
     text: &'a str,
     allowed: Vec<Host>,
     blocked: Vec<Host>,
 }
 
-impl<'a> Query<'a> {
-    fn of(input: &'a WebSearchInput) -> Result<Query<'a>, ToolError> {
+impl<'a> SearchQuery<'a> {
+    fn from_input(input: &'a WebSearchInput) -> Result<SearchQuery<'a>, ToolError> {
         let text = input.query.trim();
         if !(2..=QUERY_CHARS_MAX).contains(&text.chars().count()) {
             let words =
@@ -109,7 +109,7 @@ impl<'a> Query<'a> {
             };
             domains.iter().map(one).collect::<Result<Vec<Host>, ToolError>>()
         };
-        Ok(Query {
+        Ok(SearchQuery {
             text,
             allowed: read("allowed_domains", &input.allowed_domains)?,
             blocked: read("blocked_domains", &input.blocked_domains)?,
@@ -117,7 +117,7 @@ impl<'a> Query<'a> {
     }
 
     /// Whether a page may be told.
-    fn takes(&self, hit: &Hit) -> bool {
+    fn takes(&self, hit: &SearchHit) -> bool {
         let Ok(target) = haft_net::fetch::FetchTarget::parse(&hit.url) else { return false };
         let within = |domain: &Host| {
             let below = format!("*.{domain}").parse().is_ok_and(|rule: HostRule| rule.covers(target.host()));
@@ -127,7 +127,7 @@ impl<'a> Query<'a> {
     }
 }
 
-fn text_of(hits: &[Hit], query: &str, backend: &str) -> String {
+fn text_of(hits: &[SearchHit], query: &str, backend: &str) -> String {
     let mut list = String::new();
     for (at, hit) in hits.iter().enumerate() {
         let title = if hit.title.is_empty() { "(without a title)" } else { &hit.title };
@@ -136,12 +136,12 @@ fn text_of(hits: &[Hit], query: &str, backend: &str) -> String {
             list.push_str(&format!("   {}\n", hit.words));
         }
     }
-    let query = words::visible(query);
+    let query = untrusted_text::visible_text(query);
     let count = match hits.len() {
         1 => "1 page".to_owned(),
         count => format!("{count} pages"),
     };
-    format!("{count} for `{query}`\n{}", words::foreign(&format!("search by {backend}"), &list))
+    format!("{count} for `{query}`\n{}", untrusted_text::mark_untrusted(&format!("search by {backend}"), &list))
 }
 
 impl Tool for WebSearch {
@@ -175,11 +175,11 @@ impl Tool for WebSearch {
     }
 
     async fn check(&self, input: &WebSearchInput, _: &Context) -> Result<(), ToolError> {
-        Query::of(input).map(|_| ())
+        SearchQuery::from_input(input).map(|_| ())
     }
 
     async fn call(&self, input: WebSearchInput, _: &Context) -> Result<Output, ToolError> {
-        let query = Query::of(&input)?;
+        let query = SearchQuery::from_input(&input)?;
         let Some(backend) = &self.backend else {
             return Err(ToolError::new(
                 "no search is configured; say so to the user, who can set `web.search`",
@@ -209,11 +209,11 @@ impl Tool for WebSearch {
                 "the search by {name} answered in a form that is not known; its address may be wrong"
             ))
         })?;
-        let hits: Vec<Hit> = hits.into_iter().filter(|hit| query.takes(hit)).take(HITS_MAX).collect();
+        let hits: Vec<SearchHit> = hits.into_iter().filter(|hit| query.takes(hit)).take(HITS_MAX).collect();
         let view = View::titled(query.text).summary(format!("{} pages by {name}", hits.len()));
         if hits.is_empty() {
             let words =
-                format!("no pages for `{}`; try other words, or fewer domains", words::visible(query.text));
+                format!("no pages for `{}`; try other words, or fewer domains", untrusted_text::visible_text(query.text));
             return Ok(Output::from(Content::text(words)).with_view(view));
         }
         Ok(Output::from(Content::text(text_of(&hits, query.text, name))).with_view(view))

@@ -49,7 +49,7 @@ const NOTHING: &str = "HAFT_NOTHING";
 
 /// What git said.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct GitOutput {
     /// What it printed, without the last line break.
     pub(crate) text: String,
     /// Whether that is all of it.
@@ -60,28 +60,28 @@ pub(crate) struct Said {
 ///
 /// # Errors
 /// Its complaint, in the inner result; that it could not be run, in the outer.
-pub(crate) async fn look<S: AsRef<OsStr>>(
+pub(crate) async fn run_reading<S: AsRef<OsStr>>(
     cx: &Context,
     dir: &Path,
     args: impl IntoIterator<Item = S>,
-) -> Result<Result<Said, String>, ToolError> {
-    let drivers = Drivers::of(cx, &[dir], Confinement::ReadOnly).await?;
-    run(cx, dir, &drivers, args, Confinement::ReadOnly).await
+) -> Result<Result<GitOutput, String>, ToolError> {
+    let drivers = AttributeDrivers::for_directories(cx, &[dir], Confinement::ReadOnly).await?;
+    run_git(cx, dir, &drivers, args, Confinement::ReadOnly).await
 }
 
 /// Runs git to change something outside of what commands may change; `also` is a worktree that it looks into beside.
 ///
 /// # Errors
 /// Its complaint, or that it could not be run.
-pub(crate) async fn change<S: AsRef<OsStr>>(
+pub(crate) async fn run_changing<S: AsRef<OsStr>>(
     cx: &Context,
     dir: &Path,
     also: Option<&Path>,
     args: impl IntoIterator<Item = S>,
-) -> Result<Said, ToolError> {
+) -> Result<GitOutput, ToolError> {
     let dirs: Vec<&Path> = std::iter::once(dir).chain(also).collect();
-    let drivers = Drivers::of(cx, &dirs, Confinement::Outside).await?;
-    let said = run(cx, dir, &drivers, args, Confinement::Outside).await?;
+    let drivers = AttributeDrivers::for_directories(cx, &dirs, Confinement::Outside).await?;
+    let said = run_git(cx, dir, &drivers, args, Confinement::Outside).await?;
     said.map_err(|complaint| ToolError::new(format!("git refused: {complaint}")))
 }
 
@@ -89,20 +89,20 @@ pub(crate) async fn change<S: AsRef<OsStr>>(
 ///
 /// # Errors
 /// git can't be run, or can't say.
-pub(crate) async fn filters(cx: &Context, dir: &Path) -> Result<Vec<String>, ToolError> {
-    let Drivers(keys) = Drivers::of(cx, &[dir], Confinement::Outside).await?;
+pub(crate) async fn configured_filters(cx: &Context, dir: &Path) -> Result<Vec<String>, ToolError> {
+    let AttributeDrivers(keys) = AttributeDrivers::for_directories(cx, &[dir], Confinement::Outside).await?;
     let name = |key: &String| Some(key.strip_prefix("filter.")?.rsplit_once('.')?.0.to_owned());
     Ok(keys.iter().filter_map(name).collect::<BTreeSet<String>>().into_iter().collect())
 }
 
 /// Settings that name a program which attributes call for.
 #[derive(Default)]
-struct Drivers(BTreeSet<String>);
+struct AttributeDrivers(BTreeSet<String>);
 
-impl Drivers {
+impl AttributeDrivers {
     /// Those that hold in these directories: what is included may differ from one worktree to the next. They are looked for
     /// where git will run, because a sandbox hides files that it would read outside; listing settings starts nothing.
-    async fn of(cx: &Context, dirs: &[&Path], confinement: Confinement) -> Result<Drivers, ToolError> {
+    async fn for_directories(cx: &Context, dirs: &[&Path], confinement: Confinement) -> Result<AttributeDrivers, ToolError> {
         let unsafe_here = |why: &str| {
             ToolError::new(format!(
                 "git is not run here: the configuration of the repository names programs, and {why}; `git config --list` \
@@ -112,7 +112,7 @@ impl Drivers {
         let mut found = BTreeSet::new();
         for dir in dirs {
             let list = ["config", "--name-only", "-z", "--get-regexp", DRIVERS];
-            let said = match run(cx, dir, &Drivers::default(), list, confinement).await? {
+            let said = match run_git(cx, dir, &AttributeDrivers::default(), list, confinement).await? {
                 Ok(said) => said,
                 // It found none.
                 Err(complaint) if complaint.is_empty() => continue,
@@ -127,7 +127,7 @@ impl Drivers {
                 return Err(unsafe_here("the name of one is not UTF-8, so that it can't be switched off"));
             }
         }
-        Ok(Drivers(found))
+        Ok(AttributeDrivers(found))
     }
 
     /// Arguments that give each an empty value. Unlike `-c` this takes a name with `=` in it as it is.
@@ -142,14 +142,14 @@ fn starts_something(key: &str) -> bool {
     is_required || matches!(keys::effect(key), KeyEffect::Program | KeyEffect::LikelyProgram)
 }
 
-async fn run<S: AsRef<OsStr>>(
+async fn run_git<S: AsRef<OsStr>>(
     cx: &Context,
     dir: &Path,
-    drivers: &Drivers,
+    drivers: &AttributeDrivers,
     args: impl IntoIterator<Item = S>,
     confinement: Confinement,
-) -> Result<Result<Said, String>, ToolError> {
-    let processes = processes(cx)?;
+) -> Result<Result<GitOutput, String>, ToolError> {
+    let processes = host_processes(cx)?;
     let mut argv: Vec<OsString> = vec!["git".into(), "--no-optional-locks".into()];
     argv.extend(QUIET.iter().map(Into::into));
     argv.extend(drivers.off());
@@ -173,7 +173,7 @@ async fn run<S: AsRef<OsStr>>(
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned();
     Ok(match outcome.exit {
         Exit::Code(0) => {
-            Ok(Said { text: text(&outcome.stdout.head), whole: outcome.stdout.whole().is_some() })
+            Ok(GitOutput { text: text(&outcome.stdout.head), whole: outcome.stdout.whole().is_some() })
         }
         Exit::Code(_) => {
             let said = text(&outcome.stderr.head);
@@ -185,17 +185,17 @@ async fn run<S: AsRef<OsStr>>(
 }
 
 /// Puts a file that hides a folder from git into that folder, unless there is one.
-pub(crate) async fn hide(cx: &Context, folder: &Path) -> Result<(), ToolError> {
+pub(crate) async fn hide_folder(cx: &Context, folder: &Path) -> Result<(), ToolError> {
     // A link that leads nowhere yet is not followed.
     let script = "set -C; [ -e .gitignore ] || [ -L .gitignore ] || printf '*\\n' > .gitignore";
     let request = ProcessRequest::new(["sh", "-c", script], folder)
         .with_confinement(Confinement::Outside)
         .with_timeout(GIT_TIMEOUT)
         .with_cancel(cx.cancel().child());
-    let ran = processes(cx)?.run(request).await;
+    let ran = host_processes(cx)?.run(request).await;
     ran.map(|_| ()).map_err(|error| ToolError::new(error.message))
 }
 
-fn processes(cx: &Context) -> Result<&dyn Processes, ToolError> {
+fn host_processes(cx: &Context) -> Result<&dyn Processes, ToolError> {
     cx.ports().processes().ok_or_else(|| ToolError::new("this host can't run git"))
 }

@@ -24,7 +24,7 @@ fn vienna() -> TimeZone {
 
 /// The next times after one, in UTC.
 fn nexts(cron: &str, zone: &TimeZone, after: &str, count: usize) -> Vec<String> {
-    let cron: Expression = cron.parse().unwrap();
+    let cron: CronExpression = cron.parse().unwrap();
     let mut now = at(after);
     (0..count)
         .map(|_| {
@@ -101,10 +101,10 @@ fn what_is_no_time_says_why() {
         ("0 0 30 2 *", "so it never comes"),
         ("0 0 31 4,6 *", "so it never comes"),
     ] {
-        let error = cron.parse::<Expression>().unwrap_err().to_string();
+        let error = cron.parse::<CronExpression>().unwrap_err().to_string();
         assert!(error.contains(words), "{cron}: {error}");
     }
-    assert!("0 0 30 2 mon".parse::<Expression>().is_ok(), "Mondays come");
+    assert!("0 0 30 2 mon".parse::<CronExpression>().is_ok(), "Mondays come");
 }
 
 /// Fields as sets, and as the text that means them.
@@ -203,7 +203,7 @@ proptest! {
         let zone = TimeZone::posix(zone).unwrap();
         let from = at(&format!("{start}T00:00:00Z")).as_second() + minute * 60;
         let expected = fields.naive(&zone, from, 3 * 1440);
-        let expression: Expression = match fields.text().parse() {
+        let expression: CronExpression = match fields.text().parse() {
             Ok(expression) => expression,
             Err(_) => return Ok(()),
         };

@@ -56,13 +56,13 @@ impl Place {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    fn load(&self) -> Loaded {
-        load(&self.path("tools")).unwrap()
+    fn load(&self) -> LoadedScripts {
+        load_scripts(&self.path("tools")).unwrap()
     }
 
     /// What is wrong, with the place's own path left out.
     fn problems(&self) -> Vec<String> {
-        let plain = |problem: &Problem| problem.to_string().replace(self.path("").to_str().unwrap(), "");
+        let plain = |problem: &ScriptProblem| problem.to_string().replace(self.path("").to_str().unwrap(), "");
         self.load().problems.iter().map(plain).collect()
     }
 
@@ -476,14 +476,14 @@ fn a_folder_may_be_one_tool_or_many() {
     place.write("elsewhere/run.sh", "#!/bin/sh\n", 0o755);
     place.write("elsewhere/tool.json", &manifest("linked", json!({})).to_string(), 0o644);
     symlink(place.path("elsewhere"), place.path("tools/c")).unwrap();
-    let names = |loaded: Loaded| -> Vec<String> {
+    let names = |loaded: LoadedScripts| -> Vec<String> {
         assert_eq!(loaded.problems, []);
         loaded.tools.iter().map(|script| script.tool.name().to_owned()).collect()
     };
     assert_eq!(names(place.load()), ["a", "b", "linked"]);
-    assert_eq!(names(load(&place.path("tools/a")).unwrap()), ["a"]);
-    assert_eq!(names(load(&place.path("work")).unwrap()), [""; 0]);
-    assert!(load(&place.path("nowhere")).is_err());
+    assert_eq!(names(load_scripts(&place.path("tools/a")).unwrap()), ["a"]);
+    assert_eq!(names(load_scripts(&place.path("work")).unwrap()), [""; 0]);
+    assert!(load_scripts(&place.path("nowhere")).is_err());
 }
 
 /// One line each: what is wrong with a manifest, and what is said.
@@ -658,8 +658,8 @@ fn what_can_not_be_registered_is_a_problem_of_its_tool() {
     place.script("good", "", json!({}));
     let read = haft::tool("Read", "Reads.", |_: haft::NoInput, _| async { Ok("") }).alias("read_file");
     let registry = Registry::new().with(read).unwrap();
-    let said = |problems: Vec<Problem>| -> Vec<String> {
-        let plain = |problem: Problem| problem.to_string().replace(place.path("").to_str().unwrap(), "");
+    let said = |problems: Vec<ScriptProblem>| -> Vec<String> {
+        let plain = |problem: ScriptProblem| problem.to_string().replace(place.path("").to_str().unwrap(), "");
         problems.into_iter().map(plain).collect()
     };
     let (registry, problems) = place.load().register(&registry, "script:test");
@@ -668,7 +668,7 @@ fn what_can_not_be_registered_is_a_problem_of_its_tool() {
         "tools/a/tool.json: /aliases/1: `read_file` is a name of the built-in tool `Read`; give another",
     ];
     assert_eq!((said(problems), registry.len()), (expected.map(str::to_owned).into(), 2));
-    let (again, problems) = load(&place.path("tools/good")).unwrap().register(&registry, "script:test");
+    let (again, problems) = load_scripts(&place.path("tools/good")).unwrap().register(&registry, "script:test");
     let expected = "tools/good/tool.json: tool `good` can't be called `good`: that is a name of `good`";
     assert_eq!((said(problems), again.len()), (vec![expected.to_owned()], 2));
 }
@@ -679,7 +679,7 @@ const SCHEMA_FILE: &str = "schemas/tool.schema.json";
 #[test]
 fn the_published_schema_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(SCHEMA_FILE);
-    let expected = format!("{:#}\n", schema());
+    let expected = format!("{:#}\n", manifest_schema());
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, &expected).unwrap();

@@ -3,7 +3,7 @@
 use haft::{Content, ErrorKind};
 use serde_json::json;
 
-use super::{Scene, Site, has, named};
+use super::{TestSession, TestSite, has, named};
 
 const FORM: &str = r#"<!doctype html><title>Sign up</title><h1>Sign up</h1>
 <form action=/done onsubmit="console.log('sent', {n: this.n.value})">
@@ -19,8 +19,8 @@ const FORM: &str = r#"<!doctype html><title>Sign up</title><h1>Sign up</h1>
 
 #[tokio::test]
 async fn a_form_is_seen_filled_in_and_sent() {
-    let site = Site::new(&[("/", FORM), ("/done", "<title>Done</title><p>Thanks, <b>you</b>!")]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", FORM), ("/done", "<title>Done</title><p>Thanks, <b>you</b>!")]);
+    let Some(scene) = TestSession::new(&site) else { return };
     assert_eq!(scene.says("Snapshot", json!({})).await, "Failed: no page is open; BrowserNavigate opens one");
     assert_eq!(scene.open(&site, "/").await, format!("page: {} · \"Sign up\"", site.url("/")));
     let seen = scene.sees().await;
@@ -70,8 +70,8 @@ async fn a_form_is_seen_filled_in_and_sent() {
 
 #[tokio::test]
 async fn a_click_that_cannot_reach_its_element_says_why() {
-    let site = Site::new(&[("/", FORM), ("/done", "<title>Done</title>")]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", FORM), ("/done", "<title>Done</title>")]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let seen = scene.sees().await;
     // Nothing is clicked instead.
@@ -85,8 +85,8 @@ async fn a_click_that_cannot_reach_its_element_says_why() {
 
 #[tokio::test]
 async fn elements_in_frames_and_below_the_window_are_reached() {
-    let site = Site::new(&[("/", FORM), ("/done", "<title>Done</title>")]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", FORM), ("/done", "<title>Done</title>")]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let seen = scene.sees().await;
     scene.says("Click", json!({"ref": named(&seen, "Inside")})).await;
@@ -106,8 +106,8 @@ async fn elements_in_frames_and_below_the_window_are_reached() {
 async fn dialogs_are_reported_and_answered() {
     let page = r#"<title>Loud</title><button onclick="document.title=confirm('Sure?')?'yes':'no'">Ask</button>
 <button onclick="document.title=prompt('Name?','x')">Name</button><button onclick="alert('Hi')">Greet</button>"#;
-    let site = Site::new(&[("/", page)]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", page)]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let snapshot = scene.sees().await;
     let click = |name: &str, more: serde_json::Value| {
@@ -133,8 +133,8 @@ async fn the_console_is_reported_and_waits_end() {
     let page = r#"<title>Loud</title>
 <button onclick="setTimeout(()=>{document.body.append('it came');nosuch()},300)">Later</button>
 <script>console.warn('careful', [1, 2], null); for (let i = 0; i < 300; i++) console.debug('noise', i); console.error('bad');</script>"#;
-    let site = Site::new(&[("/", page)]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", page)]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let said = scene.says("Console", json!({"level": "warning"})).await;
     has(&said, &["older messages are not shown", "error bad"]);
@@ -153,8 +153,8 @@ async fn the_console_is_reported_and_waits_end() {
 #[tokio::test]
 async fn tabs_are_listed_selected_and_closed() {
     let page = r#"<title>Loud</title><button onclick="window.open('/other')">Open</button>"#;
-    let site = Site::new(&[("/", page), ("/other", "<title>Other</title><p>other")]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", page), ("/other", "<title>Other</title><p>other")]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let button = named(&scene.sees().await, "Open");
     let said = scene.says("Click", json!({"ref": button})).await;
@@ -181,8 +181,8 @@ async fn tabs_are_listed_selected_and_closed() {
 async fn scripts_have_bounds_and_keys_arrive() {
     let page = "<title>Keys</title><input id=i aria-label=In><pre id=o></pre><script>i.onkeydown=e=>o.textContent+=\
                 `[${e.ctrlKey?'C-':''}${e.key}]`</script>";
-    let site = Site::new(&[("/", page)]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", page)]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     for (script, expected) in [
         ("1 + 1", "2"),
@@ -239,8 +239,8 @@ fn size(png: &[u8]) -> (u32, u32) {
 async fn pictures_are_of_a_size_that_models_take() {
     let page = "<!doctype html><body style='margin:0'><div style='height:4000px;background:linear-gradient(red,blue)'></div>\
                 <button style='position:absolute;top:3000px;left:50px;width:200px;height:100px'>B</button>";
-    let site = Site::new(&[("/", page)]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", page)]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let button = named(&scene.sees().await, "button");
     for (input, expected) in [
@@ -263,8 +263,8 @@ async fn pictures_are_of_a_size_that_models_take() {
 #[tokio::test]
 async fn a_page_without_end_is_cut_and_parts_can_be_seen() {
     let rows = "<button>row</button>".repeat(2_500);
-    let site = Site::new(&[("/", &format!("<main tabindex=0 aria-label=all>{rows}<p>the end</p></main>"))]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", &format!("<main tabindex=0 aria-label=all>{rows}<p>the end</p></main>"))]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let seen = scene.sees().await;
     assert!(seen.len() < 60_000, "{}", seen.len());

@@ -13,7 +13,7 @@ use haft_sandbox::LocalProcesses;
 use serde_json::json;
 
 use super::super::{Browser, BrowserClick, BrowserNavigate, BrowserPress, BrowserTabs};
-use super::{Scene, Site, chromium, has, named};
+use super::{TestSession, TestSite, chromium, has, named};
 
 /// Where a page sends requests, by every way that there is.
 const CALLS: &str = "const say=async(n,f)=>{try{await f();return n+' went'}catch(e){return n+' stopped'}};\
@@ -26,9 +26,9 @@ const CALLS: &str = "const say=async(n,f)=>{try{await f();return n+' went'}catch
 
 #[tokio::test]
 async fn a_page_reaches_no_port_that_was_not_opened() {
-    let (site, other) = (Site::new(&[("/", "<title>A</title>")]), Site::new(&[("/", "<title>B</title>")]));
+    let (site, other) = (TestSite::new(&[("/", "<title>A</title>")]), TestSite::new(&[("/", "<title>B</title>")]));
     site.put("/away", &format!("302 Found\r\nLocation: {}", other.url("/moved")), "");
-    let Some(scene) = Scene::new(&site) else { return };
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let script = format!("const BASE='{}';{CALLS}", other.url(""));
     let said = scene.says("Evaluate", json!({"script": script})).await;
@@ -79,14 +79,14 @@ impl Processes for CheckedProcesses {
 #[tokio::test]
 async fn other_hosts_are_asked_about_where_no_sandbox_is() {
     let Some(program) = chromium() else { return };
-    let site = Site::new(&[(
+    let site = TestSite::new(&[(
         "/",
         "<img src='http://pictures.example/a.png'><script src='http://10.0.0.1/x.js'></script>",
     )]);
     let asked: Arc<Mutex<Vec<CheckedHost>>> = Arc::default();
     let browser = Browser::new().program(Some(program)).local_ports([site.port]);
     let local = LocalProcesses::new(std::env::vars_os());
-    let scene = Scene::with_processes(browser, CheckedProcesses { local, asked: asked.clone() });
+    let scene = TestSession::with_processes(browser, CheckedProcesses { local, asked: asked.clone() });
     let said = scene.open(&site, "/").await;
     has(
         &said,
@@ -118,10 +118,10 @@ async fn other_hosts_are_asked_about_where_no_sandbox_is() {
 
 #[tokio::test]
 async fn files_are_saved_by_permission_only() {
-    let site = Site::new(&[("/", "<a href='/file' download>Get</a>")]);
+    let site = TestSite::new(&[("/", "<a href='/file' download>Get</a>")]);
     let content: Vec<u8> = (0..5_000_000u32).map(|at| (at % 251) as u8).collect();
     site.put("/file", "200 OK\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename=data.bin", &content);
-    let Some(scene) = Scene::new(&site) else { return };
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let link = named(&scene.sees().await, "link");
     // A busy machine may tell of it only after the call.
@@ -150,8 +150,8 @@ async fn files_are_saved_by_permission_only() {
 
 #[tokio::test]
 async fn what_crashes_is_an_error_and_the_next_call_begins_anew() {
-    let site = Site::new(&[("/", "<title>Fine</title><button>B</button>")]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", "<title>Fine</title><button>B</button>")]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let (live, session) = scene
         .browser
@@ -193,8 +193,8 @@ fn processes(mark: &str) -> usize {
 
 #[tokio::test]
 async fn it_ends_with_the_session_and_leaves_nothing() {
-    let site = Site::new(&[("/", "<title>Fine</title>")]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", "<title>Fine</title>")]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let slot = scene.browser.sessions().values().next().unwrap().clone();
     let folder = slot.live().clone().unwrap().folder().to_owned();
@@ -211,7 +211,7 @@ async fn it_ends_with_the_session_and_leaves_nothing() {
 
 #[tokio::test]
 async fn without_chromium_it_is_said_how_to_get_one() {
-    let scene = Scene::of(Browser::new().program(Some(PathBuf::from("/nowhere/chromium"))));
+    let scene = TestSession::of(Browser::new().program(Some(PathBuf::from("/nowhere/chromium"))));
     let said = scene.says("Navigate", json!({"url": "http://localhost:1/"})).await;
     has(
         &said,
@@ -242,9 +242,9 @@ fn effects_say_what_is_reached_and_what_is_acted_on() {
 }
 
 /// Remembers what it is asked, and says yes.
-struct Yes(Arc<Mutex<Vec<Approval>>>);
+struct ApproveAll(Arc<Mutex<Vec<Approval>>>);
 
-impl Asker for Yes {
+impl Asker for ApproveAll {
     fn approve<'a>(&'a self, approval: &'a Approval) -> haft::future::BoxFuture<'a, Answer> {
         self.0.lock().unwrap().push(approval.clone());
         Box::pin(async { Answer::Once })
@@ -257,11 +257,11 @@ impl Asker for Yes {
 
 #[tokio::test]
 async fn the_user_is_asked_about_the_element_itself() {
-    let site = Site::new(&[("/", "<button>Buy now</button>")]);
-    let Some(mut scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", "<button>Buy now</button>")]);
+    let Some(mut scene) = TestSession::new(&site) else { return };
     let asked: Arc<Mutex<Vec<Approval>>> = Arc::default();
     let permissions = Permissions::new().mode(PermissionMode::Default);
-    scene.engine = scene.builder.clone().permissions(permissions).asker(Yes(asked.clone())).build();
+    scene.engine = scene.builder.clone().permissions(permissions).asker(ApproveAll(asked.clone())).build();
     scene.open(&site, "/").await;
     let button = named(&scene.sees().await, "button");
     scene.says("Click", json!({"ref": button})).await;
@@ -274,8 +274,8 @@ async fn the_user_is_asked_about_the_element_itself() {
 /// A call is done on the host on which it was judged, or not at all.
 #[tokio::test]
 async fn a_page_that_went_on_is_not_acted_on() {
-    let site = Site::new(&[("/", "<title>A</title><input autofocus>")]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/", "<title>A</title><input autofocus>")]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let press = BrowserPress(scene.browser.clone());
     let input = || serde_json::from_value(json!({"key": "a"})).unwrap();
@@ -303,11 +303,11 @@ async fn a_page_that_went_on_is_not_acted_on() {
 /// The page is ended, and the browser stays as it is.
 #[tokio::test]
 async fn a_page_that_shows_dialogs_for_ever_does_not_end_the_browser() {
-    let site = Site::new(&[
+    let site = TestSite::new(&[
         ("/loop", "<title>Loop</title><script>while(true) alert('x')</script><p>after"),
         ("/plain", "<title>Plain</title><p>here"),
     ]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let Some(scene) = TestSession::new(&site) else { return };
     let said = scene.open(&site, "/loop").await;
     has(
         &said,
@@ -331,8 +331,8 @@ async fn a_page_that_shows_dialogs_for_ever_does_not_end_the_browser() {
 async fn a_page_that_is_far_too_large_does_not_end_the_browser() {
     let many = "<title>Huge</title><body></body><script>for(let i=0;i<100;i++){let b=document.createElement('button');\
         b.ariaLabel='x'.repeat(700000);document.body.append(b)}</script>";
-    let site = Site::new(&[("/huge", many), ("/plain", "<title>Plain</title><p>here")]);
-    let Some(scene) = Scene::new(&site) else { return };
+    let site = TestSite::new(&[("/huge", many), ("/plain", "<title>Plain</title><p>here")]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/huge").await;
     let said = scene.says("Snapshot", json!({})).await;
     // Which of these it is depends on how busy the machine is.

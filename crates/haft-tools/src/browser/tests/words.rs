@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Browser, Scene, Site, has};
+use super::{Browser, TestSession, TestSite, has};
 
 /// Every tool, what is wrong with the call, and what is said of it.
 fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
@@ -110,7 +110,7 @@ fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
 
 #[tokio::test]
 async fn every_mistake_has_its_words() {
-    let scene = Scene::of(Browser::new());
+    let scene = TestSession::of(Browser::new());
     for (tool, input, words) in mistakes() {
         let said = scene.says(tool, input).await;
         assert!(said.contains(words), "Browser{tool}: {words:?} is not in:\n{said}");
@@ -126,8 +126,8 @@ async fn every_mistake_has_its_words() {
 #[tokio::test]
 async fn what_a_page_does_not_have_is_said() {
     let site =
-        Site::new(&[("/", "<button disabled>Off</button><p>text</p><select><option>a</option></select>")]);
-    let Some(scene) = Scene::new(&site) else { return };
+        TestSite::new(&[("/", "<button disabled>Off</button><p>text</p><select><option>a</option></select>")]);
+    let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     for (tool, input, words) in [
         ("Click", json!({"ref": "e99"}), "Failed: no element of this page is called `e99`"),

@@ -9,10 +9,10 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answering, RESULT_CHARS, about, after, check_named, named, shown};
-use crate::browser::acts::FOREIGN;
-use crate::browser::live::{DOWNLOAD_LIMIT, LOAD_LIMIT};
-use crate::browser::{Browser, spec};
+use super::{DialogGuard, RESULT_CHARS, describe_element, describe_after, check_named, find_element, render_stage};
+use crate::browser::page_actions::FOREIGN;
+use crate::browser::running_browser::{DOWNLOAD_LIMIT, LOAD_LIMIT};
+use crate::browser::{Browser, browser_tool_spec};
 
 /// Clicks an element of the open page and waits for what that leads to.
 ///
@@ -28,7 +28,7 @@ pub struct BrowserClickInput {
     pub selector: Option<String>,
     /// The button of the mouse: `left` unless said.
     #[serde(default)]
-    pub button: Option<Button>,
+    pub button: Option<MouseButton>,
     /// Clicks twice.
     #[serde(default)]
     pub double: Option<bool>,
@@ -49,7 +49,7 @@ pub struct BrowserClickInput {
 /// A button of the mouse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Button {
+pub enum MouseButton {
     /// The usual one.
     Left,
     /// The one for menus.
@@ -66,7 +66,7 @@ impl Tool for BrowserClick {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserClick")
+        browser_tool_spec("BrowserClick")
             .alias("browser_click")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
@@ -84,20 +84,20 @@ impl Tool for BrowserClick {
     }
 
     fn describe(&self, input: &BrowserClickInput) -> Option<String> {
-        Some(format!("click {}", about(&self.0, input.element.as_deref(), input.selector.as_deref())))
+        Some(format!("click {}", describe_element(&self.0, input.element.as_deref(), input.selector.as_deref())))
     }
 
     async fn call(&self, input: BrowserClickInput, cx: &Context) -> Result<Output, ToolError> {
         let (turn, on) = self.0.acting(&input, cx).await?;
-        let element = named(&turn, &on, input.element.as_deref(), input.selector.as_deref()).await?;
-        let button = match input.button.unwrap_or(Button::Left) {
-            Button::Left => "left",
-            Button::Right => "right",
-            Button::Middle => "middle",
+        let element = find_element(&turn, &on, input.element.as_deref(), input.selector.as_deref()).await?;
+        let button = match input.button.unwrap_or(MouseButton::Left) {
+            MouseButton::Left => "left",
+            MouseButton::Right => "right",
+            MouseButton::Middle => "middle",
         };
         let saves = input.download_to.is_some();
         turn.downloads(saves).await?;
-        let answering = Answering::new(&turn, input.accept_dialogs, input.prompt_text.clone());
+        let answering = DialogGuard::new(&turn, input.accept_dialogs, input.prompt_text.clone());
         let clicked = turn.click(&on, &element, button, if input.double == Some(true) { 2 } else { 1 }).await;
         turn.release(&element.session);
         if let Err(error) = clicked {
@@ -111,16 +111,16 @@ impl Tool for BrowserClick {
             turn.downloads(false).await?;
             done = format!("{done}\n{}", kept?);
         }
-        let mut text = after(&turn, &on, &done).await;
+        let mut text = describe_after(&turn, &on, &done).await;
         drop(answering);
         if input.snapshot == Some(true) {
-            let on = super::standing(&turn).ok_or_else(|| ToolError::new(text.clone()))?;
+            let on = super::selected_tab(&turn).ok_or_else(|| ToolError::new(text.clone()))?;
             text = format!("{text}\n\n{FOREIGN}\n{}", turn.snapshot(&on, None).await?);
         }
         Ok(Content::text(text).into())
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, about(&self.0, stage.text("ref"), stage.text("selector"))))
+        Some(render_stage(stage, describe_element(&self.0, stage.text("ref"), stage.text("selector"))))
     }
 }

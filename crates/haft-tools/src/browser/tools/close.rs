@@ -7,8 +7,8 @@ use haft::effects::table::Class;
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
 
-use super::shown;
-use crate::browser::{Browser, RESOURCE, spec};
+use super::render_stage;
+use crate::browser::{Browser, RESOURCE, browser_tool_spec};
 
 /// The tool `BrowserClose`.
 pub struct BrowserClose(pub(in crate::browser) Browser);
@@ -18,7 +18,7 @@ impl Tool for BrowserClose {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserClose")
+        browser_tool_spec("BrowserClose")
             .description(
                 "Ends the browser with all of its tabs, and with what was typed and signed in. The next BrowserNavigate starts a new one. It \
                  ends with the session anyway, so this is only needed to begin anew or to save memory.",
@@ -51,6 +51,6 @@ impl Tool for BrowserClose {
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, "browser"))
+        Some(render_stage(stage, "browser"))
     }
 }

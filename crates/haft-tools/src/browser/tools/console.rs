@@ -8,17 +8,17 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{RESULT_CHARS, shown};
-use crate::browser::acts::FOREIGN;
-use crate::browser::book::{CONSOLE_LINES_MAX, Level, Line};
-use crate::browser::{Browser, RESOURCE, spec};
+use super::{RESULT_CHARS, render_stage};
+use crate::browser::page_actions::FOREIGN;
+use crate::browser::browser_state::{CONSOLE_LINES_MAX, MessageLevel, ConsoleMessage};
+use crate::browser::{Browser, RESOURCE, browser_tool_spec};
 
 /// Shows what the open page said on its console since its tab was opened: messages, errors of scripts, requests that failed.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserConsoleInput {
     /// Only messages that are at least so grave: `info` unless said.
     #[serde(default)]
-    pub level: Option<Least>,
+    pub level: Option<LeastLevel>,
     /// How many, the last ones: 50 unless said, at most 200.
     #[serde(default)]
     pub limit: Option<usize>,
@@ -27,7 +27,7 @@ pub struct BrowserConsoleInput {
 /// How grave a message has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Least {
+pub enum LeastLevel {
     /// Everything.
     Debug,
     /// What isn't only for debugging.
@@ -46,7 +46,7 @@ impl Tool for BrowserConsole {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserConsole")
+        browser_tool_spec("BrowserConsole")
             .alias("browser_console_messages")
             .listed_class(Class::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
@@ -69,13 +69,13 @@ impl Tool for BrowserConsole {
 
     async fn call(&self, input: BrowserConsoleInput, cx: &Context) -> Result<Output, ToolError> {
         let (turn, on) = self.0.open(cx).await?;
-        let least = match input.level.unwrap_or(Least::Info) {
-            Least::Debug => Level::Debug,
-            Least::Info => Level::Info,
-            Least::Warning => Level::Warning,
-            Least::Error => Level::Error,
+        let least = match input.level.unwrap_or(LeastLevel::Info) {
+            LeastLevel::Debug => MessageLevel::Debug,
+            LeastLevel::Info => MessageLevel::Info,
+            LeastLevel::Warning => MessageLevel::Warning,
+            LeastLevel::Error => MessageLevel::Error,
         };
-        let (lines, lost): (Vec<Line>, u64) = {
+        let (lines, lost): (Vec<ConsoleMessage>, u64) = {
             let book = turn.book();
             let Some(tab) = book.tab(&on.target) else {
                 return Err(ToolError::new(
@@ -104,6 +104,6 @@ impl Tool for BrowserConsole {
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, stage.text("level").unwrap_or("console")))
+        Some(render_stage(stage, stage.text("level").unwrap_or("console")))
     }
 }

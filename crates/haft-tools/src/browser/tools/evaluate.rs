@@ -11,12 +11,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Answering, RESULT_CHARS, check_named, first_line, shown};
-use crate::browser::acts::FOREIGN;
-use crate::browser::book::exception;
-use crate::browser::live::LOAD_LIMIT;
-use crate::browser::wire::Failure;
-use crate::browser::{Browser, spec};
+use super::{DialogGuard, RESULT_CHARS, check_named, first_line, render_stage};
+use crate::browser::page_actions::FOREIGN;
+use crate::browser::browser_state::describe_exception;
+use crate::browser::running_browser::LOAD_LIMIT;
+use crate::browser::wire::WireError;
+use crate::browser::{Browser, browser_tool_spec};
 
 /// Characters of a result.
 const VALUE_CHARS_MAX: usize = 20_000;
@@ -65,7 +65,7 @@ impl Tool for BrowserEvaluate {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserEvaluate")
+        browser_tool_spec("BrowserEvaluate")
             .alias("browser_evaluate")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
@@ -102,7 +102,7 @@ impl Tool for BrowserEvaluate {
         let (turn, on) = self.0.acting(&input, cx).await?;
         let limit = input.limit();
         turn.downloads(false).await?;
-        let _answering = Answering::new(&turn, input.accept_dialogs, None);
+        let _answering = DialogGuard::new(&turn, input.accept_dialogs, None);
         // The browser stops a script that doesn't end; we wait a little longer for it to say so.
         let (started, patience) = (Instant::now(), limit + Duration::from_secs(2));
         let (session, answer) = match &input.element {
@@ -142,28 +142,28 @@ impl Tool for BrowserEvaluate {
             answer => answer,
         };
         let answer = match answer {
-            Err(Failure::TimedOut(_)) => {
+            Err(WireError::TimedOut(_)) => {
                 turn.stop_script(&session).await;
                 return Err(too_long(limit));
             }
             // What is stopped by the browser itself has no words.
-            Err(Failure::Refused(_)) if started.elapsed() >= limit => return Err(too_long(limit)),
-            Err(Failure::Refused(words)) if words.contains("navigated or closed") => {
+            Err(WireError::Refused(_)) if started.elapsed() >= limit => return Err(too_long(limit)),
+            Err(WireError::Refused(words)) if words.contains("navigated or closed") => {
                 json!({"result": {"type": "undefined"}})
             }
             answer => answer?,
         };
         if let Some(details) = answer.get("exceptionDetails") {
             turn.release(&session);
-            let words = exception(details);
+            let words = describe_exception(details);
             return Err(ToolError::new(turn.told(&format!("the script failed: {words}"))));
         }
         let value = match answer["result"]["objectId"].as_str() {
             Some(object) => {
                 let written = turn.ask(&session, object, WRITTEN, &[VALUE_CHARS_MAX.into()]).await;
-                written.map(|written| text(&written))
+                written.map(|written| format_text(&written))
             }
-            None => Ok(primitive(&answer["result"])),
+            None => Ok(format_primitive(&answer["result"])),
         };
         turn.release(&session);
         turn.settle(&on.target).await;
@@ -171,7 +171,7 @@ impl Tool for BrowserEvaluate {
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, truncate_with_ellipsis(&first_line(stage.text("script")?), 80)))
+        Some(render_stage(stage, truncate_with_ellipsis(&first_line(stage.text("script")?), 80)))
     }
 }
 
@@ -180,7 +180,7 @@ fn too_long(limit: Duration) -> ToolError {
 }
 
 /// A value that is no object.
-fn primitive(value: &Value) -> String {
+fn format_primitive(value: &Value) -> String {
     if let Some(words) = value["unserializableValue"].as_str() {
         return truncate_with_ellipsis(words, VALUE_CHARS_MAX);
     }
@@ -188,18 +188,18 @@ fn primitive(value: &Value) -> String {
         Some(value) => {
             let written = value.to_string();
             let total = written.chars().count();
-            cut(truncate_with_ellipsis(&written, VALUE_CHARS_MAX), total)
+            cut_result(truncate_with_ellipsis(&written, VALUE_CHARS_MAX), total)
         }
         None => "undefined".to_owned(),
     }
 }
 
-fn text(written: &Value) -> String {
+fn format_text(written: &Value) -> String {
     let total = written[1].as_u64().and_then(|total| usize::try_from(total).ok()).unwrap_or_default();
-    cut(written[0].as_str().unwrap_or_default().to_owned(), total)
+    cut_result(written[0].as_str().unwrap_or_default().to_owned(), total)
 }
 
-fn cut(text: String, total: usize) -> String {
+fn cut_result(text: String, total: usize) -> String {
     if total <= VALUE_CHARS_MAX {
         return text;
     }

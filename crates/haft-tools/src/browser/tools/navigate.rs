@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
-use super::{Answering, RESULT_CHARS, shown};
-use crate::browser::acts::FOREIGN;
-use crate::browser::guard::{is_local, named};
-use crate::browser::live::{COMMAND_LIMIT, DOWNLOAD_LIMIT, LOAD_LIMIT};
-use crate::browser::{Browser, RESOURCE, Target, Turn, spec};
+use super::{DialogGuard, RESULT_CHARS, render_stage};
+use crate::browser::page_actions::FOREIGN;
+use crate::browser::request_filter::{is_local, unbracketed_host};
+use crate::browser::running_browser::{COMMAND_LIMIT, DOWNLOAD_LIMIT, LOAD_LIMIT};
+use crate::browser::{Browser, RESOURCE, TargetTab, BrowserTurn, browser_tool_spec};
 
 /// The longest address, in bytes.
 const URL_BYTES_MAX: usize = 16 * 1024;
@@ -42,7 +42,7 @@ pub struct BrowserNavigateInput {
 pub struct BrowserNavigate(pub(in crate::browser) Browser);
 
 /// Reads an address that may be opened.
-pub(super) fn address(text: &str) -> Result<Url, ToolError> {
+pub(super) fn parse_address(text: &str) -> Result<Url, ToolError> {
     let wrong = |words: &str| Err(ToolError::senseless(format!("`url` {words}")));
     if text.len() > URL_BYTES_MAX {
         return wrong("is too long; at most 16 KiB are accepted");
@@ -64,10 +64,10 @@ pub(super) fn address(text: &str) -> Result<Url, ToolError> {
 }
 
 /// What opening an address touches.
-pub(super) fn reaches(text: &str) -> Effects {
-    match address(text) {
+pub(super) fn address_effects(text: &str) -> Effects {
+    match parse_address(text) {
         Ok(url) => {
-            let host = url.host().map(|host| named(&host)).unwrap_or_default();
+            let host = url.host().map(|host| unbracketed_host(&host)).unwrap_or_default();
             Effects::observes(host).and(Effects::writes_state(RESOURCE))
         }
         Err(_) => Effects::unknown(),
@@ -79,7 +79,7 @@ impl Tool for BrowserNavigate {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserNavigate")
+        browser_tool_spec("BrowserNavigate")
             .alias("browser_navigate")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
@@ -89,25 +89,25 @@ impl Tool for BrowserNavigate {
 
     fn effects(&self, input: &BrowserNavigateInput) -> Effects {
         let saved = input.download_to.as_ref().map_or_else(Effects::none, Effects::writes);
-        reaches(&input.url).and(saved)
+        address_effects(&input.url).and(saved)
     }
 
     async fn check(&self, input: &BrowserNavigateInput, _: &Context) -> Result<(), ToolError> {
-        address(&input.url).map(drop)
+        parse_address(&input.url).map(drop)
     }
 
     async fn call(&self, input: BrowserNavigateInput, cx: &Context) -> Result<Output, ToolError> {
-        let url = address(&input.url)?;
+        let url = parse_address(&input.url)?;
         let turn = self.0.started(cx).await?;
-        let on = tab(&turn).await?;
+        let on = navigation_tab(&turn).await?;
         let saves = input.download_to.is_some();
         turn.downloads(saves).await?;
-        let answering = Answering::new(&turn, None, None);
-        let went = go(&turn, &on, &url).await;
+        let answering = DialogGuard::new(&turn, None, None);
+        let went = navigate_tab(&turn, &on, &url).await;
         let result = match (&input.download_to, went) {
-            (Some(to), Ok(Went::Saves)) => turn.keep_download(to, cx).await,
-            (None, Ok(Went::Saves)) => Err(ToolError::new(turn.told("the address leads to a file"))),
-            (_, Ok(Went::There)) => Ok(String::new()),
+            (Some(to), Ok(NavigationResult::Saves)) => turn.keep_download(to, cx).await,
+            (None, Ok(NavigationResult::Saves)) => Err(ToolError::new(turn.told("the address leads to a file"))),
+            (_, Ok(NavigationResult::There)) => Ok(String::new()),
             (_, Err(error)) => Err(error),
         };
         drop(answering);
@@ -122,12 +122,12 @@ impl Tool for BrowserNavigate {
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, stage.text("url")?))
+        Some(render_stage(stage, stage.text("url")?))
     }
 }
 
 /// The tab to open it in; a new one, if all were closed or this one crashed.
-async fn tab(turn: &Turn) -> Result<Target, ToolError> {
+async fn navigation_tab(turn: &BrowserTurn) -> Result<TargetTab, ToolError> {
     let crashed = turn.book().active().filter(|tab| tab.is_over()).map(|tab| tab.target.clone());
     if let Some(crashed) = crashed {
         turn.replace(&crashed).await?;
@@ -137,18 +137,18 @@ async fn tab(turn: &Turn) -> Result<Target, ToolError> {
     }
     let book = turn.book();
     let tab = book.active().ok_or_else(|| ToolError::new("the browser has no tab"))?;
-    Ok(Target { target: tab.target.clone(), session: tab.session.clone(), url: tab.url.clone() })
+    Ok(TargetTab { target: tab.target.clone(), session: tab.session.clone(), url: tab.url.clone() })
 }
 
 /// Where an address led.
-pub(super) enum Went {
+pub(super) enum NavigationResult {
     There,
     /// To a file.
     Saves,
 }
 
 /// Opens an address in a tab.
-pub(super) async fn go(turn: &Turn, on: &Target, url: &Url) -> Result<Went, ToolError> {
+pub(super) async fn navigate_tab(turn: &BrowserTurn, on: &TargetTab, url: &Url) -> Result<NavigationResult, ToolError> {
     {
         let mut book = turn.book();
         book.guard.grant(url);
@@ -158,30 +158,30 @@ pub(super) async fn go(turn: &Turn, on: &Target, url: &Url) -> Result<Went, Tool
     let answer = turn.page(&on.session, "Page.navigate", json!({"url": url.as_str()})).await?;
     if answer["isDownload"] == true {
         turn.settle(&on.target).await;
-        return Ok(Went::Saves);
+        return Ok(NavigationResult::Saves);
     }
     turn.settle(&on.target).await;
-    let host = url.host().map(|host| named(&host)).unwrap_or_default();
+    let host = url.host().map(|host| unbracketed_host(&host)).unwrap_or_default();
     let failed = answer["errorText"].as_str().map(str::to_owned);
     let status = turn.book().tab(&on.target).and_then(|tab| tab.status);
     let refused = turn.refused(&host);
     let begun = !turn.book().downloads.is_empty();
     match (failed, refused, status) {
-        (Some(_), ..) if begun => Ok(Went::Saves),
+        (Some(_), ..) if begun => Ok(NavigationResult::Saves),
         (_, Some(why), _) if status.is_none_or(|status| matches!(status, 403 | 502 | 504)) => {
             Err(ToolError::new(format!("{url} was not opened: {why}")))
         }
         (Some(error), ..) => {
             let notes = turn.notes();
-            let notes = if notes.is_empty() { words(&error, url) } else { notes.join("\n") };
+            let notes = if notes.is_empty() { explain_error(&error, url) } else { notes.join("\n") };
             Err(ToolError::new(format!("{url} was not opened: {error}\n{notes}")))
         }
-        _ => Ok(Went::There),
+        _ => Ok(NavigationResult::There),
     }
 }
 
 /// What can be done about an error of the browser.
-fn words(error: &str, url: &Url) -> String {
+fn explain_error(error: &str, url: &Url) -> String {
     let words = match error {
         "net::ERR_CONNECTION_REFUSED" => "nobody listens there; is the server started, and on this port?",
         "net::ERR_NAME_NOT_RESOLVED" => "there is no host of this name",

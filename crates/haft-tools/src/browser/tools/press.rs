@@ -8,10 +8,10 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answering, RESULT_CHARS, after, shown};
-use crate::browser::keys::Press;
-use crate::browser::live::LOAD_LIMIT;
-use crate::browser::{Browser, spec};
+use super::{DialogGuard, RESULT_CHARS, describe_after, render_stage};
+use crate::browser::keys::KeyPress;
+use crate::browser::running_browser::LOAD_LIMIT;
+use crate::browser::{Browser, browser_tool_spec};
 
 /// How often a key may be pressed in one call.
 const TIMES_MAX: u32 = 100;
@@ -38,7 +38,7 @@ impl Tool for BrowserPress {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserPress")
+        browser_tool_spec("BrowserPress")
             .alias("browser_press_key")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
@@ -55,7 +55,7 @@ impl Tool for BrowserPress {
             let came = input.times.unwrap_or_default();
             return Err(ToolError::senseless(format!("`times` is {came}; 1 to {TIMES_MAX} is accepted")));
         }
-        Press::parse(&input.key).map(drop).map_err(|words| ToolError::senseless(format!("`key`: {words}")))
+        KeyPress::parse(&input.key).map(drop).map_err(|words| ToolError::senseless(format!("`key`: {words}")))
     }
 
     fn describe(&self, input: &BrowserPressInput) -> Option<String> {
@@ -63,17 +63,17 @@ impl Tool for BrowserPress {
     }
 
     async fn call(&self, input: BrowserPressInput, cx: &Context) -> Result<Output, ToolError> {
-        let press = Press::parse(&input.key).map_err(ToolError::senseless)?;
+        let press = KeyPress::parse(&input.key).map_err(ToolError::senseless)?;
         let (turn, on) = self.0.acting(&input, cx).await?;
         turn.downloads(false).await?;
-        let _answering = Answering::new(&turn, input.accept_dialogs, None);
+        let _answering = DialogGuard::new(&turn, input.accept_dialogs, None);
         for _ in 0..input.times.unwrap_or(1) {
             turn.press(&on.session, &press).await?;
         }
-        Ok(Content::text(after(&turn, &on, &format!("pressed {}", input.key)).await).into())
+        Ok(Content::text(describe_after(&turn, &on, &format!("pressed {}", input.key)).await).into())
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, stage.text("key")?))
+        Some(render_stage(stage, stage.text("key")?))
     }
 }

@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{check_named, shown};
-use crate::browser::wire::Failure;
-use crate::browser::{Browser, RESOURCE, Target, Turn, WINDOW, spec};
+use super::{check_named, render_stage};
+use crate::browser::wire::WireError;
+use crate::browser::{Browser, RESOURCE, TargetTab, BrowserTurn, WINDOW, browser_tool_spec};
 
 /// The longest side of an image, in pixels: models make larger ones smaller by themselves.
 const SIDE_MAX: f64 = 1568.0;
@@ -38,7 +38,7 @@ pub struct BrowserScreenshotInput {
 pub struct BrowserScreenshot(pub(in crate::browser) Browser);
 
 /// A part of a page, in pixels of the page.
-struct Clip {
+struct ClipRect {
     x: f64,
     y: f64,
     width: f64,
@@ -50,7 +50,7 @@ impl Tool for BrowserScreenshot {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserScreenshot")
+        browser_tool_spec("BrowserScreenshot")
             .alias("browser_take_screenshot")
             .listed_class(Class::ReadOnly)
             .timeout(Duration::from_secs(120))
@@ -74,7 +74,7 @@ impl Tool for BrowserScreenshot {
     async fn call(&self, input: BrowserScreenshotInput, cx: &Context) -> Result<Output, ToolError> {
         let (turn, on) = self.0.open(cx).await?;
         let (clip, beyond) = match &input.element {
-            Some(name) => (element(&turn, &on, name).await?, true),
+            Some(name) => (element_clip(&turn, &on, name).await?, true),
             None => {
                 let metrics = turn.page(&on.session, "Page.getLayoutMetrics", json!({})).await?;
                 let number = |part: &str, field: &str| metrics[part][field].as_f64().unwrap_or_default();
@@ -82,13 +82,13 @@ impl Tool for BrowserScreenshot {
                     true => {
                         let (width, height) =
                             (number("cssContentSize", "width"), number("cssContentSize", "height"));
-                        let clip = Clip { x: 0.0, y: 0.0, width, height: height.min(PAGE_HEIGHT_MAX) };
+                        let clip = ClipRect { x: 0.0, y: 0.0, width, height: height.min(PAGE_HEIGHT_MAX) };
                         (clip, true)
                     }
                     false => {
                         let (x, y) =
                             (number("cssVisualViewport", "pageX"), number("cssVisualViewport", "pageY"));
-                        (Clip { x, y, width: f64::from(WINDOW.0), height: f64::from(WINDOW.1) }, false)
+                        (ClipRect { x, y, width: f64::from(WINDOW.0), height: f64::from(WINDOW.1) }, false)
                     }
                 }
             }
@@ -102,9 +102,9 @@ impl Tool for BrowserScreenshot {
             }
             turn.page(&on.session, "Page.captureScreenshot", params)
         };
-        let mut image = ("image/png", bytes(take("png").await)?);
+        let mut image = ("image/png", decode_image(take("png").await)?);
         if image.1.len() > IMAGE_BYTES_MAX {
-            image = ("image/jpeg", bytes(take("jpeg").await)?);
+            image = ("image/jpeg", decode_image(take("jpeg").await)?);
         }
         let (width, height) = ((clip.width * scale).round(), (clip.height * scale).round());
         let words = turn.told(&format!("{width} × {height} pixels"));
@@ -112,11 +112,11 @@ impl Tool for BrowserScreenshot {
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, stage.text("ref").unwrap_or("page")))
+        Some(render_stage(stage, stage.text("ref").unwrap_or("page")))
     }
 }
 
-fn bytes(answer: Result<Value, Failure>) -> Result<Vec<u8>, ToolError> {
+fn decode_image(answer: Result<Value, WireError>) -> Result<Vec<u8>, ToolError> {
     let answer = answer?;
     let data = answer["data"].as_str().unwrap_or_default();
     let bytes = base64::engine::general_purpose::STANDARD.decode(data);
@@ -127,7 +127,7 @@ fn bytes(answer: Result<Value, Failure>) -> Result<Vec<u8>, ToolError> {
 }
 
 /// Where an element is.
-async fn element(turn: &Turn, on: &Target, name: &str) -> Result<Clip, ToolError> {
+async fn element_clip(turn: &BrowserTurn, on: &TargetTab, name: &str) -> Result<ClipRect, ToolError> {
     let element = turn.element(name)?;
     if element.session != on.session {
         return Err(ToolError::new(format!(
@@ -138,7 +138,7 @@ async fn element(turn: &Turn, on: &Target, name: &str) -> Result<Clip, ToolError
     let node = json!({"backendNodeId": element.node});
     let _ = turn.page(&on.session, "DOM.scrollIntoViewIfNeeded", node.clone()).await;
     let found = match turn.page(&on.session, "DOM.getBoxModel", node).await {
-        Err(Failure::Refused(_)) => {
+        Err(WireError::Refused(_)) => {
             return Err(ToolError::new(format!(
                 "{} is not visible; BrowserSnapshot shows what is there",
                 element.about
@@ -157,7 +157,7 @@ async fn element(turn: &Turn, on: &Target, name: &str) -> Result<Clip, ToolError
     };
     let (left, top) = (x0.min(x1).min(x2).min(x3), y0.min(y1).min(y2).min(y3));
     let (right, bottom) = (x0.max(x1).max(x2).max(x3), y0.max(y1).max(y2).max(y3));
-    Ok(Clip {
+    Ok(ClipRect {
         x: left + scrolled("pageX"),
         y: top + scrolled("pageY"),
         width: right - left,

@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Answering, RESULT_CHARS, about, after, check_named, named, shown};
-use crate::browser::live::LOAD_LIMIT;
-use crate::browser::{Browser, spec};
+use super::{DialogGuard, RESULT_CHARS, describe_element, describe_after, check_named, find_element, render_stage};
+use crate::browser::running_browser::LOAD_LIMIT;
+use crate::browser::{Browser, browser_tool_spec};
 
 /// How many choices one call may make.
 const VALUES_MAX: usize = 100;
@@ -51,7 +51,7 @@ impl Tool for BrowserSelect {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserSelect")
+        browser_tool_spec("BrowserSelect")
             .alias("browser_select_option")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
@@ -74,15 +74,15 @@ impl Tool for BrowserSelect {
     }
 
     fn describe(&self, input: &BrowserSelectInput) -> Option<String> {
-        let list = about(&self.0, input.element.as_deref(), input.selector.as_deref());
+        let list = describe_element(&self.0, input.element.as_deref(), input.selector.as_deref());
         Some(format!("choose {:?} in {list}", input.values))
     }
 
     async fn call(&self, input: BrowserSelectInput, cx: &Context) -> Result<Output, ToolError> {
         let (turn, on) = self.0.acting(&input, cx).await?;
-        let list = named(&turn, &on, input.element.as_deref(), input.selector.as_deref()).await?;
+        let list = find_element(&turn, &on, input.element.as_deref(), input.selector.as_deref()).await?;
         turn.downloads(false).await?;
-        let _answering = Answering::new(&turn, None, None);
+        let _answering = DialogGuard::new(&turn, None, None);
         let object = turn.object(&list).await?;
         let chosen = turn.ask(&list.session, &object, CHOOSE, &[json!(input.values)]).await;
         turn.release(&list.session);
@@ -96,10 +96,10 @@ impl Tool for BrowserSelect {
             ))
         })?;
         let done = format!("chose {chosen} in {}", list.about);
-        Ok(Content::text(after(&turn, &on, &done).await).into())
+        Ok(Content::text(describe_after(&turn, &on, &done).await).into())
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, about(&self.0, stage.text("ref"), stage.text("selector"))))
+        Some(render_stage(stage, describe_element(&self.0, stage.text("ref"), stage.text("selector"))))
     }
 }

@@ -6,9 +6,9 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{RESULT_CHARS, check_named, shown};
-use crate::browser::acts::FOREIGN;
-use crate::browser::{Browser, RESOURCE, spec};
+use super::{RESULT_CHARS, check_named, render_stage};
+use crate::browser::page_actions::FOREIGN;
+use crate::browser::{Browser, RESOURCE, browser_tool_spec};
 
 /// Shows what is on the open page as text: roles, names, values and states, one line each.
 ///
@@ -29,7 +29,7 @@ impl Tool for BrowserSnapshot {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserSnapshot")
+        browser_tool_spec("BrowserSnapshot")
             .alias("browser_snapshot")
             .listed_class(Class::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
@@ -53,6 +53,6 @@ impl Tool for BrowserSnapshot {
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, stage.text("ref").unwrap_or("page")))
+        Some(render_stage(stage, stage.text("ref").unwrap_or("page")))
     }
 }

@@ -10,17 +10,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::navigate::{Went, address, go, reaches};
-use super::{RESULT_CHARS, shown};
-use crate::browser::live::{COMMAND_LIMIT, LOAD_LIMIT, standing};
-use crate::browser::{Browser, RESOURCE, TABS_MAX, Target, Turn, spec};
+use super::navigate::{NavigationResult, parse_address, navigate_tab, address_effects};
+use super::{RESULT_CHARS, render_stage};
+use crate::browser::running_browser::{COMMAND_LIMIT, LOAD_LIMIT, describe_tab};
+use crate::browser::{Browser, RESOURCE, TABS_MAX, TargetTab, BrowserTurn, browser_tool_spec};
 
 /// Lists the tabs of the browser, opens one, selects the one that the other tools work on, or closes one.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserTabsInput {
     /// What to do: `list` unless said.
     #[serde(default)]
-    pub action: Option<Action>,
+    pub action: Option<TabAction>,
     /// The number of the tab to select or to close, as the list shows it.
     #[serde(default)]
     pub tab: Option<usize>,
@@ -32,7 +32,7 @@ pub struct BrowserTabsInput {
 /// What is done with tabs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum TabAction {
     /// Shows them.
     List,
     /// Opens `url` in a new tab, and selects it.
@@ -47,8 +47,8 @@ pub enum Action {
 pub struct BrowserTabs(pub(in crate::browser) Browser);
 
 impl BrowserTabsInput {
-    fn action(&self) -> Action {
-        self.action.unwrap_or(Action::List)
+    fn action(&self) -> TabAction {
+        self.action.unwrap_or(TabAction::List)
     }
 }
 
@@ -57,7 +57,7 @@ impl Tool for BrowserTabs {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserTabs")
+        browser_tool_spec("BrowserTabs")
             .alias("browser_tabs")
             .listed_class(ListedClass::Depends)
             .result_limit(Chars(RESULT_CHARS))
@@ -67,35 +67,35 @@ impl Tool for BrowserTabs {
 
     fn effects(&self, input: &BrowserTabsInput) -> Effects {
         match (input.action(), &input.url) {
-            (Action::List, _) => Effects::reads_state(RESOURCE),
-            (Action::New, Some(url)) => reaches(url),
+            (TabAction::List, _) => Effects::reads_state(RESOURCE),
+            (TabAction::New, Some(url)) => address_effects(url),
             _ => Effects::writes_state(RESOURCE),
         }
     }
 
     /// Which tab is looked at is nobody's business but the session's.
     async fn permission(&self, input: &BrowserTabsInput, _: &Context) -> Option<DecisionReason> {
-        if input.action() == Action::New { None } else { Some(DecisionReason::allow()) }
+        if input.action() == TabAction::New { None } else { Some(DecisionReason::allow()) }
     }
 
     async fn check(&self, input: &BrowserTabsInput, _: &Context) -> Result<(), ToolError> {
         let wrong = |words: &str| Err(ToolError::senseless(words));
         match (input.action(), input.tab, &input.url) {
-            (Action::New, None, Some(url)) => address(url).map(drop),
-            (Action::New, ..) => wrong("`new` takes the `url` to open, and no `tab`"),
-            (Action::Select | Action::Close, Some(_), None) => Ok(()),
-            (Action::Select | Action::Close, ..) => {
+            (TabAction::New, None, Some(url)) => parse_address(url).map(drop),
+            (TabAction::New, ..) => wrong("`new` takes the `url` to open, and no `tab`"),
+            (TabAction::Select | TabAction::Close, Some(_), None) => Ok(()),
+            (TabAction::Select | TabAction::Close, ..) => {
                 wrong("`select` and `close` take the number of a `tab`, and no `url`")
             }
-            (Action::List, None, None) => Ok(()),
-            (Action::List, ..) => wrong("`list` takes nothing; set `action` to do something with a tab"),
+            (TabAction::List, None, None) => Ok(()),
+            (TabAction::List, ..) => wrong("`list` takes nothing; set `action` to do something with a tab"),
         }
     }
 
     async fn call(&self, input: BrowserTabsInput, cx: &Context) -> Result<Output, ToolError> {
         let said = |words: String| Ok(Content::text(words).into());
-        if input.action() == Action::New {
-            let url = address(input.url.as_deref().unwrap_or_default())?;
+        if input.action() == TabAction::New {
+            let url = parse_address(input.url.as_deref().unwrap_or_default())?;
             let turn = self.0.started(cx).await?;
             if turn.book().tabs.len() >= TABS_MAX {
                 return Err(ToolError::new(format!(
@@ -103,54 +103,54 @@ impl Tool for BrowserTabs {
                 )));
             }
             turn.downloads(false).await?;
-            let on = new(&turn).await?;
-            return match go(&turn, &on, &url).await? {
-                Went::There => said(turn.told("opened a new tab")),
-                Went::Saves => Err(ToolError::new(turn.told("the address leads to a file"))),
+            let on = open_tab(&turn).await?;
+            return match navigate_tab(&turn, &on, &url).await? {
+                NavigationResult::There => said(turn.told("opened a new tab")),
+                NavigationResult::Saves => Err(ToolError::new(turn.told("the address leads to a file"))),
             };
         }
         let Some(turn) = self.0.running(cx).await? else {
             return said("no browser runs; BrowserNavigate starts it".to_owned());
         };
         match (input.action(), input.tab) {
-            (Action::Select, Some(number)) => {
-                let target = at(&turn, number)?;
+            (TabAction::Select, Some(number)) => {
+                let target = tab_at(&turn, number)?;
                 turn.browser("Target.activateTarget", json!({"targetId": target})).await?;
                 turn.book().select(&target);
                 turn.look_around().await;
                 said(turn.told(&format!("tab {number} is selected")))
             }
-            (Action::Close, Some(number)) => {
-                let target = at(&turn, number)?;
+            (TabAction::Close, Some(number)) => {
+                let target = tab_at(&turn, number)?;
                 turn.browser("Target.closeTarget", json!({"targetId": target})).await?;
                 turn.gone(&target).await;
                 turn.book().take_notes();
-                said(format!("closed tab {number}\n{}", listed(&turn)))
+                said(format!("closed tab {number}\n{}", list_tabs(&turn)))
             }
             _ => {
                 turn.look_around().await;
-                said(listed(&turn))
+                said(list_tabs(&turn))
             }
         }
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, stage.text("url").or(stage.text("action")).unwrap_or("list")))
+        Some(render_stage(stage, stage.text("url").or(stage.text("action")).unwrap_or("list")))
     }
 }
 
-fn listed(turn: &Turn) -> String {
+fn list_tabs(turn: &BrowserTurn) -> String {
     let book = turn.book();
     let active = book.active().map(|tab| tab.target.clone());
-    let line = |(at, tab): (usize, &crate::browser::book::Tab)| {
+    let line = |(at, tab): (usize, &crate::browser::browser_state::BrowserTab)| {
         let sign = if Some(&tab.target) == active.as_ref() { '*' } else { ' ' };
-        format!("{sign}{} {}", at + 1, standing(tab).trim_start_matches("page: "))
+        format!("{sign}{} {}", at + 1, describe_tab(tab).trim_start_matches("page: "))
     };
     let lines: Vec<String> = book.tabs.iter().enumerate().map(line).collect();
     if lines.is_empty() { "no tab is open; BrowserNavigate opens one".to_owned() } else { lines.join("\n") }
 }
 
-fn at(turn: &Turn, number: usize) -> Result<String, ToolError> {
+fn tab_at(turn: &BrowserTurn, number: usize) -> Result<String, ToolError> {
     let book = turn.book();
     let found = number.checked_sub(1).and_then(|at| book.tabs.get(at)).map(|tab| tab.target.clone());
     found.ok_or_else(|| {
@@ -159,10 +159,10 @@ fn at(turn: &Turn, number: usize) -> Result<String, ToolError> {
 }
 
 /// A new tab, selected.
-async fn new(turn: &Turn) -> Result<Target, ToolError> {
+async fn open_tab(turn: &BrowserTurn) -> Result<TargetTab, ToolError> {
     let made = turn.browser("Target.createTarget", json!({"url": "about:blank"})).await?;
     let target = made["targetId"].as_str().unwrap_or_default().to_owned();
     let session = turn.session_of(&target).await?;
     turn.book().select(&target);
-    Ok(Target { target, session, url: "about:blank".to_owned() })
+    Ok(TargetTab { target, session, url: "about:blank".to_owned() })
 }

@@ -9,10 +9,10 @@ use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answering, RESULT_CHARS, about, after, check_named, named, shown};
-use crate::browser::keys::Press;
-use crate::browser::live::LOAD_LIMIT;
-use crate::browser::{Browser, spec};
+use super::{DialogGuard, RESULT_CHARS, describe_element, describe_after, check_named, find_element, render_stage};
+use crate::browser::keys::KeyPress;
+use crate::browser::running_browser::LOAD_LIMIT;
+use crate::browser::{Browser, browser_tool_spec};
 
 /// The longest text, in bytes.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
@@ -47,7 +47,7 @@ impl Tool for BrowserType {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserType")
+        browser_tool_spec("BrowserType")
             .alias("browser_type")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
@@ -69,30 +69,30 @@ impl Tool for BrowserType {
     }
 
     fn describe(&self, input: &BrowserTypeInput) -> Option<String> {
-        let field = about(&self.0, input.element.as_deref(), input.selector.as_deref());
+        let field = describe_element(&self.0, input.element.as_deref(), input.selector.as_deref());
         let sends = if input.submit == Some(true) { " and press Enter" } else { "" };
         Some(format!("type {:?} into {field}{sends}", truncate_with_ellipsis(&input.text, 80)))
     }
 
     async fn call(&self, input: BrowserTypeInput, cx: &Context) -> Result<Output, ToolError> {
         let (turn, on) = self.0.acting(&input, cx).await?;
-        let field = named(&turn, &on, input.element.as_deref(), input.selector.as_deref()).await?;
+        let field = find_element(&turn, &on, input.element.as_deref(), input.selector.as_deref()).await?;
         turn.downloads(false).await?;
-        let _answering = Answering::new(&turn, None, None);
+        let _answering = DialogGuard::new(&turn, None, None);
         let typed = turn.type_into(&field, &input.text, input.append == Some(true)).await;
         turn.release(&field.session);
         typed?;
         let mut done = format!("typed into {}", field.about);
         if input.submit == Some(true) {
-            turn.press(&field.session, &Press::parse("Enter").map_err(ToolError::new)?).await?;
+            turn.press(&field.session, &KeyPress::parse("Enter").map_err(ToolError::new)?).await?;
             done += " and pressed Enter";
         }
-        Ok(Content::text(after(&turn, &on, &done).await).into())
+        Ok(Content::text(describe_after(&turn, &on, &done).await).into())
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let field = about(&self.0, stage.text("ref"), stage.text("selector"));
+        let field = describe_element(&self.0, stage.text("ref"), stage.text("selector"));
         let text = truncate_with_ellipsis(stage.text("text").unwrap_or_default(), 60);
-        Some(shown(stage, format!("{text:?} into {field}")))
+        Some(render_stage(stage, format!("{text:?} into {field}")))
     }
 }

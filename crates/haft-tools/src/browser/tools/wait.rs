@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{RESULT_CHARS, shown};
-use crate::browser::wire::Failure;
-use crate::browser::{Browser, RESOURCE, spec};
+use super::{RESULT_CHARS, render_stage};
+use crate::browser::wire::WireError;
+use crate::browser::{Browser, RESOURCE, browser_tool_spec};
 
 /// How long a wait takes at most, unless the call says otherwise.
 const WAIT: Duration = Duration::from_secs(10);
@@ -94,7 +94,7 @@ impl Tool for BrowserWait {
     type Output = Output;
 
     fn spec(&self) -> ToolSpec {
-        spec("BrowserWait")
+        browser_tool_spec("BrowserWait")
             .alias("browser_wait_for")
             .listed_class(Class::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
@@ -135,11 +135,11 @@ impl Tool for BrowserWait {
             match turn.value(&session, &expression).await {
                 Ok(Value::Bool(true)) => break,
                 Ok(_) => {}
-                Err(Failure::Refused(words)) if words.contains("SyntaxError") => {
+                Err(WireError::Refused(words)) if words.contains("SyntaxError") => {
                     return Err(ToolError::new(format!("`selector`: {}", super::first_line(&words))));
                 }
                 // Between two pages there is nobody to ask.
-                Err(Failure::Refused(words)) if !words.contains("crashed") => {}
+                Err(WireError::Refused(words)) if !words.contains("crashed") => {}
                 Err(failure) => return Err(failure.into()),
             }
             if started.elapsed() >= limit {
@@ -155,6 +155,6 @@ impl Tool for BrowserWait {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let title = ["text", "text_gone", "selector", "url"].into_iter().find_map(|field| stage.text(field));
-        Some(shown(stage, title.unwrap_or("until it has settled")))
+        Some(render_stage(stage, title.unwrap_or("until it has settled")))
     }
 }

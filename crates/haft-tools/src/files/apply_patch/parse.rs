@@ -18,18 +18,18 @@ const END_OF_FILE: &str = "*** End of File";
 
 /// One section of a patch.
 #[derive(Debug, PartialEq)]
-pub(super) enum Section {
+pub(super) enum PatchSection {
     Add { path: PathBuf, text: String },
     Delete { path: PathBuf },
-    Update { path: PathBuf, to: Option<PathBuf>, hunks: Vec<Hunk> },
+    Update { path: PathBuf, to: Option<PathBuf>, hunks: Vec<PatchHunk> },
 }
 
 /// One change in a file.
 #[derive(Debug, PartialEq, Default)]
-pub(super) struct Hunk {
+pub(super) struct PatchHunk {
     /// Lines of the file that lead to the place, each after the one before.
     pub(super) headers: Vec<String>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<PatchLine>,
     /// The change is at the end of the file.
     pub(super) at_end: bool,
     /// Where it begins in the patch, counted from 1.
@@ -37,29 +37,29 @@ pub(super) struct Hunk {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Line {
+pub(super) enum PatchLine {
     Stays(String),
     Goes(String),
     Comes(String),
 }
 
-impl Section {
+impl PatchSection {
     pub(super) fn path(&self) -> &Path {
         match self {
-            Section::Add { path, .. } | Section::Delete { path } | Section::Update { path, .. } => path,
+            PatchSection::Add { path, .. } | PatchSection::Delete { path } | PatchSection::Update { path, .. } => path,
         }
     }
 
     pub(super) fn to(&self) -> Option<&Path> {
         match self {
-            Section::Update { to, .. } => to.as_deref(),
+            PatchSection::Update { to, .. } => to.as_deref(),
             _ => None,
         }
     }
 }
 
 /// The sections of a patch.
-pub(super) fn parse(patch: &str) -> Result<Vec<Section>, ToolError> {
+pub(super) fn parse_patch(patch: &str) -> Result<Vec<PatchSection>, ToolError> {
     let senseless = |words: String| Err(ToolError::senseless(words));
     let lines: Vec<&str> = patch.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
     let Some(begin) = lines.iter().position(|line| line.trim() == BEGIN) else {
@@ -70,36 +70,36 @@ pub(super) fn parse(patch: &str) -> Result<Vec<Section>, ToolError> {
     let Some(end) = lines.iter().rposition(|line| line.trim() == END).filter(|end| *end > begin) else {
         return senseless(format!("the patch has no line `{END}`; it may be cut off, give all of it"));
     };
-    let mut sections: Vec<Section> = Vec::new();
+    let mut sections: Vec<PatchSection> = Vec::new();
     for (at, line) in lines.iter().enumerate().take(end).skip(begin + 1) {
         let number = at + 1;
         let path = |prefix: &str| line.trim_end().strip_prefix(prefix.trim_end()).map(str::trim);
         if let Some(path) = path(ADD) {
-            sections.push(Section::Add { path: path.into(), text: String::new() });
+            sections.push(PatchSection::Add { path: path.into(), text: String::new() });
         } else if let Some(path) = path(DELETE) {
-            sections.push(Section::Delete { path: path.into() });
+            sections.push(PatchSection::Delete { path: path.into() });
         } else if let Some(path) = path(UPDATE) {
-            sections.push(Section::Update { path: path.into(), to: None, hunks: Vec::new() });
+            sections.push(PatchSection::Update { path: path.into(), to: None, hunks: Vec::new() });
         } else {
             match sections.last_mut() {
-                Some(Section::Add { text, .. }) => match line.strip_prefix('+') {
+                Some(PatchSection::Add { text, .. }) => match line.strip_prefix('+') {
                     Some(line) => {
                         text.push_str(line);
                         text.push('\n');
                     }
                     None if line.trim().is_empty() => {}
                     None => {
-                        return senseless(wrong(number, line, "every line of a new file begins with `+`"));
+                        return senseless(wrong_line(number, line, "every line of a new file begins with `+`"));
                     }
                 },
-                Some(Section::Update { to, hunks, .. }) => match path(MOVE) {
+                Some(PatchSection::Update { to, hunks, .. }) => match path(MOVE) {
                     Some(path) if hunks.is_empty() && to.is_none() => *to = Some(path.into()),
-                    _ => change(hunks, line, number)?,
+                    _ => parse_change(hunks, line, number)?,
                 },
                 _ if line.trim().is_empty() => {}
                 _ => {
                     let wanted = "`*** Add File: `, `*** Update File: ` or `*** Delete File: ` comes first";
-                    return senseless(wrong(number, line, wanted));
+                    return senseless(wrong_line(number, line, wanted));
                 }
             }
         }
@@ -108,10 +108,10 @@ pub(super) fn parse(patch: &str) -> Result<Vec<Section>, ToolError> {
         return senseless("the patch names no file, so nothing would change".to_owned());
     }
     for section in &mut sections {
-        if let Section::Update { path, to, hunks } = section {
-            hunks.iter_mut().for_each(Hunk::tidy);
+        if let PatchSection::Update { path, to, hunks } = section {
+            hunks.iter_mut().for_each(PatchHunk::tidy);
             hunks.retain(|hunk| !hunk.lines.is_empty());
-            let changes = |hunk: &Hunk| hunk.lines.iter().any(|line| !matches!(line, Line::Stays(_)));
+            let changes = |hunk: &PatchHunk| hunk.lines.iter().any(|line| !matches!(line, PatchLine::Stays(_)));
             if to.is_none() && !hunks.iter().any(changes) {
                 return senseless(format!(
                     "the section for `{}` changes nothing; lines that go begin with `-`, lines that come with `+`",
@@ -124,7 +124,7 @@ pub(super) fn parse(patch: &str) -> Result<Vec<Section>, ToolError> {
 }
 
 /// A line of a section that changes a file.
-fn change(hunks: &mut Vec<Hunk>, line: &str, number: usize) -> Result<(), ToolError> {
+fn parse_change(hunks: &mut Vec<PatchHunk>, line: &str, number: usize) -> Result<(), ToolError> {
     if let Some(header) = line.strip_prefix("@@") {
         // `@@ -1,2 +1,2 @@` has numbers, which nobody trusts here, and perhaps a line after them.
         let header = match header.trim_start().strip_prefix('-').and_then(|rest| rest.split_once("@@")) {
@@ -133,7 +133,7 @@ fn change(hunks: &mut Vec<Hunk>, line: &str, number: usize) -> Result<(), ToolEr
         };
         let follows = hunks.last().is_some_and(|hunk| hunk.lines.is_empty());
         if !follows {
-            hunks.push(Hunk { number, ..Hunk::default() });
+            hunks.push(PatchHunk { number, ..PatchHunk::default() });
         }
         if let Some(hunk) = hunks.last_mut().filter(|_| !header.trim().is_empty()) {
             hunk.headers.push(header.to_owned());
@@ -141,7 +141,7 @@ fn change(hunks: &mut Vec<Hunk>, line: &str, number: usize) -> Result<(), ToolEr
         return Ok(());
     }
     if hunks.last().is_none_or(|hunk| hunk.at_end) {
-        hunks.push(Hunk { number, ..Hunk::default() });
+        hunks.push(PatchHunk { number, ..PatchHunk::default() });
     }
     let Some(hunk) = hunks.last_mut() else { return Ok(()) };
     if line.trim_end() == END_OF_FILE {
@@ -150,28 +150,28 @@ fn change(hunks: &mut Vec<Hunk>, line: &str, number: usize) -> Result<(), ToolEr
     }
     let mut chars = line.chars();
     hunk.lines.push(match chars.next() {
-        None => Line::Stays(String::new()),
-        Some(' ') => Line::Stays(chars.as_str().to_owned()),
-        Some('-') => Line::Goes(chars.as_str().to_owned()),
-        Some('+') => Line::Comes(chars.as_str().to_owned()),
+        None => PatchLine::Stays(String::new()),
+        Some(' ') => PatchLine::Stays(chars.as_str().to_owned()),
+        Some('-') => PatchLine::Goes(chars.as_str().to_owned()),
+        Some('+') => PatchLine::Comes(chars.as_str().to_owned()),
         Some(_) => {
             let wanted = "a line of a change begins with a space, `-` or `+`, and a new place with `@@`";
-            return Err(ToolError::senseless(wrong(number, line, wanted)));
+            return Err(ToolError::senseless(wrong_line(number, line, wanted)));
         }
     });
     Ok(())
 }
 
-impl Hunk {
+impl PatchHunk {
     /// Empty lines before the next section are no part of the file.
     fn tidy(&mut self) {
-        if !self.at_end && self.lines.iter().all(|line| *line == Line::Stays(String::new())) {
+        if !self.at_end && self.lines.iter().all(|line| *line == PatchLine::Stays(String::new())) {
             self.lines.clear();
         }
     }
 }
 
-fn wrong(number: usize, line: &str, wanted: &str) -> String {
+fn wrong_line(number: usize, line: &str, wanted: &str) -> String {
     let shown = truncate_chars(line, 80);
     format!("line {number} of the patch is `{shown}`; {wanted}")
 }
@@ -182,18 +182,18 @@ mod tests {
 
     #[track_caller]
     fn check(patch: &str, expected: &str) {
-        let said = match parse(patch) {
+        let said = match parse_patch(patch) {
             Ok(sections) => sections.iter().map(show).collect::<Vec<_>>().join("; "),
             Err(error) => error.message().to_owned(),
         };
         assert_eq!(said, expected);
     }
 
-    fn show(section: &Section) -> String {
+    fn show(section: &PatchSection) -> String {
         match section {
-            Section::Add { path, text } => format!("add {} {text:?}", path.display()),
-            Section::Delete { path } => format!("delete {}", path.display()),
-            Section::Update { path, to, hunks } => {
+            PatchSection::Add { path, text } => format!("add {} {text:?}", path.display()),
+            PatchSection::Delete { path } => format!("delete {}", path.display()),
+            PatchSection::Update { path, to, hunks } => {
                 let hunks: Vec<String> = hunks.iter().map(show_hunk).collect();
                 let to = to.as_ref().map(|to| format!(" to {}", to.display())).unwrap_or_default();
                 format!("update {}{to} {}", path.display(), hunks.join(" "))
@@ -201,14 +201,14 @@ mod tests {
         }
     }
 
-    fn show_hunk(hunk: &Hunk) -> String {
+    fn show_hunk(hunk: &PatchHunk) -> String {
         let lines: Vec<String> = hunk
             .lines
             .iter()
             .map(|line| match line {
-                Line::Stays(text) => format!("={text}"),
-                Line::Goes(text) => format!("-{text}"),
-                Line::Comes(text) => format!("+{text}"),
+                PatchLine::Stays(text) => format!("={text}"),
+                PatchLine::Goes(text) => format!("-{text}"),
+                PatchLine::Comes(text) => format!("+{text}"),
             })
             .collect();
         format!("[{}{}{}]", hunk.headers.join("/"), lines.join("|"), if hunk.at_end { "$" } else { "" })

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Delta, Text};
+use super::{VersionDelta, FileText};
 
 /// The name of the file in a session's folder.
 pub(super) const FILE: &str = "checkpoints.log";
@@ -24,27 +24,27 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
+enum LogLine {
     /// Changes up to this one were forgotten.
     Forgotten(u64),
     /// What else is to be said of this change.
-    More { number: u64, more: More },
+    More { number: u64, more: ChangeDetail },
     Change {
         number: u64,
         path: PathBuf,
         tool: String,
         turn: u64,
         /// What was there before, as it differs from what was known of the file.
-        was: Part,
+        was: TextDelta,
         /// What is there now, as it differs from what was there before.
-        is: Part,
+        is: TextDelta,
     },
 }
 
 /// What else there is to say of a change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum More {
+pub(super) enum ChangeDetail {
     /// The file was moved there, from this path.
     Moved(PathBuf),
     /// The file that was deleted had this mode.
@@ -53,7 +53,7 @@ pub(super) enum More {
 
 /// A text as a difference; its bytes stand behind the line.
 #[derive(Debug, Serialize, Deserialize)]
-struct Part {
+struct TextDelta {
     absent: bool,
     prefix: usize,
     suffix: usize,
@@ -62,14 +62,14 @@ struct Part {
 
 /// What happened, as it was recorded.
 #[derive(Debug, PartialEq)]
-pub(super) enum Entry {
+pub(super) enum LogEntry {
     Forgotten(u64),
-    More { number: u64, more: More },
-    Change { number: u64, path: PathBuf, tool: &'static str, turn: u64, was: Text, is: Text },
+    More { number: u64, more: ChangeDetail },
+    Change { number: u64, path: PathBuf, tool: &'static str, turn: u64, was: FileText, is: FileText },
 }
 
 /// A change that is to be kept.
-pub(super) struct Change<'a> {
+pub(super) struct LoggedChange<'a> {
     pub(super) number: u64,
     pub(super) path: &'a Path,
     pub(super) tool: &'a str,
@@ -80,39 +80,39 @@ pub(super) struct Change<'a> {
     pub(super) is: Option<&'a [u8]>,
 }
 
-impl Change<'_> {
+impl LoggedChange<'_> {
     /// Puts it behind the others.
     pub(super) fn append(&self, file: &Path) -> io::Result<()> {
         // From the old to the new here, and backwards in memory; the form is the same.
-        let was = Delta::between(self.was, self.known);
-        let is = Delta::between(self.is, self.was);
-        let line = Line::Change {
+        let was = VersionDelta::between(self.was, self.known);
+        let is = VersionDelta::between(self.is, self.was);
+        let line = LogLine::Change {
             number: self.number,
             path: self.path.to_owned(),
             tool: self.tool.to_owned(),
             turn: self.turn,
-            was: Part::of(&was),
-            is: Part::of(&is),
+            was: TextDelta::from_delta(&was),
+            is: TextDelta::from_delta(&is),
         };
-        append(file, &line, &[&was.middle, &is.middle])
+        append_line(file, &line, &[&was.middle, &is.middle])
     }
 }
 
-impl More {
+impl ChangeDetail {
     /// Says it of a change.
     pub(super) fn append(self, number: u64, file: &Path) -> io::Result<()> {
-        append(file, &Line::More { number, more: self }, &[])
+        append_line(file, &LogLine::More { number, more: self }, &[])
     }
 }
 
-impl Part {
-    fn of(delta: &Delta) -> Part {
-        let Delta { absent, prefix, suffix, middle } = delta;
-        Part { absent: *absent, prefix: *prefix, suffix: *suffix, bytes: middle.len() }
+impl TextDelta {
+    fn from_delta(delta: &VersionDelta) -> TextDelta {
+        let VersionDelta { absent, prefix, suffix, middle } = delta;
+        TextDelta { absent: *absent, prefix: *prefix, suffix: *suffix, bytes: middle.len() }
     }
 }
 
-fn append(path: &Path, line: &Line, parts: &[&[u8]]) -> io::Result<()> {
+fn append_line(path: &Path, line: &LogLine, parts: &[&[u8]]) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(line).map_err(io::Error::other)?;
     bytes.push(b'\n');
     parts.iter().for_each(|part| bytes.extend_from_slice(part));
@@ -121,11 +121,11 @@ fn append(path: &Path, line: &Line, parts: &[&[u8]]) -> io::Result<()> {
     let len = file.metadata()?.len();
     if len + bytes.len() as u64 > LOG_BYTES_MAX {
         let number = match line {
-            Line::Change { number, .. } | Line::More { number, .. } | Line::Forgotten(number) => *number,
+            LogLine::Change { number, .. } | LogLine::More { number, .. } | LogLine::Forgotten(number) => *number,
         };
         // What comes behind differs from what is gone with it, so this one goes too.
         file.set_len(0)?;
-        bytes = serde_json::to_vec(&Line::Forgotten(number)).map_err(io::Error::other)?;
+        bytes = serde_json::to_vec(&LogLine::Forgotten(number)).map_err(io::Error::other)?;
         bytes.extend_from_slice(b"\n\n");
         file.write_all(&bytes)?;
         return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "the checkpoints begin anew"));
@@ -134,26 +134,26 @@ fn append(path: &Path, line: &Line, parts: &[&[u8]]) -> io::Result<()> {
 }
 
 /// Reads what was recorded, as far as it is whole. `known` says what the last entry left of a file.
-pub(super) fn read(path: &Path, mut each: impl FnMut(Entry) -> Option<()>, known: impl Fn(&Path) -> Text) {
+pub(super) fn read_log(path: &Path, mut each: impl FnMut(LogEntry) -> Option<()>, known: impl Fn(&Path) -> FileText) {
     let Ok(file) = File::open(path) else { return };
     let mut reader = BufReader::new(file);
-    while let Some(entry) = entry(&mut reader, &known) {
+    while let Some(entry) = read_entry(&mut reader, &known) {
         if each(entry).is_none() {
             return;
         }
     }
 }
 
-fn entry(reader: &mut BufReader<File>, known: impl Fn(&Path) -> Text) -> Option<Entry> {
+fn read_entry(reader: &mut BufReader<File>, known: impl Fn(&Path) -> FileText) -> Option<LogEntry> {
     let mut line = Vec::new();
     reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
     let entry = match serde_json::from_slice(&line).ok()? {
-        Line::Forgotten(number) => Entry::Forgotten(number),
-        Line::More { number, more } => Entry::More { number, more },
-        Line::Change { number, path, tool, turn, was, is } => {
-            let was = text(reader, &was, known(&path).as_deref())?;
-            let is = text(reader, &is, was.as_deref())?;
-            Entry::Change { number, path, tool: tool_named(&tool), turn, was, is }
+        LogLine::Forgotten(number) => LogEntry::Forgotten(number),
+        LogLine::More { number, more } => LogEntry::More { number, more },
+        LogLine::Change { number, path, tool, turn, was, is } => {
+            let was = read_text(reader, &was, known(&path).as_deref())?;
+            let is = read_text(reader, &is, was.as_deref())?;
+            LogEntry::Change { number, path, tool: tool_named(&tool), turn, was, is }
         }
     };
     let mut end = [0];
@@ -161,7 +161,7 @@ fn entry(reader: &mut BufReader<File>, known: impl Fn(&Path) -> Text) -> Option<
     (end == *b"\n").then_some(entry)
 }
 
-fn text(reader: &mut BufReader<File>, part: &Part, before: Option<&[u8]>) -> Option<Text> {
+fn read_text(reader: &mut BufReader<File>, part: &TextDelta, before: Option<&[u8]>) -> Option<FileText> {
     let before = before.unwrap_or_default();
     let fits = part.bytes as u64 <= LOG_BYTES_MAX && part.prefix.checked_add(part.suffix)? <= before.len();
     if !fits {
@@ -170,7 +170,7 @@ fn text(reader: &mut BufReader<File>, part: &Part, before: Option<&[u8]>) -> Opt
     let mut middle = vec![0; part.bytes];
     reader.read_exact(&mut middle).ok()?;
     let delta =
-        Delta { absent: part.absent, prefix: part.prefix, suffix: part.suffix, middle: middle.into() };
+        VersionDelta { absent: part.absent, prefix: part.prefix, suffix: part.suffix, middle: middle.into() };
     Some(delta.apply(Some(before)))
 }
 
@@ -188,17 +188,17 @@ mod tests {
     use super::*;
 
     /// What comes back of a file, with what is known of each path after it.
-    fn all(path: &Path) -> Vec<Entry> {
-        let known: RefCell<HashMap<PathBuf, Text>> = RefCell::default();
+    fn all(path: &Path) -> Vec<LogEntry> {
+        let known: RefCell<HashMap<PathBuf, FileText>> = RefCell::default();
         let mut entries = Vec::new();
-        let each = |entry: Entry| {
-            if let Entry::Change { path, is, .. } = &entry {
+        let each = |entry: LogEntry| {
+            if let LogEntry::Change { path, is, .. } = &entry {
                 known.borrow_mut().insert(path.clone(), is.clone());
             }
             entries.push(entry);
             Some(())
         };
-        read(path, each, |path| known.borrow().get(path).cloned().flatten());
+        read_log(path, each, |path| known.borrow().get(path).cloned().flatten());
         entries
     }
 
@@ -213,12 +213,12 @@ mod tests {
         for (at, pair) in texts.windows(2).enumerate() {
             let (number, path) = (at as u64 + 1, Path::new("/f"));
             let [was, is] = [pair[0], pair[1]];
-            Change { number, path, tool: "Edit", turn: 7, known: was, was, is }.append(&file).unwrap();
+            LoggedChange { number, path, tool: "Edit", turn: 7, known: was, was, is }.append(&file).unwrap();
             let (was, is) = (was.map(Into::into), is.map(Into::into));
-            expected.push(Entry::Change { number, path: path.into(), tool: "Edit", turn: 7, was, is });
+            expected.push(LogEntry::Change { number, path: path.into(), tool: "Edit", turn: 7, was, is });
         }
-        More::Mode(0o755).append(3, &file).unwrap();
-        expected.push(Entry::More { number: 3, more: More::Mode(0o755) });
+        ChangeDetail::Mode(0o755).append(3, &file).unwrap();
+        expected.push(LogEntry::More { number: 3, more: ChangeDetail::Mode(0o755) });
         assert_eq!(all(&file), expected);
         // However much of it is there, what is whole is right.
         let bytes = std::fs::read(&file).unwrap();

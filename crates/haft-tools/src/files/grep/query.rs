@@ -26,7 +26,7 @@ const REPEATED_MAX: usize = 5_000;
 const TYPES_SHOWN_MAX: usize = 3;
 
 /// A search that can begin.
-pub(super) struct Query {
+pub(super) struct GrepQuery {
     pub(super) matcher: RegexMatcher,
     pub(super) mode: OutputMode,
     pub(super) before: usize,
@@ -43,8 +43,8 @@ pub(super) struct Query {
     pub(super) pattern: String,
 }
 
-impl Query {
-    pub(super) fn compile(input: &GrepInput, place: &Path, cwd: &Path) -> Result<Query, ToolError> {
+impl GrepQuery {
+    pub(super) fn compile(input: &GrepInput, place: &Path, cwd: &Path) -> Result<GrepQuery, ToolError> {
         let multiline = input.multiline.unwrap_or(false);
         let around = input.around.or(input.context).unwrap_or(0);
         let mode = input.mode();
@@ -52,8 +52,8 @@ impl Query {
             let lines = given.unwrap_or(around) as usize;
             if mode == OutputMode::Content { lines } else { 0 }
         };
-        Ok(Query {
-            matcher: matcher(&input.pattern, input.ignore_case.unwrap_or(false), multiline)?,
+        Ok(GrepQuery {
+            matcher: build_matcher(&input.pattern, input.ignore_case.unwrap_or(false), multiline)?,
             before: lines(input.before),
             after: lines(input.after),
             mode,
@@ -62,8 +62,8 @@ impl Query {
             multiline,
             offset: input.offset.unwrap_or(0) as usize,
             limit: Some(input.head_limit.unwrap_or(ENTRIES) as usize).filter(|limit| *limit > 0),
-            globs: globs(input.glob.as_deref(), place, cwd)?,
-            types: types(input.file_type.as_deref())?,
+            globs: build_globs(input.glob.as_deref(), place, cwd)?,
+            types: build_types(input.file_type.as_deref())?,
             pattern: input.pattern.clone(),
         })
     }
@@ -83,12 +83,12 @@ impl Query {
     }
 }
 
-fn matcher(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMatcher, ToolError> {
+fn build_matcher(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMatcher, ToolError> {
     if pattern.len() > PATTERN_BYTES_MAX {
         let words = format!("`pattern` has more than {PATTERN_BYTES_MAX} bytes; give a shorter one");
         return Err(ToolError::senseless(words));
     }
-    let places = regex_syntax::parse(pattern).map_or(0, |parsed| places(&parsed));
+    let places = regex_syntax::parse(pattern).map_or(0, |parsed| count_positions(&parsed));
     if places > pattern.len() + REPEATED_MAX {
         let words = format!(
             "`pattern` is too large: its repetitions stand for {places} characters, and at most {REPEATED_MAX} can be \
@@ -111,23 +111,23 @@ fn matcher(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMat
         ErrorKind::NotAllowed(_) => ToolError::senseless(
             "`pattern` has an end of line in it, and matches are looked for within one line; set `multiline`",
         ),
-        _ => ToolError::senseless(misfit(pattern, &error.to_string())),
+        _ => ToolError::senseless(explain_misfit(pattern, &error.to_string())),
     })
 }
 
 /// How many characters a pattern stands for, each repetition with a bound written out.
-fn places(pattern: &Hir) -> usize {
+fn count_positions(pattern: &Hir) -> usize {
     match pattern.kind() {
         HirKind::Empty | HirKind::Look(_) => 0,
         HirKind::Literal(literal) => literal.0.len(),
         HirKind::Class(_) => 1,
-        HirKind::Capture(group) => places(&group.sub),
+        HirKind::Capture(group) => count_positions(&group.sub),
         HirKind::Repetition(repeated) => {
             let times = repeated.max.unwrap_or(repeated.min).max(1) as usize;
-            places(&repeated.sub).saturating_mul(times)
+            count_positions(&repeated.sub).saturating_mul(times)
         }
         HirKind::Concat(all) | HirKind::Alternation(all) => {
-            all.iter().map(places).fold(0, usize::saturating_add)
+            all.iter().map(count_positions).fold(0, usize::saturating_add)
         }
     }
 }
@@ -136,7 +136,7 @@ fn places(pattern: &Hir) -> usize {
 ///
 /// The search puts the pattern into a group of its own before it parses it, so its errors point at places that the
 /// model never wrote. The parser beneath it is asked again.
-fn misfit(pattern: &str, said: &str) -> String {
+fn explain_misfit(pattern: &str, said: &str) -> String {
     let (what, at) = match regex_syntax::Parser::new().parse(pattern) {
         Err(regex_syntax::Error::Parse(error)) => (error.kind().to_string(), error.span().start),
         Err(regex_syntax::Error::Translate(error)) => (error.kind().to_string(), error.span().start),
@@ -162,17 +162,17 @@ fn misfit(pattern: &str, said: &str) -> String {
 }
 
 /// The globs of the call. One with a slash may begin at the working directory or at the place that is searched.
-fn globs(given: Option<&str>, place: &Path, cwd: &Path) -> Result<Override, ToolError> {
+fn build_globs(given: Option<&str>, place: &Path, cwd: &Path) -> Result<Override, ToolError> {
     let Some(given) = given.filter(|given| !given.trim().is_empty()) else { return Ok(Override::empty()) };
     let root = if place.starts_with(cwd) { cwd } else { place };
     let below = place.strip_prefix(root).ok().and_then(Path::to_str).filter(|below| !below.is_empty());
     let mut builder = OverrideBuilder::new(root);
-    for glob in several(given) {
+    for glob in split_globs(given) {
         let senseless = |error: ignore::Error| {
             ToolError::senseless(format!("`glob` has `{glob}`, which is not understood: {error}"))
         };
         let (not, plain) = glob.strip_prefix('!').map_or(("", glob), |plain| ("!", plain));
-        if let Some(inside) = inside(plain, root) {
+        if let Some(inside) = glob_below(plain, root) {
             builder.add(&format!("{not}/{inside}")).map_err(senseless)?;
             continue;
         }
@@ -187,13 +187,13 @@ fn globs(given: Option<&str>, place: &Path, cwd: &Path) -> Result<Override, Tool
 
 /// What an absolute glob has after the directory that globs begin at; nothing if it isn't one, or leads elsewhere. (A
 /// glob that only begins with a slash is meant from that directory on, as in `.gitignore`.)
-fn inside<'a>(glob: &'a str, root: &Path) -> Option<&'a str> {
+fn glob_below<'a>(glob: &'a str, root: &Path) -> Option<&'a str> {
     let inside = glob.strip_prefix(root.to_str()?.trim_end_matches('/'))?.strip_prefix('/')?;
     (root != Path::new("/") && !inside.is_empty()).then_some(inside)
 }
 
 /// Globs with commas between them, outside of braces; or with spaces, where each has a star.
-fn several(given: &str) -> Vec<&str> {
+fn split_globs(given: &str) -> Vec<&str> {
     let (mut inside, mut from, mut all) = (0_i32, 0, Vec::new());
     for (at, c) in given.char_indices() {
         match c {
@@ -215,13 +215,13 @@ fn several(given: &str) -> Vec<&str> {
     apart.filter(|glob| !glob.is_empty()).collect()
 }
 
-fn types(name: Option<&str>) -> Result<Types, ToolError> {
+fn build_types(name: Option<&str>) -> Result<Types, ToolError> {
     let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(Types::empty()) };
     let mut builder = TypesBuilder::new();
     builder.add_defaults();
     let known = builder.definitions();
     if !known.iter().any(|known| known.name() == name) {
-        let near = closest(name, known.iter().map(ignore::types::FileTypeDef::name));
+        let near = closest_names(name, known.iter().map(ignore::types::FileTypeDef::name));
         let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
         let near = if near.is_empty() { String::new() } else { format!("closest: {}; or ", near.join(", ")) };
         let plain = name.trim_start_matches(['*', '.']);
@@ -232,7 +232,7 @@ fn types(name: Option<&str>) -> Result<Types, ToolError> {
     builder.build().map_err(|error| ToolError::senseless(format!("`type` is not understood: {error}")))
 }
 
-fn closest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn closest_names<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let chars = |name: &str| -> Vec<char> { name.to_lowercase().chars().take(64).collect() };
     let wanted = chars(wanted.trim_start_matches(['*', '.']));
     // Alike is what differs in a third of its letters at most.
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_bad_pattern_is_told_where_and_what_to_do() {
-        let said = |pattern: &str| matcher(pattern, false, false).unwrap_err().message().to_owned();
+        let said = |pattern: &str| build_matcher(pattern, false, false).unwrap_err().message().to_owned();
         assert_eq!(
             said("a(b"),
             "`pattern` is not a regular expression at character 2: unclosed group; \
@@ -271,14 +271,14 @@ mod tests {
         assert!(said("(x{0,200000}y|z*)").starts_with("`pattern` is too large"));
         assert!(said("x{200000}y").starts_with("`pattern` is too large"));
         for usual in [r"\w{100}", r"(?i)\p{L}{20}", r"[^\s]{1,200}=\d{1,50}"] {
-            assert!(matcher(usual, true, true).is_ok(), "{usual}");
+            assert!(build_matcher(usual, true, true).is_ok(), "{usual}");
         }
-        assert!(matcher("a\\nb", false, true).is_ok());
+        assert!(build_matcher("a\\nb", false, true).is_ok());
     }
 
     #[test]
     fn globs_come_apart_outside_of_braces() {
-        let check = |given: &str, expected: &[&str]| assert_eq!(several(given), expected, "{given}");
+        let check = |given: &str, expected: &[&str]| assert_eq!(split_globs(given), expected, "{given}");
         check("*.rs", &["*.rs"]);
         check("*.{ts,tsx}", &["*.{ts,tsx}"]);
         check("*.rs, *.toml", &["*.rs", "*.toml"]);
@@ -289,10 +289,10 @@ mod tests {
 
     #[test]
     fn an_unknown_type_is_answered_with_close_ones() {
-        let said = types(Some("rst2")).unwrap_err().message().to_owned();
+        let said = build_types(Some("rst2")).unwrap_err().message().to_owned();
         assert!(said.starts_with("`type` has no `rst2`; closest: `rst`"), "{said}");
-        let said = types(Some("nope")).unwrap_err().message().to_owned();
+        let said = build_types(Some("nope")).unwrap_err().message().to_owned();
         assert_eq!(said, "`type` has no `nope`; give `glob`, such as `*.nope`");
-        assert!(types(Some("rust")).is_ok() && types(None).is_ok());
+        assert!(build_types(Some("rust")).is_ok() && build_types(None).is_ok());
     }
 }

@@ -13,10 +13,10 @@ use haft::ToolError;
 use haft::files::{FileError, FileErrorKind, OpenDir};
 
 use super::OutputMode;
-use super::answer::{Answer, Collector, Hits, Line};
-use super::query::Query;
-use crate::ignores::Ignores;
-use crate::walk::{Listing, Place, Problems, Visit};
+use super::results::{GrepResults, HitCollector, FileHits, HitLine};
+use super::query::GrepQuery;
+use crate::ignore_rules::IgnoreRules;
+use crate::walk::{DirectoryListing, WalkEntry, WalkProblems, WalkVisitor};
 
 /// Characters of one line that are shown.
 pub(super) const LINE_CHARS: usize = 500;
@@ -28,26 +28,26 @@ const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const MULTILINE_BYTES_MAX: usize = haft::limits::FILE_BYTES_MAX as usize;
 
 /// A search in progress.
-pub(super) struct Search {
-    query: Query,
+pub(super) struct GrepSearch {
+    query: GrepQuery,
     /// Whether files are come across, rather than named by the call.
     walked: bool,
-    collector: Collector,
+    collector: HitCollector,
 }
 
 /// What a thread uses again for every file.
-pub(super) struct Engine {
+pub(super) struct ThreadSearcher {
     searcher: Searcher,
     matcher: RegexMatcher,
 }
 
-impl Search {
-    pub(super) fn new(query: Query, walked: bool) -> Search {
-        let collector = Collector::new(&query);
-        Search { query, walked, collector }
+impl GrepSearch {
+    pub(super) fn new(query: GrepQuery, walked: bool) -> GrepSearch {
+        let collector = HitCollector::new(&query);
+        GrepSearch { query, walked, collector }
     }
 
-    pub(super) fn into_answer(self, problems: Problems) -> Answer {
+    pub(super) fn into_answer(self, problems: WalkProblems) -> GrepResults {
         self.collector.into_answer(self.query, self.walked, problems)
     }
 
@@ -60,24 +60,24 @@ impl Search {
     ) -> Result<(), ToolError> {
         let mut engine = self.local();
         let searched = self.search(&mut engine, path, modified, file);
-        searched.map_err(|error| ToolError::new(unsearched(path, &error)).with_source(error))
+        searched.map_err(|error| ToolError::new(unsearched_note(path, &error)).with_source(error))
     }
 
     fn search(
         &self,
-        engine: &mut Engine,
+        engine: &mut ThreadSearcher,
         path: &Path,
         modified: Option<SystemTime>,
         file: impl Read,
     ) -> io::Result<()> {
         let (entries, bytes) = self.collector.room();
-        let mut sink = Take {
+        let mut sink = HitSink {
             query: &self.query,
             matcher: &engine.matcher,
             walked: self.walked,
             entries,
             bytes,
-            hits: Hits::default(),
+            hits: FileHits::default(),
             gap: false,
             binary: false,
         };
@@ -103,15 +103,15 @@ impl Search {
     }
 }
 
-fn unsearched(path: &Path, error: &io::Error) -> String {
+fn unsearched_note(path: &Path, error: &io::Error) -> String {
     format!("`{}` can't be searched: {error}", path.display())
 }
 
-impl Visit for Search {
-    type Local = Engine;
-    type Rules = Ignores;
+impl WalkVisitor for GrepSearch {
+    type Local = ThreadSearcher;
+    type Rules = IgnoreRules;
 
-    fn local(&self) -> Engine {
+    fn local(&self) -> ThreadSearcher {
         // A file that is come across is text or is left; one that was asked for is searched in any case.
         let binary = if self.walked { BinaryDetection::quit(0) } else { BinaryDetection::convert(0) };
         let lines = self.query.mode == OutputMode::Content;
@@ -123,14 +123,14 @@ impl Visit for Search {
             .binary_detection(binary)
             .heap_limit(Some(if self.query.multiline { MULTILINE_BYTES_MAX } else { LINE_BYTES_MAX }))
             .build();
-        Engine { searcher, matcher: self.query.matcher.clone() }
+        ThreadSearcher { searcher, matcher: self.query.matcher.clone() }
     }
 
-    fn enter(&self, dir: &Listing<'_>, rules: &Ignores) -> Ignores {
+    fn enter(&self, dir: &DirectoryListing<'_>, rules: &IgnoreRules) -> IgnoreRules {
         rules.enter(dir)
     }
 
-    fn wants(&self, rules: &Ignores, entry: &Place<'_>) -> bool {
+    fn wants(&self, rules: &IgnoreRules, entry: &WalkEntry<'_>) -> bool {
         if entry.name == ".git" {
             return false;
         }
@@ -141,7 +141,7 @@ impl Visit for Search {
         wanted && !self.collector.is_beyond(entry.path)
     }
 
-    fn file(&self, engine: &mut Engine, dir: &dyn OpenDir, entry: &Place<'_>) -> Result<(), FileError> {
+    fn file(&self, engine: &mut ThreadSearcher, dir: &dyn OpenDir, entry: &WalkEntry<'_>) -> Result<(), FileError> {
         if self.collector.is_beyond(entry.path) {
             return Ok(());
         }
@@ -151,33 +151,33 @@ impl Visit for Search {
         }
         let modified = file.metadata().modified;
         self.search(engine, entry.path, modified, file).map_err(|error| {
-            FileError::new(FileErrorKind::Io, unsearched(entry.path, &error)).with_source(error)
+            FileError::new(FileErrorKind::Io, unsearched_note(entry.path, &error)).with_source(error)
         })
     }
 }
 
 /// Takes what the search finds in one file.
-struct Take<'a> {
-    query: &'a Query,
+struct HitSink<'a> {
+    query: &'a GrepQuery,
     matcher: &'a RegexMatcher,
     walked: bool,
     /// How many entries and bytes are of use at most.
     entries: usize,
     bytes: usize,
-    hits: Hits,
+    hits: FileHits,
     /// Whether lines were left out since the last one.
     gap: bool,
     binary: bool,
 }
 
-impl Take<'_> {
+impl HitSink<'_> {
     /// Adds a line; false when no more is of use.
     fn add(&mut self, number: Option<u64>, bytes: &[u8], is_match: bool) -> bool {
         let first = |text: &[u8]| self.matcher.find(text).ok().flatten().map(|found| found.start());
-        let text = shown(bytes, |text| if is_match { first(text) } else { None });
+        let text = shorten_line(bytes, |text| if is_match { first(text) } else { None });
         self.hits.bytes += text.len();
         let gap = std::mem::take(&mut self.gap);
-        self.hits.lines.push(Line { number, text, is_match, gap });
+        self.hits.lines.push(HitLine { number, text, is_match, gap });
         self.hits.is_cut = self.hits.bytes >= self.bytes;
         self.hits.lines.len() < self.entries && !self.hits.is_cut
     }
@@ -185,7 +185,7 @@ impl Take<'_> {
     /// Adds each match of the lines at hand by itself.
     fn add_matches(&mut self, found: &SinkMatch<'_>) -> bool {
         let range = found.bytes_range_in_buffer();
-        let end = if self.query.multiline { range.end } else { range.start + trimmed(found.bytes()).len() };
+        let end = if self.query.multiline { range.end } else { range.start + trim_line(found.bytes()).len() };
         let text = &found.buffer()[..end];
         let mut parts = Vec::new();
         let _ = self.matcher.find_iter_at(text, range.start, |part| {
@@ -216,7 +216,7 @@ impl Take<'_> {
     }
 }
 
-impl Sink for &mut Take<'_> {
+impl Sink for &mut HitSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
@@ -295,14 +295,14 @@ impl Sink for &mut Take<'_> {
 }
 
 /// A line without its end.
-fn trimmed(line: &[u8]) -> &[u8] {
+fn trim_line(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// A line as the model sees it. One that is too long is cut, and shows where its match is.
-fn shown(line: &[u8], found: impl Fn(&[u8]) -> Option<usize>) -> String {
-    let line = trimmed(line);
+fn shorten_line(line: &[u8], found: impl Fn(&[u8]) -> Option<usize>) -> String {
+    let line = trim_line(line);
     let text = String::from_utf8_lossy(line);
     // Every character has at least one byte.
     let text = if text.contains('\0') { text.replace('\0', "␀").into() } else { text };
@@ -324,14 +324,14 @@ mod tests {
 
     #[test]
     fn a_long_line_shows_its_match() {
-        assert_eq!(shown(b"abc\r\n", |_| None), "abc");
+        assert_eq!(shorten_line(b"abc\r\n", |_| None), "abc");
         let long = format!("{}needle{}", "x".repeat(2_000), "y".repeat(2_000));
-        let cut = shown(long.as_bytes(), |_| Some(2_000));
+        let cut = shorten_line(long.as_bytes(), |_| Some(2_000));
         assert!(cut.starts_with(&format!("…{}needleyyy", "x".repeat(80))), "{cut}");
         assert!(cut.ends_with("y… [line cut: 500 of 4006 characters]"), "{cut}");
-        let end = shown(format!("{}needle", "ü".repeat(2_000)).as_bytes(), |_| Some(4_000));
+        let end = shorten_line(format!("{}needle", "ü".repeat(2_000)).as_bytes(), |_| Some(4_000));
         assert!(end.ends_with("needle [line cut: 500 of 2006 characters]"), "{end}");
-        let begin = shown(long.as_bytes(), |_| Some(10));
+        let begin = shorten_line(long.as_bytes(), |_| Some(10));
         assert!(begin.starts_with("xxx") && begin.ends_with("x… [line cut: 500 of 4006 characters]"));
     }
 }

@@ -10,10 +10,10 @@ use haft::files::{FileError, Metadata, OpenFile};
 use haft::future::BoxFuture;
 use haft::{Context, IntoOutput as _, Output, ToolError};
 
-use super::text::{Reader, page};
-use super::{CHANGED, LINES, Read, ReadInput, all};
+use super::text::{LineReader, read_page};
+use super::{CHANGED, LINES, Read, ReadInput, read_all};
 use crate::blocking::off_thread;
-use crate::seen::{Content, Page};
+use crate::read_tracker::{ContentHash, ShownPage};
 
 /// The largest file whose encoding is guessed, in bytes.
 const GUESSED_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -41,7 +41,7 @@ pub(super) fn is_legacy(beginning: &[u8]) -> bool {
     if invalid <= long {
         return false;
     }
-    decoded(beginning, false).is_some()
+    decode_text(beginning, false).is_some()
 }
 
 /// Whether bytes at the end could be the beginning of a character of UTF-8.
@@ -61,7 +61,7 @@ fn could_begin(bytes: &[u8]) -> bool {
 }
 
 /// The text, and the encoding that it was in; nothing if it is no text in any.
-fn decoded(bytes: &[u8], is_whole: bool) -> Option<(String, &'static Encoding)> {
+fn decode_text(bytes: &[u8], is_whole: bool) -> Option<(String, &'static Encoding)> {
     let (encoding, is_certain) = match bytes {
         [0xff, 0xfe, ..] => (UTF_16LE, true),
         [0xfe, 0xff, ..] => (UTF_16BE, true),
@@ -87,23 +87,23 @@ fn decoded(bytes: &[u8], is_whole: bool) -> Option<(String, &'static Encoding)> 
 }
 
 /// The text of a whole file that is not UTF-8; nothing for any other.
-pub(super) fn text(bytes: &[u8]) -> Option<String> {
+pub(super) fn decode_file(bytes: &[u8]) -> Option<String> {
     let is_utf16 = matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
     let beginning = &bytes[..bytes.len().min(BEGINNING_BYTES)];
     let is_other =
         if is_utf16 { beginning.contains(&0) } else { !beginning.contains(&0) && is_legacy(beginning) };
-    if is_other { decoded(bytes, true).map(|(text, _)| text) } else { None }
+    if is_other { decode_text(bytes, true).map(|(text, _)| text) } else { None }
 }
 
 /// A page of the decoded text.
-pub(super) async fn read(
+pub(super) async fn read_encoded_page(
     tool: &Read,
     input: &ReadInput,
-    reader: Reader,
+    reader: LineReader,
     shown: &str,
     cx: &Context,
 ) -> Result<Output, ToolError> {
-    let (metadata, bytes) = all(reader, shown).await?;
+    let (metadata, bytes) = read_all(reader, shown).await?;
     let is_utf16 = matches!(bytes[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
     if !is_utf16 && metadata.len > GUESSED_BYTES_MAX {
         return Err(ToolError::new(format!(
@@ -112,18 +112,18 @@ pub(super) async fn read(
         )));
     }
     let (content, decoded) =
-        off_thread(bytes.len(), move || (Content::of(&bytes), decoded(&bytes, true))).await?;
+        off_thread(bytes.len(), move || (ContentHash::from_bytes(&bytes), decode_text(&bytes, true))).await?;
     let Some((text, encoding)) = decoded else {
         let words = "it is no text in UTF-8, nor in an encoding that can be detected";
         return Err(ToolError::new(format!("`{shown}` can't be shown, {} bytes: {words}", metadata.len)));
     };
     let mut reader =
-        Reader::new(Box::new(Decoded { text: text.into_bytes(), at: 0, metadata: metadata.clone() }));
+        LineReader::new(Box::new(DecodedFile { text: text.into_bytes(), at: 0, metadata: metadata.clone() }));
     let first = u64::from(input.offset.unwrap_or(1)).max(1);
     let limit = input.limit.map_or(LINES, u64::from).max(1);
     reader.beginning().await?;
-    let page = page(&mut reader, shown, first, limit).await?;
-    let seen = Page { first, next: page.next, content: (reader.is_over && page.is_last).then_some(content) };
+    let page = read_page(&mut reader, shown, first, limit).await?;
+    let seen = ShownPage { first, next: page.next, content: (reader.is_over && page.is_last).then_some(content) };
     let changed = tool.seen.page(cx, &input.file_path, &metadata, &seen);
     let how = if is_utf16 { "by its mark" } else { "as it was detected" };
     let mut text = page.text?;
@@ -139,13 +139,13 @@ pub(super) async fn read(
 }
 
 /// Text in memory, as a file.
-struct Decoded {
+struct DecodedFile {
     text: Vec<u8>,
     at: usize,
     metadata: Metadata,
 }
 
-impl OpenFile for Decoded {
+impl OpenFile for DecodedFile {
     fn metadata(&self) -> &Metadata {
         &self.metadata
     }

@@ -5,9 +5,9 @@ use haft::text::truncate_chars;
 use haft::{Content, Context, Output, ToolError};
 use serde_json::Value;
 
-use crate::decoding::{Decoded, decode};
-use crate::notebook::{Cell, CellType, Notebook, joined};
-use crate::paths::count;
+use crate::decoding::{DecoderOutput, decode_isolated};
+use crate::notebook::{NotebookCell, CellType, Notebook, join_lines};
+use crate::paths::count_noun;
 
 /// Characters that are shown of one output.
 const OUTPUT_CHARS: usize = 10_000;
@@ -18,13 +18,13 @@ const NOTEBOOK_CHARS: usize = 300_000;
 const PICTURES_MAX: usize = 20;
 
 /// The blocks of a notebook.
-pub(super) async fn read(bytes: &[u8], shown: &str, cx: &Context) -> Result<Output, ToolError> {
+pub(super) async fn read_notebook(bytes: &[u8], shown: &str, cx: &Context) -> Result<Output, ToolError> {
     let failure = format!("`{shown}` can't be read as a notebook");
-    let decoded = decode(&failure, decode_cells, &shown.to_owned(), bytes, cx).await?;
+    let decoded = decode_isolated(&failure, decode_cells, &shown.to_owned(), bytes, cx).await?;
     Ok(decoded.into_output(shown))
 }
 
-fn decode_cells(name: String, resources: &ChildResources) -> Result<Decoded, ToolError> {
+fn decode_cells(name: String, resources: &ChildResources) -> Result<DecoderOutput, ToolError> {
     let fails = |why: String| {
         ToolError::new(format!(
             "`{name}` can't be read as a notebook: {why}; give `offset` to read its lines as text"
@@ -33,23 +33,23 @@ fn decode_cells(name: String, resources: &ChildResources) -> Result<Decoded, Too
     let text = String::from_utf8(resources.read_content()?).map_err(|_| fails("it is not UTF-8".into()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let notebook = Notebook::parse(text).map_err(fails)?;
-    let mut show = Show::default();
-    let cells = count(notebook.cells.len(), "cell", "cells");
+    let mut show = NotebookRenderer::default();
+    let cells = count_noun(notebook.cells.len(), "cell", "cells");
     let language = notebook.language.as_deref().map(|name| format!(", {name}")).unwrap_or_default();
     show.line(&format!("[notebook `{name}`: {cells}{language}]"));
     for (at, cell) in notebook.cells.iter().enumerate() {
         if show.chars > NOTEBOOK_CHARS {
-            let left = count(notebook.cells.len() - at, "cell more", "cells more");
+            let left = count_noun(notebook.cells.len() - at, "cell more", "cells more");
             show.line(&format!("[{left}; give `offset` to read the lines of the file]"));
             break;
         }
         show.cell(at, cell);
     }
-    Ok(Decoded::new(&show.into_blocks(), cells))
+    Ok(DecoderOutput::new(&show.into_blocks(), cells))
 }
 
 #[derive(Default)]
-struct Show {
+struct NotebookRenderer {
     text: String,
     blocks: Vec<Content>,
     chars: usize,
@@ -57,7 +57,7 @@ struct Show {
     pictures: usize,
 }
 
-impl Show {
+impl NotebookRenderer {
     fn line(&mut self, line: &str) {
         self.chars += line.chars().count() + 1;
         self.text.push_str(line.trim_end_matches('\n'));
@@ -76,7 +76,7 @@ impl Show {
         }
     }
 
-    fn cell(&mut self, at: usize, cell: &Cell<'_>) {
+    fn cell(&mut self, at: usize, cell: &NotebookCell<'_>) {
         let id = cell.id().unwrap_or_else(|| format!("cell-{at}"));
         let run = match (cell.kind(), cell.execution_count()) {
             (CellType::Code, Some(count)) => format!(", run as [{count}]"),
@@ -95,17 +95,17 @@ impl Show {
             Some("stream") => {
                 let name = output.get("name").and_then(Value::as_str).unwrap_or("stdout");
                 self.line(&format!("--- output ({name})"));
-                self.text_of(&joined(&output["text"]));
+                self.text_of(&join_lines(&output["text"]));
             }
             Some("error") => {
                 self.line("--- error");
-                let trace = joined(&Value::Array(match &output["traceback"] {
+                let trace = join_lines(&Value::Array(match &output["traceback"] {
                     Value::Array(lines) => {
-                        lines.iter().map(|line| format!("{}\n", joined(line)).into()).collect()
+                        lines.iter().map(|line| format!("{}\n", join_lines(line)).into()).collect()
                     }
                     _ => Vec::new(),
                 }));
-                let head = format!("{}: {}", joined(&output["ename"]), joined(&output["evalue"]));
+                let head = format!("{}: {}", join_lines(&output["ename"]), join_lines(&output["evalue"]));
                 self.text_of(&if trace.trim().is_empty() { head } else { without_colours(&trace) });
             }
             _ => self.data(&output["data"]),
@@ -117,8 +117,8 @@ impl Show {
         let Some(forms) = data.as_object() else { return };
         #[cfg(feature = "images")]
         for (media_type, value) in forms {
-            if let Some(format) = crate::pictures::Format::of_type(media_type) {
-                return self.picture(format, &joined(value));
+            if let Some(format) = crate::images::ModelImageFormat::of_type(media_type) {
+                return self.picture(format, &join_lines(value));
             }
         }
         for form in
@@ -126,7 +126,7 @@ impl Show {
         {
             let Some(value) = forms.get(form) else { continue };
             self.line(&format!("--- output ({form})"));
-            let text = joined(value);
+            let text = join_lines(value);
             return self.text_of(&if text.is_empty() { value.to_string() } else { text });
         }
         let forms: Vec<&str> = forms.keys().map(String::as_str).take(10).collect();
@@ -142,14 +142,14 @@ impl Show {
     }
 
     #[cfg(feature = "images")]
-    fn picture(&mut self, format: crate::pictures::Format, base64: &str) {
+    fn picture(&mut self, format: crate::images::ModelImageFormat, base64: &str) {
         self.pictures += 1;
         if self.pictures > PICTURES_MAX {
             return self
                 .line(&format!("--- output ({}; more than {PICTURES_MAX} pictures)", format.media_type()));
         }
         let picture = from_base64(base64).ok_or("it is no base64".to_owned());
-        match picture.and_then(|bytes| crate::pictures::fit(bytes, format)) {
+        match picture.and_then(|bytes| crate::images::fit_image(bytes, format)) {
             Ok(picture) => {
                 self.line(&format!("--- output ({})", picture.words));
                 self.flush();
@@ -230,8 +230,8 @@ mod tests {
     #[cfg(feature = "images")]
     #[test]
     fn pictures_errors_and_long_outputs_are_shown() {
-        use crate::pictures::{Format, tests::sample};
-        let png = sample(4, 3, Format::Png);
+        use crate::images::{ModelImageFormat, tests::sample};
+        let png = sample(4, 3, ModelImageFormat::Png);
         let encoded = haft::Content::image("image/png", png.clone());
         let Content::Image(blob) = &encoded else { panic!() };
         let cell = |outputs: Value| json!({"cell_type": "code", "metadata": {}, "source": [], "execution_count": null, "outputs": outputs});

@@ -5,10 +5,10 @@ use haft::{Content, Context, Output, ToolError};
 use serde::{Deserialize, Serialize};
 
 use super::text::PAGE_CHARS_MAX;
-use super::{Pages, ReadInput};
-use crate::decoding::{Decoded, decode};
-use crate::paths::count;
-use crate::pdf::Document;
+use super::{PageRanges, ReadInput};
+use crate::decoding::{DecoderOutput, decode_isolated};
+use crate::paths::count_noun;
+use crate::pdf::PdfDocument;
 
 /// Pages whose text one call returns.
 const TEXT_PAGES_MAX: usize = 100;
@@ -21,12 +21,12 @@ struct PdfRequest {
     name: String,
     /// Begins the text of errors.
     failure: String,
-    pages: Option<Pages>,
+    pages: Option<PageRanges>,
     as_pictures: bool,
 }
 
 /// The blocks of a document.
-pub(super) async fn read(
+pub(super) async fn read_pdf(
     input: &ReadInput,
     bytes: &[u8],
     shown: &str,
@@ -35,32 +35,32 @@ pub(super) async fn read(
     let request = PdfRequest {
         name: shown.to_owned(),
         failure: format!("`{shown}`, a PDF document, can't be read"),
-        pages: input.pages.as_deref().map(Pages::parse).transpose()?,
+        pages: input.pages.as_deref().map(PageRanges::parse).transpose()?,
         as_pictures: input.images.unwrap_or(false),
     };
-    let decoded = decode(&request.failure, decode_pages, &request, bytes, cx).await?;
+    let decoded = decode_isolated(&request.failure, decode_pages, &request, bytes, cx).await?;
     Ok(decoded.into_output(shown))
 }
 
-fn decode_pages(request: PdfRequest, resources: &ChildResources) -> Result<Decoded, ToolError> {
+fn decode_pages(request: PdfRequest, resources: &ChildResources) -> Result<DecoderOutput, ToolError> {
     let PdfRequest { name, failure, pages, as_pictures } = request;
-    let document = Document::open(resources.read_content()?);
+    let document = PdfDocument::open(resources.read_content()?);
     let document = document.map_err(|why| ToolError::new(format!("{failure}: {why}")))?;
     let total = document.pages();
     let pages = match pages {
-        Some(wanted) => wanted.of(total).map_err(|page| {
-            let pages = count(total, "page", "pages");
+        Some(wanted) => wanted.page_numbers(total).map_err(|page| {
+            let pages = count_noun(total, "page", "pages");
             ToolError::new(format!("`{name}` has {pages}; there is no page {page}"))
         })?,
         None => (0..total).collect(),
     };
-    let work = Work { document, name, total, pages };
+    let work = PdfWork { document, name, total, pages };
     Ok(if as_pictures { work.pictures() } else { work.text() })
 }
 
-impl Pages {
+impl PageRanges {
     /// The pages, counted from 0, in the order in which they were named; or one that there isn't.
-    fn of(&self, total: usize) -> Result<Vec<usize>, usize> {
+    fn page_numbers(&self, total: usize) -> Result<Vec<usize>, usize> {
         let mut pages = Vec::new();
         for (first, last) in &self.0 {
             // A range may go beyond the end, as long as it begins before.
@@ -73,26 +73,26 @@ impl Pages {
     }
 }
 
-struct Work {
-    document: Document,
+struct PdfWork {
+    document: PdfDocument,
     name: String,
     total: usize,
     pages: Vec<usize>,
 }
 
-impl Work {
+impl PdfWork {
     fn head(&self) -> String {
-        format!("[PDF `{}`: {}]", self.name, count(self.total, "page", "pages"))
+        format!("[PDF `{}`: {}]", self.name, count_noun(self.total, "page", "pages"))
     }
 
     fn summary(&self) -> String {
         match self.pages.len() {
-            shown if shown == self.total => count(shown, "page", "pages"),
+            shown if shown == self.total => count_noun(shown, "page", "pages"),
             shown => format!("{shown} of {} pages", self.total),
         }
     }
 
-    fn text(self) -> Decoded {
+    fn text(self) -> DecoderOutput {
         let mut text = self.head();
         let mut chars = 0;
         let (mut shown, mut unreadable, mut letters) = (0, 0, 0);
@@ -116,16 +116,16 @@ impl Work {
             let much = if unreadable * 2 > letters { "; set `images` to see the pages" } else { "" };
             text.push_str(&format!(
                 "\n\n[{}, shown as �: the file does not say what they are{much}]",
-                count(unreadable, "character is unreadable", "characters are unreadable")
+                count_noun(unreadable, "character is unreadable", "characters are unreadable")
             ));
         }
         if let Some(rest) = self.rest(shown) {
             text.push_str(&format!("\n\n[{rest}]"));
         }
-        Decoded::new(&[Content::text(text)], self.summary())
+        DecoderOutput::new(&[Content::text(text)], self.summary())
     }
 
-    fn pictures(self) -> Decoded {
+    fn pictures(self) -> DecoderOutput {
         let mut blocks = vec![Content::text(self.head())];
         let mut shown = 0;
         for at in self.pages.iter().copied().take(PICTURE_PAGES_MAX) {
@@ -141,13 +141,13 @@ impl Work {
             shown += 1;
         }
         blocks.extend(self.rest(shown).map(|rest| Content::text(format!("[{rest}]"))));
-        Decoded::new(&blocks, self.summary())
+        DecoderOutput::new(&blocks, self.summary())
     }
 
     /// How to read on, if there is more.
     fn rest(&self, shown: usize) -> Option<String> {
         let next = self.pages.get(shown)? + 1;
-        let left = count(self.pages.len() - shown, "page more", "pages more");
+        let left = count_noun(self.pages.len() - shown, "page more", "pages more");
         Some(format!("{left}; read on with `pages` \"{next}-\""))
     }
 }

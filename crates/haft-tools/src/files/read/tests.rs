@@ -19,15 +19,15 @@ use super::text::{CHUNK_BYTES, LINE_CHARS, PAGE_CHARS_MAX, SKIP_BYTES};
 use super::*;
 
 /// A folder to read in.
-struct Room(TempDir);
+struct TestFolder(TempDir);
 
-impl Room {
-    fn new() -> Room {
-        Room(tempfile::tempdir().unwrap())
+impl TestFolder {
+    fn new() -> TestFolder {
+        TestFolder(tempfile::tempdir().unwrap())
     }
 
-    fn with(name: &str, bytes: impl AsRef<[u8]>) -> Room {
-        let room = Room::new();
+    fn with(name: &str, bytes: impl AsRef<[u8]>) -> TestFolder {
+        let room = TestFolder::new();
         fs::write(room.0.path().join(name), bytes).unwrap();
         room
     }
@@ -67,14 +67,14 @@ fn run(engine: Engine, input: Value) -> ToolResult {
 /// What a whole file of these bytes is shown as.
 #[track_caller]
 fn check(bytes: impl AsRef<[u8]>, expected: &str) {
-    assert_eq!(Room::with("f", bytes).text(json!({"file_path": "f"})), expected);
+    assert_eq!(TestFolder::with("f", bytes).text(json!({"file_path": "f"})), expected);
 }
 
 /// What a file of these bytes is refused with.
 #[track_caller]
 fn refuse(bytes: impl AsRef<[u8]>, expected: &str) {
     assert_eq!(
-        Room::with("f", bytes).error(json!({"file_path": "f"})),
+        TestFolder::with("f", bytes).error(json!({"file_path": "f"})),
         (ErrorKind::Failed, expected.to_owned())
     );
 }
@@ -119,7 +119,7 @@ fn an_empty_file_says_so() {
 
 #[test]
 fn a_part_is_read_and_says_how_to_go_on() {
-    let room = Room::with("f", "a\nb\nc\nd\n");
+    let room = TestFolder::with("f", "a\nb\nc\nd\n");
     let check = |offset: u32, limit: u32, expected: &str| {
         assert_eq!(room.text(json!({"file_path": "f", "offset": offset, "limit": limit})), expected);
     };
@@ -132,12 +132,12 @@ fn a_part_is_read_and_says_how_to_go_on() {
 #[test]
 fn an_offset_beyond_the_end_says_how_many_lines_there_are() {
     let beyond = |bytes: &str, offset: u32| {
-        Room::with("f", bytes).error(json!({"file_path": "f", "offset": offset})).1
+        TestFolder::with("f", bytes).error(json!({"file_path": "f", "offset": offset})).1
     };
     assert_eq!(beyond("a\nb\n", 3), "`f` has 2 lines; an `offset` of 3 is beyond its end");
     assert_eq!(beyond("a\nb", 900), "`f` has 2 lines; an `offset` of 900 is beyond its end");
     assert_eq!(beyond("a", 2), "`f` has 1 line; an `offset` of 2 is beyond its end");
-    let room = Room::with("f", "x\n".repeat(300_000));
+    let room = TestFolder::with("f", "x\n".repeat(300_000));
     let (_, words) = room.error(json!({"file_path": "f", "offset": 300_001}));
     assert_eq!(words, "`f` has 300000 lines; an `offset` of 300001 is beyond its end");
     assert_eq!(room.text(json!({"file_path": "f", "offset": 300_000})), "300000\tx");
@@ -145,7 +145,7 @@ fn an_offset_beyond_the_end_says_how_many_lines_there_are() {
 
 #[test]
 fn two_thousand_lines_are_a_page() {
-    let room = Room::with("f", (1..=2001).map(|n| format!("line {n}\n")).collect::<String>());
+    let room = TestFolder::with("f", (1..=2001).map(|n| format!("line {n}\n")).collect::<String>());
     let text = room.text(json!({"file_path": "f"}));
     assert_eq!(text.lines().count(), 2001);
     assert_eq!(
@@ -158,7 +158,7 @@ fn two_thousand_lines_are_a_page() {
 
 #[test]
 fn input_of_the_wrong_shape_is_told_apart_from_input_without_sense() {
-    let room = Room::with("f", "a\n");
+    let room = TestFolder::with("f", "a\n");
     let kinds = |input: Value| {
         let result = room.read(input);
         let error = result.error().expect("an error").clone();
@@ -187,7 +187,7 @@ fn input_of_the_wrong_shape_is_told_apart_from_input_without_sense() {
 
 #[test]
 fn paths_are_relative_to_the_working_directory_or_absolute() {
-    let room = Room::new();
+    let room = TestFolder::new();
     fs::create_dir(room.0.path().join("sub")).unwrap();
     fs::write(room.0.path().join("sub/f"), "x").unwrap();
     let absolute = format!("{}/sub/f", room.real());
@@ -198,7 +198,7 @@ fn paths_are_relative_to_the_working_directory_or_absolute() {
 
 #[test]
 fn a_missing_file_is_answered_with_names_like_it() {
-    let room = Room::with("main.rs", "fn main() {}");
+    let room = TestFolder::with("main.rs", "fn main() {}");
     fs::create_dir(room.0.path().join("src")).unwrap();
     fs::write(room.0.path().join("src/lib.rs"), "").unwrap();
     std::os::unix::fs::symlink("nowhere", room.0.path().join("broken")).unwrap();
@@ -217,7 +217,7 @@ fn a_missing_file_is_answered_with_names_like_it() {
 
 #[test]
 fn only_files_are_read() {
-    let room = Room::with("file", "x");
+    let room = TestFolder::with("file", "x");
     fs::create_dir(room.0.path().join("dir")).unwrap();
     make_pipe(&room.0.path().join("pipe"));
     let check = |path: &str, expected: &str| {
@@ -239,7 +239,7 @@ fn make_pipe(path: &Path) {
 
 #[test]
 fn what_lies_outside_needs_a_yes() {
-    let (room, other) = (Room::new(), Room::with("f", "secret"));
+    let (room, other) = (TestFolder::new(), TestFolder::with("f", "secret"));
     let path = format!("{}/f", other.real());
     let (kind, words) = room.error(json!({"file_path": path}));
     assert_eq!(kind, ErrorKind::Denied);
@@ -297,7 +297,7 @@ fn a_few_wrong_bytes_are_shown_and_said_to_be() {
     );
     let mut late = "text\n".repeat(4_000).into_bytes();
     late.extend(b"a\0b\n");
-    let room = Room::with("f", &late);
+    let room = TestFolder::with("f", &late);
     assert_eq!(
         room.text(json!({"file_path": "f", "offset": 4001})),
         "4001\ta␀b\n[this page has NUL bytes, shown as ␀]"
@@ -310,7 +310,7 @@ fn a_few_wrong_bytes_are_shown_and_said_to_be() {
 fn a_file_that_turns_binary_is_refused_from_there_on() {
     let mut bytes = "#!/bin/sh\n".repeat(2_000).into_bytes();
     bytes.extend((0..50_000u32).flat_map(|n| [0x90, 0, (n % 251) as u8 | 0x80, b'\n']));
-    let room = Room::with("f", &bytes);
+    let room = TestFolder::with("f", &bytes);
     assert!(room.text(json!({"file_path": "f"})).starts_with("1\t#!/bin/sh"));
     let (_, words) = room.error(json!({"file_path": "f", "offset": 2001}));
     assert!(words.starts_with("`f` is not text from line 2001 on"), "{words}");
@@ -320,7 +320,7 @@ fn a_file_that_turns_binary_is_refused_from_there_on() {
 fn pages_are_bounded_and_together_give_the_file() {
     let line = |n: usize| format!("{n} {}", "y".repeat(n % 1_900));
     let lines: Vec<String> = (1..=1_500).map(line).collect();
-    let room = Room::with("f", lines.join("\n"));
+    let room = TestFolder::with("f", lines.join("\n"));
     let (mut offset, mut pages, mut all) = (1, 0, Vec::new());
     loop {
         let text = room.text(json!({"file_path": "f", "offset": offset}));
@@ -342,9 +342,9 @@ fn pages_are_bounded_and_together_give_the_file() {
 }
 
 /// The disk, with every byte counted.
-struct Counting(DirFiles, Arc<AtomicUsize>);
+struct CountingFiles(DirFiles, Arc<AtomicUsize>);
 
-impl Files for Counting {
+impl Files for CountingFiles {
     fn open<'a>(
         &'a self,
         access: &'a Access,
@@ -426,16 +426,16 @@ impl OpenFile for CountingFile {
 }
 
 /// Reads and returns the text and how many bytes of the file that took.
-fn counted(room: &Room, input: Value) -> (String, usize) {
+fn counted(room: &TestFolder, input: Value) -> (String, usize) {
     let count = Arc::new(AtomicUsize::new(0));
-    let counting = Arc::new(Counting(DirFiles::new(), count.clone()));
+    let counting = Arc::new(CountingFiles(DirFiles::new(), count.clone()));
     let result = run(room.engine().ports(|ports| ports.files = counting).build(), input);
     (result.outcome().unwrap().to_text(), count.load(Ordering::Relaxed))
 }
 
 #[test]
 fn no_more_is_read_than_is_shown() {
-    let room = Room::new();
+    let room = TestFolder::new();
     let line = |n: usize| format!("{n:07} {}\n", "z".repeat(92));
     let path = room.0.path().join("f");
     fs::write(&path, (1..=20_000).map(line).collect::<String>()).unwrap();
@@ -457,7 +457,7 @@ fn no_more_is_read_than_is_shown() {
 
 #[test]
 fn very_long_lines_do_not_make_a_page_read_without_end() {
-    let room = Room::new();
+    let room = TestFolder::new();
     let path = room.0.path().join("f");
     let mut bytes = format!("{}\n", "w".repeat(60_000)).repeat(50).into_bytes();
     fs::write(&path, &bytes).unwrap();
@@ -482,7 +482,7 @@ fn very_long_lines_do_not_make_a_page_read_without_end() {
 
 #[test]
 fn a_person_sees_the_path_and_what_came_of_it() {
-    let room = Room::with("f", "a\nb\n");
+    let room = TestFolder::with("f", "a\nb\n");
     fs::write(room.0.path().join("one"), "a").unwrap();
     fs::write(room.0.path().join("none"), "").unwrap();
     let shown = |path: &str| {
@@ -541,7 +541,7 @@ fn utf8_test_cases_are_shown_as_their_authors_expect() {
         }
         // Between letters: a mark at the very beginning would be taken for an encoding.
         let file = [b"a", &given[..], b"z"].concat();
-        let shown = Room::with("f", &file).text(json!({"file_path": "f"}));
+        let shown = TestFolder::with("f", &file).text(json!({"file_path": "f"}));
         let expected = format!("1\ta{}z", String::from_utf8(expected).unwrap());
         assert_eq!(shown.lines().next(), Some(expected.as_str()), "{line}");
         cases += 1;
@@ -564,7 +564,7 @@ fn naughty_strings_come_back_as_they_are() {
     let numbered = |(at, text): (usize, &String)| format!("{}\t{text}", at + 1);
     let expected: Vec<String> = strings.iter().enumerate().map(numbered).collect();
     check(strings.join("\n"), &expected.join("\n"));
-    let room = Room::with("f", "x");
+    let room = TestFolder::with("f", "x");
     let engine = room.engine().build();
     for name in &strings {
         // As a path: an answer, whatever it is, and never a panic.
@@ -640,7 +640,7 @@ fn check_pages(seeds: std::ops::Range<u64>) -> usize {
         wide.as_bytes(),
         b"nothing of it is odd here\r\n",
     ];
-    let room = Room::new();
+    let room = TestFolder::new();
     let engine = room.engine().build();
     let mut pages = 0;
     for seed in seeds {
@@ -711,8 +711,8 @@ fn a_file_whose_last_line_was_not_shown_is_not_known_as_a_whole() {
     let line = format!("{}\n", "x".repeat(1_000));
     let lines = PAGE_CHARS_MAX / (line.len() + 4);
     for (last, is_whole) in [("y".repeat(10), true), ("y".repeat(LINE_CHARS), false)] {
-        let room = Room::with("f", format!("{}{last}", line.repeat(lines)));
-        let seen = Seen::default();
+        let room = TestFolder::with("f", format!("{}{last}", line.repeat(lines)));
+        let seen = ReadTracker::default();
         let workspace = Workspace::new(room.0.path()).unwrap();
         let engine =
             Engine::builder(Registry::new().with(Read::new(&seen)).unwrap()).workspace(workspace).build();

@@ -8,7 +8,7 @@ use haft::files::OpenFile;
 use memchr::memchr;
 
 use super::BYTE_ORDER_MARK;
-use crate::seen::Hash;
+use crate::read_tracker::ContentHasher;
 
 /// Characters of one line that are shown.
 pub(super) const LINE_CHARS: usize = 2_000;
@@ -29,7 +29,7 @@ const LOOK_BYTES: usize = 4 * LINE_CHARS;
 
 /// Why a page ended.
 #[derive(Clone, Copy, PartialEq)]
-enum End {
+enum PageEnd {
     /// The file did.
     File,
     /// The lines that were asked for are there.
@@ -39,7 +39,7 @@ enum End {
 }
 
 /// What there is to say of a page, and the number of the line after it.
-pub(super) struct Shown {
+pub(super) struct TextPage {
     /// An error, if nothing is there: that too is known then.
     pub(super) text: Result<String, ToolError>,
     pub(super) next: u64,
@@ -48,15 +48,15 @@ pub(super) struct Shown {
 }
 
 /// Reads one page: `limit` lines from line `first` on.
-pub(super) async fn page(
-    reader: &mut Reader,
+pub(super) async fn read_page(
+    reader: &mut LineReader,
     path: &str,
     first: u64,
     limit: u64,
-) -> Result<Shown, ToolError> {
+) -> Result<TextPage, ToolError> {
     let len = reader.file.metadata().len;
     if reader.is_at_end().await? {
-        return Ok(Shown {
+        return Ok(TextPage {
             text: Ok(format!("[`{path}` is empty: it has no lines]")),
             next: 1,
             is_last: true,
@@ -66,13 +66,13 @@ pub(super) async fn page(
     if reader.is_at_end().await? {
         let lines = if skipped == 1 { "1 line" } else { &format!("{skipped} lines") };
         let words = format!("`{path}` has {lines}; an `offset` of {first} is beyond its end");
-        return Ok(Shown { text: Err(ToolError::new(words)), next: first, is_last: true });
+        return Ok(TextPage { text: Err(ToolError::new(words)), next: first, is_last: true });
     }
 
     let room = len.min(PAGE_CHARS_MAX as u64).min(limit.saturating_mul(LINE_CHARS_GUESS)) as usize;
     let mut page = String::with_capacity(room + room / 4);
     let mut chars = 0;
-    let mut odd = Odd::default();
+    let mut odd = OddBytes::default();
     let mut next = first;
     let begin = reader.position;
     let until = begin + PAGE_BYTES_MAX;
@@ -85,20 +85,20 @@ pub(super) async fn page(
             (chars, odd.chars) = (chars + shown, odd.chars + shown);
         }
         if reader.position >= until {
-            break if reader.is_at_end().await? { End::File } else { End::Full };
+            break if reader.is_at_end().await? { PageEnd::File } else { PageEnd::Full };
         }
         if next - first == limit {
-            break if reader.is_at_end().await? { End::File } else { End::Limit };
+            break if reader.is_at_end().await? { PageEnd::File } else { PageEnd::Limit };
         }
-        let Some(line) = reader.line(until).await? else { break End::File };
+        let Some(line) = reader.line(until).await? else { break PageEnd::File };
         let began = page.len();
-        number(&mut page, next);
+        write_line_number(&mut page, next);
         line.show(&mut page);
         page.push('\n');
         let shown = page[began..].chars().count();
         if chars + shown > PAGE_CHARS_MAX && next > first {
             page.truncate(began);
-            break End::Full;
+            break PageEnd::Full;
         }
         is_open = line.is_open;
         odd.read(&line.kept);
@@ -115,32 +115,32 @@ pub(super) async fn page(
     page.push_str(&odd.words());
     let last = next - 1;
     match end {
-        End::File => {
+        PageEnd::File => {
             page.pop();
         }
-        End::Limit => page.push_str(&format!(
+        PageEnd::Limit => page.push_str(&format!(
             "[lines {first} to {last} of a file of {len} bytes; more follow, read on with offset {next}]"
         )),
         // Where such a line ends isn't known, so nobody knows whether there is another one.
-        End::Full if is_open => page.push_str(&format!(
+        PageEnd::Full if is_open => page.push_str(&format!(
             "[lines {first} to {last} of a file of {len} bytes; this page is full, and the end of line {last} was not \
              reached; what may follow that line is read with offset {next}]"
         )),
-        End::Full => page.push_str(&format!(
+        PageEnd::Full => page.push_str(&format!(
             "[lines {first} to {last} of a file of {len} bytes; this page is full, read on with offset {next}]"
         )),
     }
-    Ok(Shown { text: Ok(page), next, is_last: end == End::File })
+    Ok(TextPage { text: Ok(page), next, is_last: end == PageEnd::File })
 }
 
 /// What stands before a line.
-fn number(page: &mut String, line: u64) {
+fn write_line_number(page: &mut String, line: u64) {
     page.push_str(itoa::Buffer::new().format(line));
     page.push('\t');
 }
 
 /// An open file, read line by line and no further than needed.
-pub(super) struct Reader {
+pub(super) struct LineReader {
     pub(super) file: Box<dyn OpenFile>,
     buffer: Vec<u8>,
     /// Where in the buffer the next byte is.
@@ -148,14 +148,14 @@ pub(super) struct Reader {
     /// Where in the file the next byte is.
     position: u64,
     /// Of everything that was read.
-    pub(super) hash: Hash,
+    pub(super) hash: ContentHasher,
     /// The end of the file was read.
     pub(super) is_over: bool,
 }
 
-impl Reader {
-    pub(super) fn new(file: Box<dyn OpenFile>) -> Reader {
-        Reader { file, buffer: Vec::new(), at: 0, position: 0, hash: Hash::default(), is_over: false }
+impl LineReader {
+    pub(super) fn new(file: Box<dyn OpenFile>) -> LineReader {
+        LineReader { file, buffer: Vec::new(), at: 0, position: 0, hash: ContentHasher::default(), is_over: false }
     }
 
     /// Makes sure that there are bytes to look at, if the file has more.
@@ -247,7 +247,7 @@ impl Reader {
         let (mut lines, mut chars) = (0, 0);
         loop {
             let bytes = &self.buffer[self.at..];
-            let text = plain(&bytes[..bytes.len().min(LOOK_BYTES)]);
+            let text = plain_prefix(&bytes[..bytes.len().min(LOOK_BYTES)]);
             let (is_ascii, has_returns) = (text.is_ascii(), text.contains('\r'));
             let mut from = 0;
             while lines < most && self.position + (from as u64) < until {
@@ -261,7 +261,7 @@ impl Reader {
                     break;
                 }
                 let began = page.len();
-                number(page, first + lines);
+                write_line_number(page, first + lines);
                 let shown = page.len() - began + line_chars + 1;
                 if chars + shown > room {
                     page.truncate(began);
@@ -284,8 +284,8 @@ impl Reader {
     }
 
     /// Reads a line; nothing at the end of the file. Its end is looked for up to the position `until`.
-    async fn line(&mut self, until: u64) -> Result<Option<Line>, ToolError> {
-        let mut line = Line::default();
+    async fn line(&mut self, until: u64) -> Result<Option<ShownLine>, ToolError> {
+        let mut line = ShownLine::default();
         let mut any = false;
         loop {
             let until = usize::try_from(until.saturating_sub(self.position)).unwrap_or(usize::MAX);
@@ -313,7 +313,7 @@ impl Reader {
 }
 
 /// The beginning that is UTF-8 without any control character but white space.
-pub(super) fn plain(bytes: &[u8]) -> &str {
+pub(super) fn plain_prefix(bytes: &[u8]) -> &str {
     let text = match str::from_utf8(bytes) {
         Ok(text) => text,
         Err(_) => bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()),
@@ -333,7 +333,7 @@ pub(super) fn plain(bytes: &[u8]) -> &str {
 
 /// As much of a line as is shown, and what is known of the rest.
 #[derive(Default)]
-struct Line {
+struct ShownLine {
     kept: Vec<u8>,
     /// Characters after what is kept.
     chars_beyond: usize,
@@ -341,12 +341,12 @@ struct Line {
     is_open: bool,
 }
 
-impl Line {
+impl ShownLine {
     /// Enough for the longest characters, and to see that there are more.
     const KEPT_BYTES: usize = 4 * (LINE_CHARS + 1);
 
     fn push(&mut self, bytes: &[u8]) {
-        let room = Line::KEPT_BYTES - self.kept.len();
+        let room = ShownLine::KEPT_BYTES - self.kept.len();
         let (kept, beyond) = bytes.split_at(bytes.len().min(room));
         self.kept.extend_from_slice(kept);
         // Every byte but the second to fourth of a character.
@@ -371,7 +371,7 @@ impl Line {
 
 /// What doesn't belong into text.
 #[derive(Default)]
-pub(super) struct Odd {
+pub(super) struct OddBytes {
     chars: usize,
     /// Sequences that are not UTF-8.
     invalid: usize,
@@ -380,7 +380,7 @@ pub(super) struct Odd {
     nuls: usize,
 }
 
-impl Odd {
+impl OddBytes {
     pub(super) fn read(&mut self, bytes: &[u8]) {
         for chunk in bytes.utf8_chunks() {
             let valid = chunk.valid();

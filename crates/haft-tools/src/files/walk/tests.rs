@@ -8,14 +8,14 @@ use haft::testing::MemoryFiles;
 use super::*;
 
 /// Collects the paths of files whose name isn't `skip`.
-struct Paths<'a> {
+struct PathCollector<'a> {
     seen: &'a AtomicUsize,
     panics_at: usize,
     stop: &'a AtomicBool,
     stops_at: usize,
 }
 
-impl Visit for Paths<'_> {
+impl WalkVisitor for PathCollector<'_> {
     type Local = Vec<String>;
     type Rules = usize;
 
@@ -23,16 +23,16 @@ impl Visit for Paths<'_> {
         Vec::new()
     }
 
-    fn enter(&self, _: &Listing<'_>, rules: &usize) -> usize {
+    fn enter(&self, _: &DirectoryListing<'_>, rules: &usize) -> usize {
         rules + 1
     }
 
-    fn wants(&self, rules: &usize, entry: &Place<'_>) -> bool {
+    fn wants(&self, rules: &usize, entry: &WalkEntry<'_>) -> bool {
         assert_eq!(*rules, entry.depth + 1, "rules come from the directory above");
         entry.name != "skip"
     }
 
-    fn file(&self, local: &mut Vec<String>, dir: &dyn OpenDir, entry: &Place<'_>) -> Result<(), FileError> {
+    fn file(&self, local: &mut Vec<String>, dir: &dyn OpenDir, entry: &WalkEntry<'_>) -> Result<(), FileError> {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
         assert!(seen != self.panics_at, "told to");
         if seen == self.stops_at {
@@ -49,8 +49,8 @@ fn walked(files: &dyn haft::files::Files, root: &Path, panics_at: usize, stops_a
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let dir = runtime.block_on(ScopedFiles::new(files, &access, root).open_dir(root)).unwrap();
     let (seen, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let visit = Paths { seen: &seen, panics_at, stop: &stop, stops_at };
-    let (found, problems) = walk(dir, root, 0, &visit, &stop);
+    let visit = PathCollector { seen: &seen, panics_at, stop: &stop, stops_at };
+    let (found, problems) = walk_tree(dir, root, 0, &visit, &stop);
     assert_eq!(problems.count, 0);
     let mut found: Vec<String> = found.into_iter().flatten().collect();
     found.sort();
@@ -105,8 +105,8 @@ fn a_very_deep_tree_is_walked_as_far_as_said_with_few_files_open() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let open = runtime.block_on(ScopedFiles::new(&files, &access, &root).open_dir(&root)).unwrap();
     let (seen, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let visit = Paths { seen: &seen, panics_at: 0, stop: &stop, stops_at: 0 };
-    let (found, problems) = walk(open, &root, 0, &visit, &stop);
+    let visit = PathCollector { seen: &seen, panics_at: 0, stop: &stop, stops_at: 0 };
+    let (found, problems) = walk_tree(open, &root, 0, &visit, &stop);
     assert_eq!(found.iter().map(Vec::len).sum::<usize>(), DEPTH_MAX - 1);
     assert_eq!(problems.count, 1);
     assert!(problems.words().unwrap().contains("more than 256 directories deep"));

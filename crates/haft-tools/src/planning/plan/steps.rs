@@ -11,18 +11,18 @@ const TARGETS_MAX: usize = 24;
 
 /// A step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct PlanStep {
     /// Its first line.
     pub(crate) title: String,
     /// All of it.
     pub(crate) text: String,
-    pub(crate) intent: Intent,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) intent: StepIntent,
+    pub(crate) targets: Vec<StepTarget>,
 }
 
 /// What a step is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Intent {
+pub(crate) enum StepIntent {
     /// Something becomes different.
     Change,
     /// Something is looked at.
@@ -33,7 +33,7 @@ pub(crate) enum Intent {
 
 /// What a step names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum StepTarget {
     /// A file or folder.
     Path(String),
     /// A command line, or the beginning of one.
@@ -42,32 +42,32 @@ pub(crate) enum Target {
     Symbol(String),
 }
 
-impl Step {
-    fn new(text: &str) -> Step {
+impl PlanStep {
+    fn new(text: &str) -> PlanStep {
         let text = text.trim();
         let title = text.lines().next().unwrap_or_default().trim();
-        let intent = intent(title);
-        Step { title: title.to_owned(), text: text.to_owned(), intent, targets: targets(text, intent) }
+        let intent = detect_intent(title);
+        PlanStep { title: title.to_owned(), text: text.to_owned(), intent, targets: find_targets(text, intent) }
     }
 }
 
 /// The steps of a plan.
-pub(crate) fn steps(plan: &str) -> Vec<Step> {
-    let lines = lines(plan);
-    let has = |kind: Kind| lines.iter().any(|line| line.kind == kind && !line.explains);
+pub(crate) fn parse_steps(plan: &str) -> Vec<PlanStep> {
+    let lines = parse_lines(plan);
+    let has = |kind: LineKind| lines.iter().any(|line| line.kind == kind && !line.explains);
     let head = match () {
-        () if has(Kind::Numbered) => Kind::Numbered,
-        () if has(Kind::Bullet) => Kind::Bullet,
+        () if has(LineKind::Numbered) => LineKind::Numbered,
+        () if has(LineKind::Bullet) => LineKind::Bullet,
         () if lines
             .iter()
-            .any(|line| matches!(line.kind, Kind::Heading(level) if level > 1) && !line.explains) =>
+            .any(|line| matches!(line.kind, LineKind::Heading(level) if level > 1) && !line.explains) =>
         {
-            Kind::Heading(2)
+            LineKind::Heading(2)
         }
-        () => return paragraphs(&lines),
+        () => return paragraph_steps(&lines),
     };
     let is_head = |line: &PlanLine<'_>| match (head, line.kind) {
-        (Kind::Heading(_), Kind::Heading(level)) => level > 1,
+        (LineKind::Heading(_), LineKind::Heading(level)) => level > 1,
         (head, kind) => head == kind,
     };
     // Items of the outermost list are steps; what is further in belongs to them.
@@ -79,18 +79,18 @@ pub(crate) fn steps(plan: &str) -> Vec<Step> {
         if begins {
             texts.push(line.text.to_owned());
             open = true;
-        } else if line.explains || matches!(line.kind, Kind::Heading(_)) {
+        } else if line.explains || matches!(line.kind, LineKind::Heading(_)) {
             open = false;
         } else if open && let Some(text) = texts.last_mut() {
             text.push('\n');
             text.push_str(line.text);
         }
     }
-    texts.iter().filter(|text| !text.trim().is_empty()).take(STEPS_MAX).map(|text| Step::new(text)).collect()
+    texts.iter().filter(|text| !text.trim().is_empty()).take(STEPS_MAX).map(|text| PlanStep::new(text)).collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LineKind {
     Numbered,
     Bullet,
     Heading(usize),
@@ -99,7 +99,7 @@ enum Kind {
 }
 
 struct PlanLine<'p> {
-    kind: Kind,
+    kind: LineKind,
     indent: usize,
     /// Without the mark of a list or heading.
     text: &'p str,
@@ -123,7 +123,7 @@ const EXPLAINS: &[&str] = &[
     "finding",
 ];
 
-fn lines(plan: &str) -> Vec<PlanLine<'_>> {
+fn parse_lines(plan: &str) -> Vec<PlanLine<'_>> {
     let mut explains = false;
     let mut fenced = false;
     let mut lines = Vec::new();
@@ -134,8 +134,8 @@ fn lines(plan: &str) -> Vec<PlanLine<'_>> {
             fenced = !fenced;
             continue;
         }
-        let (kind, text) = if fenced { (Kind::Text, text) } else { kind(text) };
-        if let Kind::Heading(_) = kind {
+        let (kind, text) = if fenced { (LineKind::Text, text) } else { line_kind(text) };
+        if let LineKind::Heading(_) = kind {
             let title = text.to_lowercase();
             explains = EXPLAINS.iter().any(|word| title.contains(word));
         }
@@ -144,33 +144,33 @@ fn lines(plan: &str) -> Vec<PlanLine<'_>> {
     lines
 }
 
-fn kind(text: &str) -> (Kind, &str) {
+fn line_kind(text: &str) -> (LineKind, &str) {
     if text.is_empty() {
-        return (Kind::Empty, text);
+        return (LineKind::Empty, text);
     }
     let level = text.bytes().take_while(|byte| *byte == b'#').count();
     if (1..=6).contains(&level) && text[level..].starts_with(' ') {
-        return (Kind::Heading(level), text[level..].trim());
+        return (LineKind::Heading(level), text[level..].trim());
     }
     if let Some(rest) = ["- ", "* ", "+ "].iter().find_map(|mark| text.strip_prefix(mark)) {
         let rest = rest.trim_start();
         let boxed = ["[ ] ", "[x] ", "[X] "].iter().find_map(|mark| rest.strip_prefix(mark));
-        return (Kind::Bullet, boxed.unwrap_or(rest));
+        return (LineKind::Bullet, boxed.unwrap_or(rest));
     }
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     if (1..=3).contains(&digits)
         && let Some(rest) = text[digits..].strip_prefix(". ").or_else(|| text[digits..].strip_prefix(") "))
     {
-        return (Kind::Numbered, rest.trim_start());
+        return (LineKind::Numbered, rest.trim_start());
     }
-    (Kind::Text, text)
+    (LineKind::Text, text)
 }
 
-fn paragraphs(lines: &[PlanLine<'_>]) -> Vec<Step> {
+fn paragraph_steps(lines: &[PlanLine<'_>]) -> Vec<PlanStep> {
     let mut texts: Vec<String> = vec![String::new()];
     for line in lines.iter().filter(|line| !line.explains) {
         match line.kind {
-            Kind::Empty | Kind::Heading(_) => texts.push(String::new()),
+            LineKind::Empty | LineKind::Heading(_) => texts.push(String::new()),
             _ => {
                 let text = texts.last_mut().expect("there is one");
                 text.push_str(line.text);
@@ -178,7 +178,7 @@ fn paragraphs(lines: &[PlanLine<'_>]) -> Vec<Step> {
             }
         }
     }
-    texts.iter().filter(|text| !text.trim().is_empty()).take(STEPS_MAX).map(|text| Step::new(text)).collect()
+    texts.iter().filter(|text| !text.trim().is_empty()).take(STEPS_MAX).map(|text| PlanStep::new(text)).collect()
 }
 
 const LOOKS: &[&str] = &[
@@ -200,20 +200,20 @@ const LOOKS: &[&str] = &[
 const RUNS: &[&str] = &["run", "test", "build", "execute", "verify", "compile", "lint", "benchmark", "rerun"];
 
 /// By the first verb that says something.
-fn intent(title: &str) -> Intent {
-    for word in words(title).take(6) {
+fn detect_intent(title: &str) -> StepIntent {
+    for word in split_words(title).take(6) {
         let word = word.as_str();
         if LOOKS.contains(&word) {
-            return Intent::Look;
+            return StepIntent::Look;
         }
         if RUNS.contains(&word) {
-            return Intent::Run;
+            return StepIntent::Run;
         }
         if CHANGES.contains(&word) {
-            return Intent::Change;
+            return StepIntent::Change;
         }
     }
-    Intent::Change
+    StepIntent::Change
 }
 
 const CHANGES: &[&str] = &[
@@ -241,15 +241,15 @@ const CHANGES: &[&str] = &[
 ];
 
 /// The words of a text, in lower case.
-pub(crate) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn split_words(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
 }
 
-fn targets(text: &str, intent: Intent) -> Vec<Target> {
-    let mut found: Vec<Target> = Vec::new();
-    let mut add = |target: Target| {
+fn find_targets(text: &str, intent: StepIntent) -> Vec<StepTarget> {
+    let mut found: Vec<StepTarget> = Vec::new();
+    let mut add = |target: StepTarget| {
         if found.len() < TARGETS_MAX && !found.contains(&target) {
             found.push(target);
         }
@@ -261,8 +261,8 @@ fn targets(text: &str, intent: Intent) -> Vec<Target> {
             continue;
         }
         match at % 2 == 1 {
-            true => add(quoted(part, intent)),
-            false => bare_paths(part).for_each(|path| add(Target::Path(path))),
+            true => add(quoted_target(part, intent)),
+            false => bare_paths(part).for_each(|path| add(StepTarget::Path(path))),
         }
     }
     found
@@ -297,7 +297,7 @@ const KEYWORDS: &[&str] = &[
     "while",
 ];
 
-fn quoted(span: &str, intent: Intent) -> Target {
+fn quoted_target(span: &str, intent: StepIntent) -> StepTarget {
     let program = span.split_whitespace().next().unwrap_or_default();
     let programish = program.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
     match () {
@@ -306,11 +306,11 @@ fn quoted(span: &str, intent: Intent) -> Target {
             && !KEYWORDS.contains(&program)
             && program.starts_with(|c: char| c.is_ascii_lowercase() || c == '.') =>
         {
-            Target::Command(haft::text::single_line(span))
+            StepTarget::Command(haft::text::single_line(span))
         }
-        () if is_path(span, true) => Target::Path(tidy(span)),
-        () if intent == Intent::Run && programish && !span.contains("::") => Target::Command(span.to_owned()),
-        () => Target::Symbol(span.trim_end_matches("()").to_owned()),
+        () if is_path(span, true) => StepTarget::Path(tidy_path(span)),
+        () if intent == StepIntent::Run && programish && !span.contains("::") => StepTarget::Command(span.to_owned()),
+        () => StepTarget::Symbol(span.trim_end_matches("()").to_owned()),
     }
 }
 
@@ -318,7 +318,7 @@ fn bare_paths(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split_whitespace()
         .map(|word| word.trim_matches(|c: char| "()[]{}<>,;:!?\"'*".contains(c)).trim_end_matches('.'))
         .filter(|word| is_path(word, false))
-        .map(tidy)
+        .map(tidy_path)
 }
 
 /// Ends of names that make a bare word a file.
@@ -344,6 +344,6 @@ fn is_path(word: &str, quoted: bool) -> bool {
     has_end || known
 }
 
-fn tidy(path: &str) -> String {
+fn tidy_path(path: &str) -> String {
     path.trim_start_matches("./").to_owned()
 }

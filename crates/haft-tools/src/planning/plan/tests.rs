@@ -9,7 +9,7 @@ use haft::testing::{Caller, LiveMode, ScriptedAsker};
 use haft::{Effects, Output, Registry, dynamic_tool};
 use serde_json::{Value, json};
 
-use super::steps::{Intent, Target, steps};
+use super::steps::{StepIntent, StepTarget, parse_steps};
 use super::*;
 use crate::enter_plan_mode::EnterPlanMode;
 use crate::exit_plan_mode::ExitPlanMode;
@@ -19,7 +19,7 @@ const PLAN: &str = "# Speed up\n\n## Context\n- it is slow\n\n## Steps\n\n1. Add
 
 /// A session with plan tools, and tools that only say what they touch.
 fn session(asker: &ScriptedAsker, mode: &LiveMode) -> Caller {
-    let (plans, log) = (Plans::default(), CallLog::new());
+    let (plans, log) = (SessionPlans::default(), CallLog::new());
     let writes = |name: &'static str| {
         let schema = json!({"type": "object"});
         dynamic_tool(name, "Touches a file, or says so.", schema, |input: Value, _| async move {
@@ -158,7 +158,7 @@ async fn nothing_to_hold_the_work_against() {
 
 #[test]
 fn plans_have_steps_whatever_they_look_like() {
-    let titles = |plan: &str| steps(plan).into_iter().map(|step| step.title).collect::<Vec<_>>();
+    let titles = |plan: &str| parse_steps(plan).into_iter().map(|step| step.title).collect::<Vec<_>>();
     assert_eq!(titles("- [ ] one\n- [x] two\n  - in it\n"), ["one", "two"]);
     assert_eq!(titles("Intro:\n\n1) a\n- detail\n2) b\n\nafter"), ["a", "b"]);
     assert_eq!(titles("# T\n## First\ntext\n## Notes\nx\n## Second\n"), ["First", "Second"]);
@@ -166,22 +166,22 @@ fn plans_have_steps_whatever_they_look_like() {
     assert_eq!(titles("```\n1. not a step\n```\n- step"), ["step"]);
     assert_eq!(titles(""), Vec::<String>::new());
     let of = |plan: &str| {
-        let step = steps(plan).remove(0);
+        let step = parse_steps(plan).remove(0);
         (step.intent, step.targets)
     };
     let (path, command, symbol) = (
-        |text: &str| Target::Path(text.into()),
-        |text: &str| Target::Command(text.into()),
-        |text: &str| Target::Symbol(text.into()),
+        |text: &str| StepTarget::Path(text.into()),
+        |text: &str| StepTarget::Command(text.into()),
+        |text: &str| StepTarget::Symbol(text.into()),
     );
-    assert_eq!(of("- Read ./a/b.py, then c.txt."), (Intent::Look, vec![path("a/b.py"), path("c.txt")]));
+    assert_eq!(of("- Read ./a/b.py, then c.txt."), (StepIntent::Look, vec![path("a/b.py"), path("c.txt")]));
     assert_eq!(
         of("- Run `make` and `cargo  test -q`"),
-        (Intent::Run, vec![command("make"), command("cargo test -q")])
+        (StepIntent::Run, vec![command("make"), command("cargo test -q")])
     );
     assert_eq!(
         of("- Add `Parser::next()` to `src/x`"),
-        (Intent::Change, vec![symbol("Parser::next"), path("src/x")])
+        (StepIntent::Change, vec![symbol("Parser::next"), path("src/x")])
     );
-    assert_eq!(of("- See https://a.b/c.html, e.g. v1.2 etc."), (Intent::Change, Vec::new()));
+    assert_eq!(of("- See https://a.b/c.html, e.g. v1.2 etc."), (StepIntent::Change, Vec::new()));
 }

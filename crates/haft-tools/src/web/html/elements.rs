@@ -5,7 +5,7 @@
 //! this stack says. No tree is made, and the stack has a bound, so the work for a tag is bounded, too.
 
 use super::is_block;
-use super::tokens::{Name, Tag};
+use super::tokenizer::{ElementName, OpenTag};
 
 /// How many elements are open at once; deeper ones are read as if they were not there.
 pub(super) const DEPTH_MAX: usize = 200;
@@ -13,7 +13,7 @@ pub(super) const DEPTH_MAX: usize = 200;
 /// An element that was opened and not ended.
 #[derive(Debug)]
 pub(super) struct OpenElement<'a, R> {
-    pub(super) name: Name,
+    pub(super) name: ElementName,
     /// The name as the page writes it, by which elements without a meaning here are told apart.
     text: &'a str,
     /// What has to be done at its end, if anything.
@@ -44,12 +44,12 @@ impl<'a, R> ElementStack<'a, R> {
         self.0.len()
     }
 
-    pub(super) fn name(&self, place: usize) -> Name {
+    pub(super) fn name(&self, place: usize) -> ElementName {
         self.0[place].name
     }
 
-    pub(super) fn push(&mut self, tag: &Tag<'a>) -> Pushed {
-        let is_whole_page = matches!(tag.name, Name::Html | Name::Head | Name::Body);
+    pub(super) fn push(&mut self, tag: &OpenTag<'a>) -> Pushed {
+        let is_whole_page = matches!(tag.name, ElementName::Html | ElementName::Head | ElementName::Body);
         if tag.name.is_void() || is_whole_page || (tag.is_self_closing() && self.is_in_foreign_content()) {
             return Pushed::Nothing;
         }
@@ -79,8 +79,8 @@ impl<'a, R> ElementStack<'a, R> {
     }
 
     /// Returns the place of the outermost element that ends because another one begins.
-    pub(super) fn ended_by_start(&self, name: Name) -> Option<usize> {
-        use Name::*;
+    pub(super) fn ended_by_start(&self, name: ElementName) -> Option<usize> {
+        use ElementName::*;
         match name {
             A => self.ended_by_end(A, ""),
             Li => self.outermost(&[Li], |name| is_scope(name) || matches!(name, Ul | Ol | Menu)),
@@ -96,14 +96,14 @@ impl<'a, R> ElementStack<'a, R> {
     }
 
     /// Returns the place of the element that an end tag ends.
-    pub(super) fn ended_by_end(&self, name: Name, text: &str) -> Option<usize> {
+    pub(super) fn ended_by_end(&self, name: ElementName, text: &str) -> Option<usize> {
         let is_same = |element: &OpenElement<'_, R>| match name {
-            Name::Other => element.name == name && element.text.eq_ignore_ascii_case(text),
+            ElementName::Other => element.name == name && element.text.eq_ignore_ascii_case(text),
             _ if is_heading(name) => is_heading(element.name),
             _ => element.name == name,
         };
-        let is_boundary = |other: Name| match () {
-            () if is_of_table(name) => other == Name::Table,
+        let is_boundary = |other: ElementName| match () {
+            () if is_of_table(name) => other == ElementName::Table,
             () if is_special(name) || is_formatting(name) => is_scope(other),
             // One without rules of its own ends nothing that has some.
             () => is_scope(other) || is_special(other),
@@ -119,7 +119,7 @@ impl<'a, R> ElementStack<'a, R> {
         None
     }
 
-    fn outermost(&self, names: &[Name], is_boundary: impl Fn(Name) -> bool) -> Option<usize> {
+    fn outermost(&self, names: &[ElementName], is_boundary: impl Fn(ElementName) -> bool) -> Option<usize> {
         let mut found = None;
         for (place, element) in self.0.iter().enumerate().rev() {
             if names.contains(&element.name) {
@@ -133,40 +133,40 @@ impl<'a, R> ElementStack<'a, R> {
 
     /// Whether this is the inside of a drawing or a formula, where a tag may end itself.
     fn is_in_foreign_content(&self) -> bool {
-        self.0.iter().any(|open| open.name == Name::Svg || open.text.eq_ignore_ascii_case("math"))
+        self.0.iter().any(|open| open.name == ElementName::Svg || open.text.eq_ignore_ascii_case("math"))
     }
 }
 
-const CELLS: [Name; 3] = [Name::Td, Name::Th, Name::Caption];
-const ROWS: [Name; 4] = [Name::Tr, Name::Td, Name::Th, Name::Caption];
-const ROW_GROUPS: [Name; 7] =
-    [Name::Tbody, Name::Thead, Name::Tfoot, Name::Tr, Name::Td, Name::Th, Name::Caption];
+const CELLS: [ElementName; 3] = [ElementName::Td, ElementName::Th, ElementName::Caption];
+const ROWS: [ElementName; 4] = [ElementName::Tr, ElementName::Td, ElementName::Th, ElementName::Caption];
+const ROW_GROUPS: [ElementName; 7] =
+    [ElementName::Tbody, ElementName::Thead, ElementName::Tfoot, ElementName::Tr, ElementName::Td, ElementName::Th, ElementName::Caption];
 
 /// Whether the end of an element leaves those open that were opened in it.
-pub(super) fn is_formatting(name: Name) -> bool {
-    use Name::*;
+pub(super) fn is_formatting(name: ElementName) -> bool {
+    use ElementName::*;
     matches!(name, A | B | Code | Em | Font | I | S | Small | Strike | Strong | Tt | U)
 }
 
-fn is_heading(name: Name) -> bool {
-    use Name::*;
+fn is_heading(name: ElementName) -> bool {
+    use ElementName::*;
     matches!(name, H1 | H2 | H3 | H4 | H5 | H6)
 }
 
-fn is_of_table(name: Name) -> bool {
-    use Name::*;
+fn is_of_table(name: ElementName) -> bool {
+    use ElementName::*;
     matches!(name, Table | Caption | Tr | Td | Th | Tbody | Thead | Tfoot)
 }
 
 /// Whether tags in an element end nothing around it.
-fn is_scope(name: Name) -> bool {
-    use Name::*;
+fn is_scope(name: ElementName) -> bool {
+    use ElementName::*;
     matches!(name, Table | Caption | Td | Th | Template | Object)
 }
 
 /// Whether an element is one of those whose place in the page decides what lies in what.
-fn is_special(name: Name) -> bool {
-    use Name::*;
+fn is_special(name: ElementName) -> bool {
+    use ElementName::*;
     is_block(name)
         || is_heading(name)
         || is_of_table(name)

@@ -18,7 +18,7 @@ const WINDOWS: [char; 32] = [
 ];
 
 /// The text that is meant.
-pub(super) fn decoded(text: &str) -> Cow<'_, str> {
+pub(super) fn decode_entities(text: &str) -> Cow<'_, str> {
     if memchr::memchr(b'&', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
@@ -27,7 +27,7 @@ pub(super) fn decoded(text: &str) -> Cow<'_, str> {
     while let Some(at) = memchr::memchr(b'&', rest.as_bytes()) {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let taken = reference(rest, &mut out).unwrap_or_else(|| {
+        let taken = write_reference(rest, &mut out).unwrap_or_else(|| {
             out.push('&');
             1
         });
@@ -38,7 +38,7 @@ pub(super) fn decoded(text: &str) -> Cow<'_, str> {
 }
 
 /// Writes what the reference at the start means; how long it is.
-fn reference(text: &str, out: &mut String) -> Option<usize> {
+fn write_reference(text: &str, out: &mut String) -> Option<usize> {
     let bytes = text.as_bytes();
     if bytes.get(1) == Some(&b'#') {
         let (start, radix) = if matches!(bytes.get(2), Some(b'x' | b'X')) { (3, 16) } else { (2, 10) };
@@ -90,7 +90,7 @@ mod tests {
             ("&amp;lt;", "&lt;"),
             ("&é;", "&é;"),
         ] {
-            assert_eq!(decoded(text), meant, "{text}");
+            assert_eq!(decode_entities(text), meant, "{text}");
         }
     }
 }

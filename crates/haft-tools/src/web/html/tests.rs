@@ -4,7 +4,7 @@ use super::*;
 
 #[track_caller]
 fn check(html: &str, markdown: &str) {
-    assert_eq!(read(html, None).markdown, markdown, "{html}");
+    assert_eq!(convert_page(html, None).markdown, markdown, "{html}");
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn emphasis_stands_at_the_words() {
 #[test]
 fn links_are_whole_and_lead_somewhere() {
     let base = Url::parse("https://example.com/docs/page.html").unwrap();
-    let with = |html: &str| read(html, Some(&base)).markdown;
+    let with = |html: &str| convert_page(html, Some(&base)).markdown;
     assert_eq!(with("<a href='x?a=1&amp;b=2#c'>t</a>"), "[t](https://example.com/docs/x?a=1&b=2#c)");
     assert_eq!(with("see <a href=/r> the root </a>."), "see [the root](https://example.com/r) .");
     assert_eq!(with("<a href=//b.example/>b</a>"), "[b](https://b.example/)");
@@ -150,7 +150,7 @@ fn what_nobody_sees_is_not_told() {
     for (tag, how) in tags.into_iter().flat_map(|tag| hides.map(|how| (tag, how))) {
         let styles = "<style>.sneaky , #sneaky{display:none}</style>";
         let html = format!("{styles}a <{tag} {how}>secret <b>more</b></x></{tag}>z");
-        let page = read(&html, None).markdown;
+        let page = convert_page(&html, None).markdown;
         assert!(!page.contains("secret") && !page.contains("more"), "{html}: {page}");
         assert!(page.contains('a') && page.contains('z'), "{html}: {page}");
     }
@@ -172,7 +172,7 @@ fn what_is_hidden_ends_where_a_browser_ends_it() {
     check("<dl><dt hidden>secret<dd>a</dl>", ": a");
     check("<table><tr><td hidden>secret<table><tr><td>secret</table>secret<td>a</table>", "a");
     check("<table><tr hidden><td>secret<tr><td>a</table>", "a");
-    let cell = read("<div><table><tr><td><p hidden>secret</div>secret</table>a", None).markdown;
+    let cell = convert_page("<div><table><tr><td><p hidden>secret</div>secret</table>a", None).markdown;
     assert!(!cell.contains("secret") && cell.contains('a'), "{cell}");
     check("<table><tr><td><div><p hidden>secret</div>a</table>", "a");
     check("<my-a hidden>secret</my-b>secret<my-b></my-b>secret</my-a>a", "a");
@@ -213,7 +213,7 @@ fn emphasis_ends_with_its_paragraph_and_blocks_outlive_emphasis() {
 
 #[test]
 fn titles_are_one_line() {
-    let title = |html: &str| read(html, None).title;
+    let title = |html: &str| convert_page(html, None).title;
     assert_eq!(title("<title> A &amp;\n B </title><title>C</title>").as_deref(), Some("A & B"));
     assert_eq!(title("<svg><title>x</title></svg>"), None);
     assert_eq!(title("<title></title>"), None);
@@ -241,7 +241,7 @@ fn no_page_is_too_odd_or_too_slow() {
         "<kbd><pre>".repeat(n),
         "<td>".repeat(n),
     ] {
-        let page = read(&html, None);
+        let page = convert_page(&html, None);
         assert!(page.markdown.len() < 60 * html.len(), "{}", &html[..20]);
     }
 }
@@ -306,7 +306,7 @@ fn any_mixture_of_tags_is_read() {
     };
     for _ in 0..3_000 {
         let html: String = (0..random(60)).map(|_| PIECES[random(PIECES.len())]).collect();
-        let page = read(&html, None);
+        let page = convert_page(&html, None);
         assert!(!page.markdown.contains("<main>") && page.markdown.trim() == page.markdown, "{html}");
         let words = |text: &str| text.matches("text").count();
         assert!(words(&page.markdown) <= words(&html), "{html}");

@@ -194,9 +194,9 @@ async fn a_bad_address_says_what_is_wanted() {
 }
 
 /// A model that says what it was asked.
-struct Parrot(Result<&'static str, &'static str>);
+struct EchoModel(Result<&'static str, &'static str>);
 
-impl PageReader for Parrot {
+impl PageReader for EchoModel {
     fn answer<'a>(&'a self, question: &'a str, page: &'a str) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             let start = self.0.map_err(str::to_owned)?;
@@ -212,20 +212,20 @@ async fn a_prompt_is_answered_where_somebody_can() {
     let (at, _) = server(|_| page("text/plain", "the whole page"));
     let url = format!("http://localhost:{}/", at.port());
     let asking = json!({"url": url, "prompt": "how long?"});
-    let with = |reader: Parrot| open(at).reader(Some(Arc::new(reader)));
-    let answered = fetch(&with(Parrot(Ok("it is"))), asking.clone()).await.unwrap();
+    let with = |reader: EchoModel| open(at).reader(Some(Arc::new(reader)));
+    let answered = fetch(&with(EchoModel(Ok("it is"))), asking.clone()).await.unwrap();
     assert!(answered.contains("\nit is how long? of a page, marked: true\n"), "{answered}");
     assert!(
         !answered.contains("the whole page")
             && answered.contains("an answer to the prompt, from http://localhost")
     );
-    let failed = fetch(&with(Parrot(Err("no key"))), asking.clone()).await.unwrap();
+    let failed = fetch(&with(EchoModel(Err("no key"))), asking.clone()).await.unwrap();
     assert!(
         failed.contains("could not be answered (no key), so here is the page")
             && failed.contains("the whole page")
     );
     assert!(fetch(&open(at), asking).await.unwrap().contains("the whole page"));
-    let unasked = fetch(&with(Parrot(Ok(""))), json!({"url": url, "prompt": " "})).await.unwrap();
+    let unasked = fetch(&with(EchoModel(Ok(""))), json!({"url": url, "prompt": " "})).await.unwrap();
     assert!(unasked.contains("the whole page"));
 }
 
@@ -280,8 +280,8 @@ async fn odd_strings_are_refused_or_read() {
             assert!(words.contains("can't be fetched") || words.contains("characters"), "{words}");
         }
         let page =
-            crate::web::html::read(&format!("<h1>{odd}</h1><a href='{odd}'>{odd}</a><pre>{odd}"), None);
-        let marked = words::foreign(odd, &words::visible(&page.markdown));
+            crate::web::html::convert_page(&format!("<h1>{odd}</h1><a href='{odd}'>{odd}</a><pre>{odd}"), None);
+        let marked = untrusted_text::mark_untrusted(odd, &untrusted_text::visible_text(&page.markdown));
         assert_eq!(marked.matches("</web_content").count(), 1);
     }
 }
@@ -303,7 +303,7 @@ async fn a_picture_is_scaled_until_it_fits_and_a_broken_one_is_refused() {
         Content::Image(picture) => image::load_from_memory(&picture.bytes).ok(),
         _ => None,
     });
-    assert_eq!(picture.unwrap().width(), crate::pictures::EDGE_MAX);
+    assert_eq!(picture.unwrap().width(), crate::images::EDGE_MAX);
     let words = fetch(&tool, url("/broken")).await.unwrap_err();
     assert!(words.contains("it is a picture (image/png) that can't be shown: it is damaged"), "{words}");
 }

@@ -9,8 +9,8 @@ use http::header::{ACCEPT, AUTHORIZATION, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{HITS_MAX, Query, SNIPPET_CHARS_MAX};
-use crate::web::{html, words};
+use super::{HITS_MAX, SearchQuery, SNIPPET_CHARS_MAX};
+use crate::web::{html, untrusted_text};
 
 /// Where Brave is asked.
 const BRAVE: &str = "https://api.search.brave.com/res/v1/web/search";
@@ -21,16 +21,16 @@ const ASKED_FOR: usize = 2 * HITS_MAX;
 
 /// A key, which is sent and never shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(String);
+pub struct ApiKey(String);
 
-impl Key {
+impl ApiKey {
     /// This key.
-    pub fn new(key: impl Into<String>) -> Key {
-        Key(key.into())
+    pub fn new(key: impl Into<String>) -> ApiKey {
+        ApiKey(key.into())
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
     }
@@ -38,14 +38,14 @@ impl fmt::Debug for Key {
 
 /// A search that can be asked.
 #[derive(Debug, Clone)]
-pub struct Backend {
-    kind: Kind,
+pub struct SearchBackend {
+    kind: BackendKind,
     target: FetchTarget,
-    key: Option<Key>,
+    key: Option<ApiKey>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BackendKind {
     Searxng,
     Brave,
     Tavily,
@@ -53,56 +53,56 @@ enum Kind {
 
 /// Why a search can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadBackend(String);
+pub struct InvalidBackend(String);
 
-impl fmt::Display for BadBackend {
+impl fmt::Display for InvalidBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadBackend {}
+impl std::error::Error for InvalidBackend {}
 
 /// A page that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct SearchHit {
     pub(super) title: String,
     pub(super) url: String,
     pub(super) words: String,
 }
 
-impl Backend {
+impl SearchBackend {
     /// A SearXNG, by the address of its first page. It has to allow the format `json` (`search.formats` in its settings).
     ///
     /// # Errors
     /// What is wrong with the address.
-    pub fn searxng(base_url: &str) -> Result<Backend, BadBackend> {
+    pub fn searxng(base_url: &str) -> Result<SearchBackend, InvalidBackend> {
         let base = base_url.trim().trim_end_matches('/');
         let target =
-            FetchTarget::parse(&format!("{base}/search")).map_err(|bad| BadBackend(bad.to_string()))?;
-        Ok(Backend { kind: Kind::Searxng, target, key: None })
+            FetchTarget::parse(&format!("{base}/search")).map_err(|bad| InvalidBackend(bad.to_string()))?;
+        Ok(SearchBackend { kind: BackendKind::Searxng, target, key: None })
     }
 
     /// The search of Brave.
-    pub fn brave(key: Key) -> Backend {
-        Backend::with_key(Kind::Brave, BRAVE, key)
+    pub fn brave(key: ApiKey) -> SearchBackend {
+        SearchBackend::with_key(BackendKind::Brave, BRAVE, key)
     }
 
     /// The search of Tavily.
-    pub fn tavily(key: Key) -> Backend {
-        Backend::with_key(Kind::Tavily, TAVILY, key)
+    pub fn tavily(key: ApiKey) -> SearchBackend {
+        SearchBackend::with_key(BackendKind::Tavily, TAVILY, key)
     }
 
-    fn with_key(kind: Kind, url: &str, key: Key) -> Backend {
-        Backend { kind, target: FetchTarget::parse(url).expect("a test reads it"), key: Some(key) }
+    fn with_key(kind: BackendKind, url: &str, key: ApiKey) -> SearchBackend {
+        SearchBackend { kind, target: FetchTarget::parse(url).expect("a test reads it"), key: Some(key) }
     }
 
     /// The same at another address: a gateway, or a server of a test.
     ///
     /// # Errors
     /// What is wrong with the address.
-    pub fn at(mut self, url: &str) -> Result<Backend, BadBackend> {
-        self.target = FetchTarget::parse(url).map_err(|bad| BadBackend(bad.to_string()))?;
+    pub fn at(mut self, url: &str) -> Result<SearchBackend, InvalidBackend> {
+        self.target = FetchTarget::parse(url).map_err(|bad| InvalidBackend(bad.to_string()))?;
         Ok(self)
     }
 
@@ -114,21 +114,21 @@ impl Backend {
     /// What it is called.
     pub fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Searxng => "SearXNG",
-            Kind::Brave => "Brave",
-            Kind::Tavily => "Tavily",
+            BackendKind::Searxng => "SearXNG",
+            BackendKind::Brave => "Brave",
+            BackendKind::Tavily => "Tavily",
         }
     }
 
     /// A text without the key.
     pub(super) fn hidden(&self, text: String) -> String {
         match &self.key {
-            Some(Key(key)) if !key.is_empty() => text.replace(key.as_str(), "(the key)"),
+            Some(ApiKey(key)) if !key.is_empty() => text.replace(key.as_str(), "(the key)"),
             _ => text,
         }
     }
 
-    pub(super) fn ask(&self, query: &Query<'_>) -> FetchRequest {
+    pub(super) fn ask(&self, query: &SearchQuery<'_>) -> FetchRequest {
         let key = || self.key.as_ref().map_or("", |key| key.0.as_str());
         let header = |text: &str| {
             let mut value = HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
@@ -137,16 +137,16 @@ impl Backend {
         };
         let count = ASKED_FOR.to_string();
         let ask = match self.kind {
-            Kind::Searxng => {
+            BackendKind::Searxng => {
                 FetchRequest::get(self.target.with_query([("q", &*with_sites(query)), ("format", "json")]))
             }
-            Kind::Brave => {
+            BackendKind::Brave => {
                 let query = with_sites(query);
                 let pairs = [("q", &*query), ("count", &*count), ("text_decorations", "false")];
                 let name = HeaderName::from_static("x-subscription-token");
                 FetchRequest::get(self.target.with_query(pairs)).header(name, header(key()))
             }
-            Kind::Tavily => {
+            BackendKind::Tavily => {
                 let names = |hosts: &[Host]| hosts.iter().map(Host::to_string).collect::<Vec<_>>();
                 let body = json!({
                     "query": query.text, "max_results": ASKED_FOR,
@@ -163,7 +163,7 @@ impl Backend {
     pub(super) fn refused(&self, status: u16) -> String {
         let name = self.name();
         let hint = match (self.kind, status) {
-            (Kind::Searxng, 403) => {
+            (BackendKind::Searxng, 403) => {
                 "it doesn't give JSON; the user has to add `json` to `search.formats` in its settings"
             }
             (_, 401 | 403) => "its key is not accepted; tell the user",
@@ -176,25 +176,25 @@ impl Backend {
     }
 
     /// The pages of an answer; nothing if it is none.
-    pub(super) fn read(&self, body: &[u8]) -> Option<Vec<Hit>> {
-        let found: Vec<Found> = match self.kind {
-            Kind::Searxng | Kind::Tavily => serde_json::from_slice::<Results>(body).ok()?.results?,
-            Kind::Brave => {
+    pub(super) fn read(&self, body: &[u8]) -> Option<Vec<SearchHit>> {
+        let found: Vec<ResponseHit> = match self.kind {
+            BackendKind::Searxng | BackendKind::Tavily => serde_json::from_slice::<ResponseResults>(body).ok()?.results?,
+            BackendKind::Brave => {
                 // Where there are no pages there is no list.
-                serde_json::from_slice::<Brave>(body)
+                serde_json::from_slice::<BraveResponse>(body)
                     .ok()?
                     .web
                     .and_then(|web| web.results)
                     .unwrap_or_default()
             }
         };
-        let mut hits: Vec<Hit> = Vec::new();
-        for Found { title, url, content, description } in found {
+        let mut hits: Vec<SearchHit> = Vec::new();
+        for ResponseHit { title, url, content, description } in found {
             let words = content.or(description).unwrap_or_default();
-            let hit = Hit {
-                title: plain(&title.unwrap_or_default()),
-                url: words::visible(&url).into_owned(),
-                words: plain(&words),
+            let hit = SearchHit {
+                title: plain_text(&title.unwrap_or_default()),
+                url: untrusted_text::visible_text(&url).into_owned(),
+                words: plain_text(&words),
             };
             // An address with something else in it would not stay on its line.
             if !hit.url.contains(char::is_whitespace) && !hits.iter().any(|known| known.url == hit.url) {
@@ -206,7 +206,7 @@ impl Backend {
 }
 
 /// The question with domains as most searches understand them.
-fn with_sites(query: &Query<'_>) -> String {
+fn with_sites(query: &SearchQuery<'_>) -> String {
     let mut text = query.text.to_owned();
     for domain in &query.blocked {
         text.push_str(&format!(" -site:{domain}"));
@@ -220,28 +220,28 @@ fn with_sites(query: &Query<'_>) -> String {
 }
 
 /// Words on one line, without tags.
-fn plain(text: &str) -> String {
+fn plain_text(text: &str) -> String {
     let text = if text.contains(['<', '&']) {
-        html::read(text, None).markdown.replace("**", "")
+        html::convert_page(text, None).markdown.replace("**", "")
     } else {
         text.to_owned()
     };
-    let text = words::visible(&text);
+    let text = untrusted_text::visible_text(&text);
     truncate_with_ellipsis(&single_line(&text), SNIPPET_CHARS_MAX)
 }
 
 #[derive(Deserialize)]
-struct Results {
-    results: Option<Vec<Found>>,
+struct ResponseResults {
+    results: Option<Vec<ResponseHit>>,
 }
 
 #[derive(Deserialize)]
-struct Brave {
-    web: Option<Results>,
+struct BraveResponse {
+    web: Option<ResponseResults>,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct ResponseHit {
     title: Option<String>,
     url: String,
     content: Option<String>,

@@ -35,7 +35,7 @@ fn server(status: &'static str, answer: Value) -> (String, Arc<Mutex<Vec<String>
     (base, asked)
 }
 
-async fn search(backend: Backend, input: Value) -> Result<String, String> {
+async fn search(backend: SearchBackend, input: Value) -> Result<String, String> {
     let tool = AnyTool::typed(WebSearch::new(backend)).unwrap();
     let result = crate::web_fetch::tests::call(tool, input).await;
     match result.outcome() {
@@ -58,7 +58,7 @@ fn hits() -> Value {
 #[tokio::test]
 async fn a_searxng_is_asked_and_its_pages_are_told() {
     let (base, asked) = server("200 OK", json!({"results": hits()}));
-    let text = search(Backend::searxng(&format!("{base}/")).unwrap(), json!({"query": "rust & more"}))
+    let text = search(SearchBackend::searxng(&format!("{base}/")).unwrap(), json!({"query": "rust & more"}))
         .await
         .unwrap();
     let wanted = "3 pages for `rust & more`\n\
@@ -74,7 +74,7 @@ async fn a_searxng_is_asked_and_its_pages_are_told() {
 #[tokio::test]
 async fn domains_are_asked_for_and_held_to() {
     let (base, asked) = server("200 OK", json!({"results": hits()}));
-    let backend = Backend::searxng(&base).unwrap();
+    let backend = SearchBackend::searxng(&base).unwrap();
     let only = search(backend.clone(), json!({"query": "xy", "allowed_domains": ["Docs.rs", "b.example"]}))
         .await
         .unwrap();
@@ -113,7 +113,7 @@ async fn brave_and_tavily_get_their_keys_and_nobody_else_does() {
         "200 OK",
         json!({"web": {"results": [{"title": "T", "url": "https://a.b/", "description": "d"}]}}),
     );
-    let brave = Backend::brave(Key::new("secret-1")).at(&format!("{base}/brave")).unwrap();
+    let brave = SearchBackend::brave(ApiKey::new("secret-1")).at(&format!("{base}/brave")).unwrap();
     let text = search(brave.clone(), json!({"query": "xy"})).await.unwrap();
     assert!(text.contains("1. T\n   https://a.b/\n   d\n"), "{text}");
     let request = asked.lock().unwrap()[0].clone();
@@ -126,7 +126,7 @@ async fn brave_and_tavily_get_their_keys_and_nobody_else_does() {
 
     let (base, asked) =
         server("200 OK", json!({"results": [{"title": "T", "url": "https://a.b/", "content": "d"}]}));
-    let tavily = Backend::tavily(Key::new("secret-2")).at(&base).unwrap();
+    let tavily = SearchBackend::tavily(ApiKey::new("secret-2")).at(&base).unwrap();
     let input = json!({"query": "xy", "allowed_domains": ["a.b"]});
     assert!(search(tavily, input).await.unwrap().contains("https://a.b/"));
     let request = asked.lock().unwrap()[0].clone();
@@ -150,25 +150,25 @@ async fn what_goes_wrong_says_what_to_do() {
         ("200 OK", json!("<html>"), "a form that is not known"),
     ] {
         let (base, _) = server(status, answer);
-        let words = search(Backend::searxng(&base).unwrap(), json!({"query": "xy"})).await.unwrap_err();
+        let words = search(SearchBackend::searxng(&base).unwrap(), json!({"query": "xy"})).await.unwrap_err();
         assert!(words.contains(part), "{words}");
     }
     let (base, _) = server("401 No", json!({}));
-    let brave = Backend::brave(Key::new("k")).at(&base).unwrap();
+    let brave = SearchBackend::brave(ApiKey::new("k")).at(&base).unwrap();
     assert!(search(brave, json!({"query": "xy"})).await.unwrap_err().contains("its key is not accepted"));
-    assert!(Backend::searxng("ftp://x").is_err());
+    assert!(SearchBackend::searxng("ftp://x").is_err());
 }
 
 #[test]
 fn without_a_search_it_is_not_offered() {
     assert!(WebSearch::default().unavailable_reason().is_some());
-    let search = WebSearch::new(Backend::brave(Key::new("k")));
+    let search = WebSearch::new(SearchBackend::brave(ApiKey::new("k")));
     assert_eq!(search.unavailable_reason(), None);
     let input =
         WebSearchInput { query: "xy".into(), allowed_domains: Vec::new(), blocked_domains: Vec::new() };
     assert_eq!(search.effects(&input).to_string(), "reaches api.search.brave.com");
     assert_eq!(
-        WebSearch::new(Backend::tavily(Key::new("k"))).effects(&input).to_string(),
+        WebSearch::new(SearchBackend::tavily(ApiKey::new("k"))).effects(&input).to_string(),
         "reaches api.tavily.com"
     );
 }
