@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use haft_agent::{Conversation, Model, ModelRequest, ToolDefinitions};
-use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::scripted::{ModelScript, ScriptedModel};
 use haft_provider::{RetryPolicy, Wire};
 use libfuzzer_sys::fuzz_target;
 
@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 const PIECES_MAX: usize = 1_000_000;
 
 fuzz_target!(|text: &str| {
-    let script = match Script::parse(text) {
+    let script = match ModelScript::parse(text) {
         Ok(script) => script,
         Err(bad) => {
             assert!(!bad.to_string().trim().is_empty());

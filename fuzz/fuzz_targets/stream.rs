@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use haft_agent::{ModelReply, ReplyDelta};
 use haft_provider::Wire;
-use haft_provider::stream::Reader;
+use haft_provider::stream::MessageReader;
 use libfuzzer_sys::fuzz_target;
 
 const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::OpenAi, Wire::OpenAiChat, Wire::Gemini];
@@ -52,7 +52,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn read<'a>(wire: Wire, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<ReplyDelta>, ModelReply) {
-    let (mut reader, mut deltas) = (Reader::new(wire), Vec::new());
+    let (mut reader, mut deltas) = (MessageReader::new(wire), Vec::new());
     for piece in pieces {
         reader.feed(piece, &mut deltas);
     }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
 
 use haft_provider::limits::MESSAGE_BYTES_MAX;
-use haft_provider::{Message, decode};
+use haft_provider::{ModelMessage, decode_message};
 use haft_session::SessionPurpose;
 
 use crate::args::{Common, DispatchArgs};
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
     })
 }
 
-fn message(args: &DispatchArgs) -> Result<Message, Usage> {
+fn message(args: &DispatchArgs) -> Result<ModelMessage, Usage> {
     let (bytes, source) = match args.file.as_deref() {
         None if io::stdin().is_terminal() => {
             let words = "no message; give a file, or pipe an assistant message to standard input";
@@ -56,7 +56,7 @@ fn message(args: &DispatchArgs) -> Result<Message, Usage> {
     })?;
     // Some editors and shells put a mark before the text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    decode(text, args.from).map_err(|bad| {
+    decode_message(text, args.from).map_err(|bad| {
         let flag = if bad.wire_helps() { " (--from)" } else { "" };
         Usage(format!("{source}: {}{flag}", output::one_line(&bad.to_string())))
     })

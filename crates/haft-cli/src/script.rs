@@ -1,7 +1,7 @@
 //! `haft script serve`: a scripted model for anybody's agent, by all four wires, on this machine alone.
 
 use haft_provider::Wire;
-use haft_provider::scripted::serve;
+use haft_provider::scripted::serve_script;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -22,7 +22,7 @@ fn serve_until_told(args: &ServeArgs) -> Result<Exit, Usage> {
     let mut signals = signals.map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let runtime = crate::threads::runtime(2)?;
     let serving = runtime
-        .block_on(serve(script, args.addr))
+        .block_on(serve_script(script, args.addr))
         .map_err(|error| Usage(format!("--addr `{}`: {error}", args.addr)))?;
     if let Err(exit) = output::result(&format!("http://{}", serving.address()), Reader::Whole) {
         return Ok(exit);

@@ -10,7 +10,7 @@ use haft::results::ResultLimit;
 use haft::search::{TOOL_SEARCH, ToolSearch};
 use haft::tool::{AnyTool, ListedClass};
 use haft_mcp::{Host, Servers, Status};
-use haft_provider::{DefinitionForm, Definitions, Wire};
+use haft_provider::{DefinitionForm, DefinitionCache, Wire};
 use haft_session::SessionPurpose;
 use haft_session::assembly::{ReportLevel, ServerPool, ServerPorts};
 use serde::Serialize;
@@ -109,7 +109,7 @@ fn form(format: Format) -> Option<DefinitionForm> {
 
 /// Prints the bare `tools` array of a provider; tools that it can't take are said.
 fn definitions(args: &ToolsArgs, form: DefinitionForm, snapshot: &Snapshot) -> Exit {
-    let mut definitions = Definitions::new(form).with_deferred(args.all);
+    let mut definitions = DefinitionCache::new(form).with_deferred(args.all);
     if let Some(strict) = args.strict {
         definitions = definitions.strict(strict == Strict::Yes);
     }

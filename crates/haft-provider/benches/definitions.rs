@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use haft::registry::Snapshot;
 use haft::{Engine, Registry, dynamic_tool};
-use haft_provider::{Definitions, Wire};
+use haft_provider::{DefinitionCache, Wire};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 31;
@@ -34,13 +34,13 @@ fn main() {
             let [floor, made] = rounds(
                 1,
                 || schemas.iter().map(|schema| serde_json::to_string(schema).unwrap().len()).sum(),
-                || Definitions::new(form).define(black_box(&snapshot)).json().len(),
+                || DefinitionCache::new(form).define(black_box(&snapshot)).json().len(),
             );
             row(&format!("definitions of 1,000 tools, first time: {name}, {what}"), &floor, &made, "≤ 10");
         }
     }
     let snapshot = snapshot(plain);
-    let definitions = Definitions::new(Wire::Anthropic);
+    let definitions = DefinitionCache::new(Wire::Anthropic);
     let bytes = definitions.define(&snapshot).shared();
     let [floor, kept] = rounds(
         10_000,

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use haft::{Engine, Registry, Workspace};
 use haft_agent::{AgentLoop, Conversation, RunEnd};
-use haft_provider::client::Client;
-use haft_provider::endpoint::Endpoint;
-use haft_provider::scripted::{Script, serve};
+use haft_provider::client::ProviderClient;
+use haft_provider::endpoint::ProviderEndpoint;
+use haft_provider::scripted::{ModelScript, serve_script};
 use haft_provider::{RequestOptions, Wire};
 use serde_json::{Value, json};
 
@@ -82,11 +82,11 @@ fn main() {
 /// The kilobytes that a run takes at its most whose answer has so many bytes: another process, so that the server's
 /// memory isn't counted.
 fn memory(runtime: &tokio::runtime::Runtime, wire: Wire, bytes: usize) -> usize {
-    let mut script = Script::parse(r#"{"turns": [{"text": "", "stream": {"chunk_chars": 200}}]}"#).unwrap();
+    let mut script = ModelScript::parse(r#"{"turns": [{"text": "", "stream": {"chunk_chars": 200}}]}"#).unwrap();
     // More than a file may hold.
     script.turns[0].text = Some("twenty bytes of text".repeat(bytes.div_ceil(20)));
     runtime.block_on(async {
-        let server = serve(script, "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let server = serve_script(script, "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child.args([LISTEN, wire.name(), &server.base_url(wire)]);
         let ran = tokio::task::spawn_blocking(move || child.output().unwrap()).await.unwrap();
@@ -96,10 +96,10 @@ fn memory(runtime: &tokio::runtime::Runtime, wire: Wire, bytes: usize) -> usize 
 
 /// One run, and what it took at its most.
 fn listen(wire: Wire, base_url: &str) {
-    let endpoint = Endpoint::new(wire).base_url(base_url);
+    let endpoint = ProviderEndpoint::new(wire).base_url(base_url);
     let agent = AgentLoop::new(
         Engine::new(Registry::new()),
-        Client::new(endpoint, RequestOptions::new("m")).unwrap(),
+        ProviderClient::new(endpoint, RequestOptions::new("m")).unwrap(),
     );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcome = runtime.block_on(agent.run(&mut Conversation::new(wire), "go"));
@@ -123,8 +123,8 @@ fn files(folder: &Path, count: usize) -> Vec<PathBuf> {
 fn agent(address: SocketAddr, folder: &Path) -> AgentLoop {
     let registry = Registry::new().with(haft_tools::core()).unwrap();
     let engine = Engine::builder(registry).workspace(Workspace::new(folder).unwrap()).build();
-    let endpoint = Endpoint::new(Wire::Anthropic).base_url(format!("http://{address}"));
-    AgentLoop::new(engine, Client::new(endpoint, RequestOptions::new("m")).unwrap())
+    let endpoint = ProviderEndpoint::new(Wire::Anthropic).base_url(format!("http://{address}"));
+    AgentLoop::new(engine, ProviderClient::new(endpoint, RequestOptions::new("m")).unwrap())
 }
 
 /// Says two answers by turns, and how long it was from the end of the first to the whole of the next request.
@@ -183,8 +183,8 @@ fn answers(runtime: &tokio::runtime::Runtime, script: &Value) -> [Vec<u8>; 2] {
         {"role": "user", "content": "go"}, {"role": "assistant", "content": asked}, {"role": "user", "content": results},
     ]);
     runtime.block_on(async {
-        let script = Script::parse(&script.to_string()).unwrap();
-        let server = serve(script, "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let script = ModelScript::parse(&script.to_string()).unwrap();
+        let server = serve_script(script, "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address();
         let said = move |messages: Value| {
             tokio::task::spawn_blocking(move || {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use haft::{Effects, Engine, Registry, dynamic_tool};
 use haft_agent::{AgentLoop, Conversation};
 use haft_provider::Wire;
-use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::stream::Reader;
+use haft_provider::scripted::{ModelScript, ScriptedModel};
+use haft_provider::stream::MessageReader;
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 7;
@@ -36,7 +36,7 @@ fn main() {
                 lines.filter(|line| serde_json::from_str::<Value>(black_box(line)).is_ok()).count()
             }));
             reads.push(timed(|| {
-                let (mut reader, mut deltas, mut seen) = (Reader::new(wire), Vec::new(), 0);
+                let (mut reader, mut deltas, mut seen) = (MessageReader::new(wire), Vec::new(), 0);
                 for chunk in bytes.chunks(16 * 1024) {
                     reader.feed(chunk, &mut deltas);
                     seen += deltas.drain(..).count();
@@ -68,7 +68,7 @@ async fn turn(calls: usize) -> Duration {
     .effects(|_| Effects::none());
     let engine = Engine::new(Registry::new().with(read).unwrap());
     let script = json!({"turns": [{"tool_calls": vec![json!({"name": "read"}); calls]}, {"text": "done"}]});
-    let model = ScriptedModel::new(Script::parse(&script.to_string()).unwrap(), Wire::Anthropic);
+    let model = ScriptedModel::new(ModelScript::parse(&script.to_string()).unwrap(), Wire::Anthropic);
     let agent = AgentLoop::new(engine, model);
     let begun = Instant::now();
     let outcome = agent.run(&mut Conversation::new(Wire::Anthropic), "go").await;

@@ -13,9 +13,9 @@ use reqwest::redirect;
 
 pub use crate::exchange::RetryPolicy;
 
-use crate::deferral::default_deferral;
-use crate::endpoint::Endpoint;
-use crate::exchange::{Answer, Chunks, Exchange, Line, Transport, WRONG_ADDRESS, after};
+use crate::tool_deferral::default_deferral;
+use crate::endpoint::ProviderEndpoint;
+use crate::exchange::{ResponseHead, ChunkStream, RequestExchange, EndpointState, RequestTransport, WRONG_ADDRESS, retry_delay};
 use crate::limits::{CONNECT_SECONDS_MAX, ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_SECONDS_MAX};
 use crate::request::RequestOptions;
 use haft_agent::{FailureKind, MessageFormat, Model, ModelFailure, ModelRequest, ReplyStream, ToolDeferral};
@@ -23,26 +23,26 @@ use haft_agent::{FailureKind, MessageFormat, Model, ModelFailure, ModelRequest, 
 /// A provider over HTTP. Clones share connections and what is known of the endpoint's health.
 ///
 /// ```no_run
-/// use haft_provider::client::Client;
-/// use haft_provider::endpoint::Endpoint;
+/// use haft_provider::client::ProviderClient;
+/// use haft_provider::endpoint::ProviderEndpoint;
 /// use haft_provider::{RequestOptions, Wire};
 ///
 /// # fn main() -> Result<(), String> {
-/// let endpoint = Endpoint::new(Wire::Anthropic).key("sk-…");
-/// let client = Client::new(endpoint, RequestOptions::new("claude-sonnet-4-5"))?;
+/// let endpoint = ProviderEndpoint::new(Wire::Anthropic).key("sk-…");
+/// let client = ProviderClient::new(endpoint, RequestOptions::new("claude-sonnet-4-5"))?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct Client {
-    line: Arc<Line>,
-    endpoint: Arc<Endpoint>,
+pub struct ProviderClient {
+    line: Arc<EndpointState>,
+    endpoint: Arc<ProviderEndpoint>,
     options: Arc<RequestOptions>,
     retry: RetryPolicy,
     silence: Duration,
 }
 
 /// The connections to one endpoint.
-struct Http {
+struct HttpTransport {
     url: String,
     headers: HeaderMap,
     key: Option<String>,
@@ -50,12 +50,12 @@ struct Http {
     client: OnceLock<Result<reqwest::Client, String>>,
 }
 
-impl Client {
+impl ProviderClient {
     /// A client of this endpoint. Nothing is sent and no certificate read yet.
     ///
     /// # Errors
     /// In words: an address or a header that can't be used.
-    pub fn new(endpoint: Endpoint, options: RequestOptions) -> Result<Client, String> {
+    pub fn new(endpoint: ProviderEndpoint, options: RequestOptions) -> Result<ProviderClient, String> {
         let url = endpoint.url(&options.model, options.stream)?;
         let mut headers = HeaderMap::new();
         for (name, value) in endpoint.headers() {
@@ -70,11 +70,11 @@ impl Client {
         let accept = if options.stream { "text/event-stream" } else { "application/json" };
         headers.insert("accept", HeaderValue::from_static(accept));
         let (key, proxy) = (endpoint.key.clone(), endpoint.proxy.clone());
-        let http = Http { url, headers, key, proxy, client: OnceLock::new() };
+        let http = HttpTransport { url, headers, key, proxy, client: OnceLock::new() };
         let usual = || default_deferral(endpoint.wire, &endpoint.base_url, &options.model);
         let deferral = endpoint.deferral.unwrap_or_else(usual);
-        Ok(Client {
-            line: Arc::new(Line::new(endpoint.wire, http, deferral)),
+        Ok(ProviderClient {
+            line: Arc::new(EndpointState::new(endpoint.wire, http, deferral)),
             endpoint: Arc::new(endpoint),
             options: Arc::new(options),
             retry: RetryPolicy::default(),
@@ -84,14 +84,14 @@ impl Client {
 
     /// How requests are made again.
     #[must_use]
-    pub fn retry(mut self, policy: RetryPolicy) -> Client {
+    pub fn retry(mut self, policy: RetryPolicy) -> ProviderClient {
         self.retry = policy;
         self
     }
 
     /// How long a stream may say nothing. Default: ten minutes.
     #[must_use]
-    pub fn silence(mut self, most: Duration) -> Client {
+    pub fn silence(mut self, most: Duration) -> ProviderClient {
         self.silence = most;
         self
     }
@@ -103,17 +103,17 @@ impl Client {
     }
 
     /// The endpoint that is asked.
-    pub fn endpoint(&self) -> &Endpoint {
+    pub fn endpoint(&self) -> &ProviderEndpoint {
         &self.endpoint
     }
 
     /// Asks with a body that was made already.
     pub fn send(&self, body: impl Into<String>) -> Box<dyn ReplyStream> {
-        Box::new(Exchange::new(self.line.clone(), body.into(), self.retry, self.silence))
+        Box::new(RequestExchange::new(self.line.clone(), body.into(), self.retry, self.silence))
     }
 }
 
-impl Model for Client {
+impl Model for ProviderClient {
     fn format(&self) -> &'static dyn MessageFormat {
         self.line.wire.into()
     }
@@ -135,7 +135,7 @@ impl Model for Client {
     }
 }
 
-impl Http {
+impl HttpTransport {
     /// Made when the first request needs it, because reading the machine's certificates takes a while.
     fn client(&self) -> Result<&reqwest::Client, ModelFailure> {
         let made = self.client.get_or_init(|| {
@@ -158,20 +158,20 @@ impl Http {
                 }
                 None => builder.no_proxy(),
             };
-            builder.build().map_err(|error| format!("no request can be sent: {}", chain(&error)))
+            builder.build().map_err(|error| format!("no request can be sent: {}", describe_error_chain(&error)))
         });
         made.as_ref().map_err(|words| ModelFailure::new(FailureKind::BadRequest, words.clone()))
     }
 
-    async fn exchange(&self, body: Arc<String>) -> Result<Answer, ModelFailure> {
+    async fn exchange(&self, body: Arc<String>) -> Result<ResponseHead, ModelFailure> {
         let request = self
             .client()?
             .post(&self.url)
             .headers(self.headers.clone())
-            .body(Bytes::from_owner(Shared(body)));
+            .body(Bytes::from_owner(SharedBody(body)));
         let response = request.send().await.map_err(|error| {
             let kind = if error.is_builder() { FailureKind::BadRequest } else { FailureKind::Disconnected };
-            ModelFailure::new(kind, chain(&error))
+            ModelFailure::new(kind, describe_error_chain(&error))
         })?;
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         if !response.status().is_success() {
@@ -180,20 +180,20 @@ impl Http {
                 Some("false") => Some(false),
                 _ => None,
             };
-            let (status, after) = (response.status().as_u16(), after(header, SystemTime::now()));
-            let (mut body, _) = read(response, ERROR_BYTES_MAX).await;
+            let (status, after) = (response.status().as_u16(), retry_delay(header, SystemTime::now()));
+            let (mut body, _) = read_body(response, ERROR_BYTES_MAX).await;
             // Words of an error are shown, and some servers repeat what they were sent.
             if let Some(key) = &self.key {
                 body = body.replace(key.as_str(), "(the key)");
             }
-            return Ok(Answer::Refused { status, body, after, again });
+            return Ok(ResponseHead::Refused { status, body, after, again });
         }
         let kind = header("content-type").unwrap_or_default();
         if kind.contains("json") && !kind.contains("stream") {
-            let (body, broke) = read(response, MESSAGE_BYTES_MAX).await;
+            let (body, broke) = read_body(response, MESSAGE_BYTES_MAX).await;
             return match broke {
                 Some(failure) => Err(failure),
-                None => Ok(Answer::Whole(body)),
+                None => Ok(ResponseHead::Whole(body)),
             };
         }
         // A page of a proxy, or of a web server at this address. What doesn't say what it is gets a try.
@@ -202,12 +202,12 @@ impl Http {
                 format!("the server's answer is no event stream (content-type {kind}); {WRONG_ADDRESS}");
             return Err(ModelFailure::new(FailureKind::Malformed, words));
         }
-        Ok(Answer::Stream(Box::new(Body(response))))
+        Ok(ResponseHead::Stream(Box::new(ResponseBody(response))))
     }
 }
 
-impl Transport for Http {
-    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, ModelFailure>> {
+impl RequestTransport for HttpTransport {
+    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<ResponseHead, ModelFailure>> {
         Box::pin(self.exchange(body))
     }
 
@@ -218,18 +218,18 @@ impl Transport for Http {
 }
 
 /// The body of a request, which all its attempts share.
-struct Shared(Arc<String>);
+struct SharedBody(Arc<String>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for SharedBody {
     fn as_ref(&self) -> &[u8] {
         self.0.as_bytes()
     }
 }
 
 /// The body of an answer that is streamed.
-struct Body(reqwest::Response);
+struct ResponseBody(reqwest::Response);
 
-impl Chunks for Body {
+impl ChunkStream for ResponseBody {
     fn next<'a>(
         &'a mut self,
         feed: &'a mut (dyn FnMut(&[u8]) + Send),
@@ -241,14 +241,14 @@ impl Chunks for Body {
                     Ok(true)
                 }
                 Ok(None) => Ok(false),
-                Err(error) => Err(ModelFailure::new(FailureKind::Disconnected, chain(&error))),
+                Err(error) => Err(ModelFailure::new(FailureKind::Disconnected, describe_error_chain(&error))),
             }
         })
     }
 }
 
 /// Reads a body, at most so much; says what broke.
-async fn read(mut response: reqwest::Response, most: usize) -> (String, Option<ModelFailure>) {
+async fn read_body(mut response: reqwest::Response, most: usize) -> (String, Option<ModelFailure>) {
     let mut body = Vec::new();
     let failure = loop {
         match response.chunk().await {
@@ -258,7 +258,7 @@ async fn read(mut response: reqwest::Response, most: usize) -> (String, Option<M
             }
             Ok(Some(bytes)) => body.extend_from_slice(&bytes),
             Ok(None) => break None,
-            Err(error) => break Some(ModelFailure::new(FailureKind::Disconnected, chain(&error))),
+            Err(error) => break Some(ModelFailure::new(FailureKind::Disconnected, describe_error_chain(&error))),
         }
     };
     let body =
@@ -267,7 +267,7 @@ async fn read(mut response: reqwest::Response, most: usize) -> (String, Option<M
 }
 
 /// An error with what is behind it, without the address.
-fn chain(error: &reqwest::Error) -> String {
+fn describe_error_chain(error: &reqwest::Error) -> String {
     let mut words = Vec::new();
     let mut next = std::error::Error::source(error);
     while let Some(error) = next {

@@ -10,9 +10,9 @@ use haft_agent::{
 use serde_json::Value;
 
 use crate::Wire;
-use crate::decode::{BadMessage, decode};
-use crate::deferral;
-use crate::definitions::Definitions;
+use crate::decode_message::{InvalidMessage, decode_message};
+use crate::tool_deferral;
+use crate::definitions::DefinitionCache;
 
 /// Fields whose length is unrelated to their tokens.
 const OPAQUE: [&str; 7] =
@@ -53,8 +53,8 @@ impl MessageFormat for Wire {
 
     fn requested_calls(&self, items: &[Value]) -> Result<Vec<RequestedCall>, UnreadableMessage> {
         let text = stored_message(*self, items);
-        let unreadable = |bad: BadMessage| UnreadableMessage(bad.to_string());
-        Ok(decode(&text, Some(*self)).map_err(unreadable)?.requested)
+        let unreadable = |bad: InvalidMessage| UnreadableMessage(bad.to_string());
+        Ok(decode_message(&text, Some(*self)).map_err(unreadable)?.requested)
     }
 
     fn clear_results(&self, items: &mut [Value], keep: usize, note: &dyn Fn(&str) -> String) -> usize {
@@ -115,11 +115,11 @@ impl MessageFormat for Wire {
     }
 
     fn is_deferral_rejection(&self, failure: &ModelFailure) -> bool {
-        deferral::is_rejection(failure)
+        tool_deferral::is_rejection(failure)
     }
 
     fn tool_definer(&self) -> Box<dyn ToolDefiner> {
-        Box::new(Definitions::new(*self))
+        Box::new(DefinitionCache::new(*self))
     }
 }
 
@@ -240,7 +240,7 @@ fn excerpt_lines(wire: Wire, item: &Value) -> Vec<ExcerptLine> {
     if item["role"] == "user" {
         return texts.map(ExcerptLine::User).collect();
     }
-    let message = decode(&stored_message(wire, std::slice::from_ref(item)), Some(wire));
+    let message = decode_message(&stored_message(wire, std::slice::from_ref(item)), Some(wire));
     let calls = message.map(|message| message.requested).unwrap_or_default().into_iter();
     texts
         .map(ExcerptLine::Model)

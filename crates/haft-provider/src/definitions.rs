@@ -24,7 +24,7 @@ use crate::limits::{
     ANTHROPIC_STRICT_OPTIONAL_MAX, ANTHROPIC_STRICT_TOOLS_MAX, ANTHROPIC_STRICT_UNIONS_MAX,
     PROPERTY_CHARS_MAX,
 };
-use crate::schema::{Demands, Dialect, Refused, WireSchema, emit};
+use crate::schema::{StrictDemands, SchemaDialect, SchemaRefusal, WireSchema, encode_schema};
 use haft_agent::{SkippedTool, ToolDeferral, ToolDefiner, ToolDefinitions};
 
 /// The form of a `tools` array.
@@ -55,9 +55,9 @@ impl DefinitionForm {
 pub(crate) struct DefinitionFormat {
     /// What stands before the first definition and after the last one.
     pub(crate) list: (&'static str, &'static str),
-    pub(crate) dialect: Dialect,
+    pub(crate) dialect: SchemaDialect,
     /// The dialect of the strict mode, where there is one.
-    pub(crate) strict_dialect: Option<Dialect>,
+    pub(crate) strict_dialect: Option<SchemaDialect>,
     pub(crate) is_strict_by_default: bool,
     /// Whether the API limits what all strict tools of a request have together.
     pub(crate) limits_strict_tools: bool,
@@ -82,7 +82,7 @@ impl DefinitionFormat {
     pub(crate) const fn plain(write: fn(&str, &AnyTool, &WireSchema) -> String) -> DefinitionFormat {
         DefinitionFormat {
             list: ("[", "]"),
-            dialect: Dialect::Plain,
+            dialect: SchemaDialect::Plain,
             strict_dialect: None,
             is_strict_by_default: false,
             limits_strict_tools: false,
@@ -99,13 +99,13 @@ static MCP_FORMAT: DefinitionFormat = DefinitionFormat::plain(write_mcp_definiti
 ///
 /// ```
 /// use haft::{Engine, NoInput, Registry, tool};
-/// use haft_provider::{Definitions, Wire};
+/// use haft_provider::{DefinitionCache, Wire};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let now = tool("now", "Returns the time.", |_: NoInput, _| async { Ok("noon") });
 /// let engine = Engine::new(Registry::new().with(now)?);
 ///
-/// let definitions = Definitions::new(Wire::Anthropic);
+/// let definitions = DefinitionCache::new(Wire::Anthropic);
 /// let turn = engine.turn();                            // pins the tools: what is sent is what can be called
 /// let tools = definitions.define(turn.snapshot());
 /// assert_eq!(
@@ -115,30 +115,30 @@ static MCP_FORMAT: DefinitionFormat = DefinitionFormat::plain(write_mcp_definiti
 /// assert!(tools.left_out().is_empty());
 /// # Ok(()) }
 /// ```
-pub struct Definitions {
+pub struct DefinitionCache {
     form: DefinitionForm,
     strict: bool,
     deferred: bool,
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<CachedDefinitions>>,
 }
 
 /// What was made last.
-struct Kept {
+struct CachedDefinitions {
     snapshot: Snapshot,
     tools: ToolDefinitions,
-    ways: Vec<Way>,
-    pieces: HashMap<Arc<str>, (AnyTool, Piece)>,
+    ways: Vec<ToolPlacement>,
+    pieces: HashMap<Arc<str>, (AnyTool, DefinitionResult)>,
 }
 
-impl Definitions {
+impl DefinitionCache {
     /// Definitions of this form.
     ///
     /// Strict mode is used for OpenAI wherever a schema can be made legal for it without losing what it means, and not
-    /// at all for Anthropic, who takes only a few strict tools a request; see [`strict`](Definitions::strict).
-    pub fn new(form: impl Into<DefinitionForm>) -> Definitions {
+    /// at all for Anthropic, who takes only a few strict tools a request; see [`strict`](DefinitionCache::strict).
+    pub fn new(form: impl Into<DefinitionForm>) -> DefinitionCache {
         let form = form.into();
         let strict = form.format().is_strict_by_default;
-        Definitions { form, strict, deferred: false, kept: Mutex::new(None) }
+        DefinitionCache { form, strict, deferred: false, kept: Mutex::new(None) }
     }
 
     /// Whether to use the provider's strict mode where a schema is legal for it.
@@ -146,14 +146,14 @@ impl Definitions {
     /// Anthropic bounds what all strict tools of a request have together; here the first tools that fit are strict and
     /// the rest plain. Gemini and MCP have no strict mode.
     #[must_use]
-    pub fn strict(mut self, strict: bool) -> Definitions {
+    pub fn strict(mut self, strict: bool) -> DefinitionCache {
         self.strict = strict;
         self
     }
 
     /// Whether tools that the model would have to search for are included. Default: they are not.
     #[must_use]
-    pub fn with_deferred(mut self, deferred: bool) -> Definitions {
+    pub fn with_deferred(mut self, deferred: bool) -> DefinitionCache {
         self.deferred = deferred;
         self
     }
@@ -194,22 +194,22 @@ impl Definitions {
         }
     }
 
-    fn way(&self, offer: &Offer, deferral: ToolDeferral, known: &HashSet<String>) -> Way {
+    fn way(&self, offer: &Offer, deferral: ToolDeferral, known: &HashSet<String>) -> ToolPlacement {
         let is_marked = matches!(self.form.format().deferral, Some(DeferralFormat::Marked { .. }));
         match (offer.listing(), deferral) {
-            (Listing::Deferred, ToolDeferral::Fallback) if !self.deferred => Way::Left,
-            (_, ToolDeferral::Fallback) => Way::Plain,
-            (Listing::Shown, _) if offer.is_search() && !is_marked => Way::Search,
-            (Listing::Shown, _) => Way::Plain,
-            (Listing::Found, _) if !known.contains(offer.name()) => Way::Plain,
-            (Listing::Found | Listing::Deferred, _) if is_marked => Way::Marked,
-            (Listing::Found | Listing::Deferred, _) => Way::Elsewhere,
+            (Listing::Deferred, ToolDeferral::Fallback) if !self.deferred => ToolPlacement::Left,
+            (_, ToolDeferral::Fallback) => ToolPlacement::Plain,
+            (Listing::Shown, _) if offer.is_search() && !is_marked => ToolPlacement::Search,
+            (Listing::Shown, _) => ToolPlacement::Plain,
+            (Listing::Found, _) if !known.contains(offer.name()) => ToolPlacement::Plain,
+            (Listing::Found | Listing::Deferred, _) if is_marked => ToolPlacement::Marked,
+            (Listing::Found | Listing::Deferred, _) => ToolPlacement::Elsewhere,
         }
     }
 
     fn assemble(
         &self,
-        pieces: Vec<(Arc<str>, Way, Piece)>,
+        pieces: Vec<(Arc<str>, ToolPlacement, DefinitionResult)>,
         deferral: ToolDeferral,
         mut referred: HashSet<Arc<str>>,
     ) -> ToolDefinitions {
@@ -229,17 +229,17 @@ impl Definitions {
                     let strict = made.strict.as_ref().filter(|(demands, _)| budget.takes(demands));
                     let plain = strict.map_or(&made.plain, |(_, json)| json);
                     match (way, &format.deferral) {
-                        (Way::Search, Some(DeferralFormat::InConversation { write_search })) => {
+                        (ToolPlacement::Search, Some(DeferralFormat::InConversation { write_search })) => {
                             json.push_str(&write_search(plain));
                         }
-                        (Way::Marked, Some(DeferralFormat::Marked { mark, .. })) => {
+                        (ToolPlacement::Marked, Some(DeferralFormat::Marked { mark, .. })) => {
                             json.push_str(plain.strip_suffix('}').unwrap_or(plain));
                             json.push_str(mark);
                             referred.insert(name);
                         }
                         _ => json.push_str(plain),
                     }
-                    if way != Way::Marked {
+                    if way != ToolPlacement::Marked {
                         last = Some(json.len() - 1);
                     }
                 }
@@ -254,14 +254,14 @@ impl Definitions {
         tools.with_deferral(deferral, referred).with_cacheable(last)
     }
 
-    fn piece(&self, offer: &Offer) -> Piece {
+    fn piece(&self, offer: &Offer) -> DefinitionResult {
         let format = self.form.format();
         let (name, tool) = (offer.name(), offer.tool());
-        let write = || -> Result<Pair, Refused> {
+        let write = || -> Result<DefinitionPair, SchemaRefusal> {
             let dialect = format.strict_dialect.filter(|_| self.strict).unwrap_or(format.dialect);
-            let schema = emit(tool.input_schema(), dialect)?;
+            let schema = encode_schema(tool.input_schema(), dialect)?;
             if let Some(name) = schema.odd_property.as_ref().filter(|_| format.limits_property_names) {
-                return Err(Refused(format!(
+                return Err(SchemaRefusal(format!(
                     "its argument `{name}` has a name that this provider doesn't take; letters, digits, `_`, `.` and `-` are accepted, at most {PROPERTY_CHARS_MAX}"
                 )));
             }
@@ -269,14 +269,14 @@ impl Definitions {
             match schema.strict.filter(|_| format.limits_strict_tools) {
                 // Whether it may be strict is decided over all tools, so both are needed.
                 Some(demands) => {
-                    let plain = emit(tool.input_schema(), format.dialect)?;
+                    let plain = encode_schema(tool.input_schema(), format.dialect)?;
                     let plain = (format.write)(name, tool, &plain);
-                    Ok(Pair { plain, strict: Some((demands, definition)) })
+                    Ok(DefinitionPair { plain, strict: Some((demands, definition)) })
                 }
-                None => Ok(Pair { plain: definition, strict: None }),
+                None => Ok(DefinitionPair { plain: definition, strict: None }),
             }
         };
-        write().map(Arc::new).map_err(|Refused(reason)| Arc::from(reason))
+        write().map(Arc::new).map_err(|SchemaRefusal(reason)| Arc::from(reason))
     }
 }
 
@@ -284,7 +284,7 @@ impl Definitions {
 /// and those that can wait are marked `defer_loading`, for OpenAI they are not in it and `ToolSearch` is a `tool_search`. A
 /// tool that was found and that the conversation doesn't hold any more is defined like any other. Where nothing is
 /// deferred, where there are more than the API takes, and in forms that have none for it, the fallback is used.
-impl ToolDefiner for Definitions {
+impl ToolDefiner for DefinitionCache {
     fn define_tools(
         &self,
         snapshot: &Snapshot,
@@ -292,7 +292,7 @@ impl ToolDefiner for Definitions {
         loaded: &HashSet<String>,
     ) -> ToolDefinitions {
         let deferral = self.possible(snapshot, deferral);
-        let ways: Vec<Way> =
+        let ways: Vec<ToolPlacement> =
             snapshot.offers().iter().map(|offer| self.way(offer, deferral, loaded)).collect();
         // Made while others wait: they want the same.
         let mut kept = lock(&self.kept);
@@ -321,14 +321,14 @@ impl ToolDefiner for Definitions {
         }
         let tools = match before {
             Some(before) if !changed && pieces.len() == old.len() && before.ways == ways => before.tools,
-            _ => self.assemble(in_order, deferral, elsewhere(snapshot, &ways)),
+            _ => self.assemble(in_order, deferral, conversation_tools(snapshot, &ways)),
         };
-        *kept = Some(Kept { snapshot: snapshot.clone(), tools: tools.clone(), ways, pieces });
+        *kept = Some(CachedDefinitions { snapshot: snapshot.clone(), tools: tools.clone(), ways, pieces });
         tools
     }
 }
 
-impl fmt::Debug for Definitions {
+impl fmt::Debug for DefinitionCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Definitions");
         shown.field("form", &self.form).field("strict", &self.strict).finish_non_exhaustive()
@@ -337,7 +337,7 @@ impl fmt::Debug for Definitions {
 
 /// How a tool gets into a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ToolPlacement {
     /// Defined.
     Plain,
     /// Defined, and marked as one to search for.
@@ -350,24 +350,24 @@ enum Way {
     Left,
 }
 
-impl Way {
+impl ToolPlacement {
     fn is_defined(self) -> bool {
-        matches!(self, Way::Plain | Way::Marked | Way::Search)
+        matches!(self, ToolPlacement::Plain | ToolPlacement::Marked | ToolPlacement::Search)
     }
 }
 
 /// The names of tools that get into a request by the conversation.
-fn elsewhere(snapshot: &Snapshot, ways: &[Way]) -> HashSet<Arc<str>> {
-    let offers = snapshot.offers().iter().zip(ways).filter(|(_, way)| **way == Way::Elsewhere);
+fn conversation_tools(snapshot: &Snapshot, ways: &[ToolPlacement]) -> HashSet<Arc<str>> {
+    let offers = snapshot.offers().iter().zip(ways).filter(|(_, way)| **way == ToolPlacement::Elsewhere);
     offers.map(|(offer, _)| Arc::from(offer.name())).collect()
 }
 
 /// One tool's definition, or why there is none.
-type Piece = Result<Arc<Pair>, Arc<str>>;
+type DefinitionResult = Result<Arc<DefinitionPair>, Arc<str>>;
 
-struct Pair {
+struct DefinitionPair {
     plain: String,
-    strict: Option<(Demands, String)>,
+    strict: Option<(StrictDemands, String)>,
 }
 
 /// What the strict tools of one request may still have.
@@ -386,7 +386,7 @@ impl StrictBudget {
         }
     }
 
-    fn takes(&mut self, demands: &Demands) -> bool {
+    fn takes(&mut self, demands: &StrictDemands) -> bool {
         let left = (
             self.tools.checked_sub(1),
             self.optional.checked_sub(demands.optional),
@@ -407,7 +407,7 @@ fn write_mcp_definition(name: &str, tool: &AnyTool, schema: &WireSchema) -> Stri
     );
     // Older revisions take only objects here; whatever can't be said is simply not promised.
     let output = tool.output_schema().filter(|schema| schema.get("type").is_some_and(|of| of == "object"));
-    if let Some(Ok(output)) = output.map(|schema| emit(schema, Dialect::Plain)) {
+    if let Some(Ok(output)) = output.map(|schema| encode_schema(schema, SchemaDialect::Plain)) {
         json.push_str(&format!(",\"outputSchema\":{}", output.json));
     }
     // Without a hint the worst is assumed, which is right for everything else.

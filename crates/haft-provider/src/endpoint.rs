@@ -26,7 +26,7 @@ pub fn default_base_url(wire: Wire) -> &'static str {
 /// Where and as whom a provider is asked.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Endpoint {
+pub struct ProviderEndpoint {
     /// The wire that is spoken there.
     pub wire: Wire,
     /// The base URL, as the vendor's own SDK takes it.
@@ -41,37 +41,37 @@ pub struct Endpoint {
     pub deferral: Option<ToolDeferral>,
 }
 
-impl Endpoint {
+impl ProviderEndpoint {
     /// The vendor's own, without a key.
-    pub fn new(wire: Wire) -> Endpoint {
+    pub fn new(wire: Wire) -> ProviderEndpoint {
         let base_url = default_base_url(wire).to_owned();
-        Endpoint { wire, base_url, key: None, headers: Vec::new(), proxy: None, deferral: None }
+        ProviderEndpoint { wire, base_url, key: None, headers: Vec::new(), proxy: None, deferral: None }
     }
 
     /// Another base URL.
     #[must_use]
-    pub fn base_url(mut self, url: impl Into<String>) -> Endpoint {
+    pub fn base_url(mut self, url: impl Into<String>) -> ProviderEndpoint {
         self.base_url = url.into();
         self
     }
 
     /// The key.
     #[must_use]
-    pub fn key(mut self, key: impl Into<String>) -> Endpoint {
+    pub fn key(mut self, key: impl Into<String>) -> ProviderEndpoint {
         self.key = Some(key.into()).filter(|key| !key.is_empty());
         self
     }
 
     /// One more header, such as `anthropic-beta`.
     #[must_use]
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Endpoint {
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> ProviderEndpoint {
         self.headers.push((name.into(), value.into()));
         self
     }
 
     /// How tools are told of that the model has to search for, where it isn't to be guessed from the address.
     #[must_use]
-    pub fn deferral(mut self, deferral: ToolDeferral) -> Endpoint {
+    pub fn deferral(mut self, deferral: ToolDeferral) -> ProviderEndpoint {
         self.deferral = Some(deferral);
         self
     }
@@ -106,7 +106,7 @@ impl Endpoint {
 }
 
 /// Without the key.
-impl fmt::Debug for Endpoint {
+impl fmt::Debug for ProviderEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Endpoint");
         shown.field("wire", &self.wire).field("base_url", &self.base_url);
@@ -120,7 +120,7 @@ mod tests {
 
     #[track_caller]
     fn check(wire: Wire, base: &str, expected: &str) {
-        let url = Endpoint::new(wire).base_url(base).url("m-1.5", true);
+        let url = ProviderEndpoint::new(wire).base_url(base).url("m-1.5", true);
         assert_eq!(url.unwrap_or_else(|words| words), expected);
     }
 
@@ -142,16 +142,16 @@ mod tests {
         );
         check(Wire::OpenAi, "https://me:pw@a/v1", "the base URL has a user name in it; give the key instead");
         check(Wire::OpenAi, "https://a/v1?x=1", "the base URL has a query or a fragment; leave it out");
-        let tuned = Endpoint::new(Wire::Gemini).url("tunedModels/x", false).unwrap();
+        let tuned = ProviderEndpoint::new(Wire::Gemini).url("tunedModels/x", false).unwrap();
         assert!(tuned.ends_with("/v1beta/tunedModels/x:generateContent"), "{tuned}");
-        assert!(Endpoint::new(Wire::Gemini).url("../x?y", false).is_err());
+        assert!(ProviderEndpoint::new(Wire::Gemini).url("../x?y", false).is_err());
     }
 
     #[test]
     fn a_key_is_not_shown() {
-        let endpoint = Endpoint::new(Wire::Anthropic).key("sk-secret");
+        let endpoint = ProviderEndpoint::new(Wire::Anthropic).key("sk-secret");
         assert!(!format!("{endpoint:?}").contains("secret"));
         assert!(endpoint.headers().contains(&("x-api-key".to_owned(), "sk-secret".to_owned())));
-        assert!(Endpoint::new(Wire::OpenAi).key("").headers().is_empty());
+        assert!(ProviderEndpoint::new(Wire::OpenAi).key("").headers().is_empty());
     }
 }

@@ -5,11 +5,11 @@
 //! stream that breaks then ends as a failure with what came, and the loop goes on from there. So no call ever runs
 //! twice.
 //!
-//! What carries a request is a [`Transport`]: the network, or the scripted model inside of this process. Both are
+//! What carries a request is a [`RequestTransport`]: the network, or the scripted model inside of this process. Both are
 //! retried, rested and cut by the same code.
 
-mod breaker;
-mod retry;
+mod circuit_breaker;
+mod retry_policy;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,15 +21,15 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-pub use self::retry::RetryPolicy;
+pub use self::retry_policy::RetryPolicy;
 
-use self::breaker::Breaker;
+use self::circuit_breaker::EndpointBreaker;
 #[cfg(feature = "http")]
-pub(crate) use self::retry::after;
+pub(crate) use self::retry_policy::retry_delay;
 use crate::Wire;
 use crate::failure;
 use crate::limits::{DRAIN_MS, DRAIN_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX};
-use crate::stream::{Reader, decode_response};
+use crate::stream::{MessageReader, decode_response};
 use haft_agent::{FailureKind, ModelFailure, ModelReply, ReplyDelta, ReplyStream, StopReason, ToolDeferral};
 
 /// What an answer that nobody can read mostly means.
@@ -39,9 +39,9 @@ pub(crate) const WRONG_ADDRESS: &str = "is the base URL right?";
 const TOLD_BYTES: usize = 64 * 1024;
 
 /// Carries requests.
-pub(crate) trait Transport: Send + Sync + 'static {
+pub(crate) trait RequestTransport: Send + Sync + 'static {
     /// Sends a body and waits for the head of its answer.
-    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, ModelFailure>>;
+    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<ResponseHead, ModelFailure>>;
 
     /// Makes what the first request needs.
     #[cfg(feature = "http")]
@@ -49,7 +49,7 @@ pub(crate) trait Transport: Send + Sync + 'static {
 }
 
 /// The head of an answer.
-pub(crate) enum Answer {
+pub(crate) enum ResponseHead {
     /// An error, with its body.
     Refused {
         status: u16,
@@ -62,11 +62,11 @@ pub(crate) enum Answer {
     /// A message that wasn't streamed.
     Whole(String),
     /// A message that is.
-    Stream(Box<dyn Chunks>),
+    Stream(Box<dyn ChunkStream>),
 }
 
 /// The bytes of a stream.
-pub(crate) trait Chunks: Send {
+pub(crate) trait ChunkStream: Send {
     /// Waits for bytes and feeds them; false at the end. Dropping the future loses nothing.
     fn next<'a>(
         &'a mut self,
@@ -75,21 +75,21 @@ pub(crate) trait Chunks: Send {
 }
 
 /// What all requests to one endpoint share.
-pub(crate) struct Line {
+pub(crate) struct EndpointState {
     pub(crate) wire: Wire,
-    pub(crate) transport: Box<dyn Transport>,
-    breaker: Mutex<Breaker>,
+    pub(crate) transport: Box<dyn RequestTransport>,
+    breaker: Mutex<EndpointBreaker>,
     /// Whether the endpoint is told of deferred tools in a form of its own.
     defers: AtomicBool,
     /// Streams whose message is over and whose end has not come yet. They end with the line.
     draining: Mutex<JoinSet<()>>,
 }
 
-impl Line {
-    pub(crate) fn new(wire: Wire, transport: impl Transport, deferral: ToolDeferral) -> Line {
-        let (transport, breaker) = (Box::new(transport), Mutex::new(Breaker::new()));
+impl EndpointState {
+    pub(crate) fn new(wire: Wire, transport: impl RequestTransport, deferral: ToolDeferral) -> EndpointState {
+        let (transport, breaker) = (Box::new(transport), Mutex::new(EndpointBreaker::new()));
         let defers = AtomicBool::new(deferral == ToolDeferral::Native);
-        Line { wire, transport, breaker, defers, draining: Mutex::default() }
+        EndpointState { wire, transport, breaker, defers, draining: Mutex::default() }
     }
 
     pub(crate) fn deferral(&self) -> ToolDeferral {
@@ -105,7 +105,7 @@ impl Line {
 
     /// Takes what is left of a stream whose message is over: a connection can be used again only once its answer was
     /// read to the end. Mostly that is there already; if it isn't soon, it is waited for elsewhere.
-    async fn drain(&self, mut rest: Box<dyn Chunks>) {
+    async fn drain(&self, mut rest: Box<dyn ChunkStream>) {
         let mut rest = Box::pin(async move { while let Ok(true) = rest.next(&mut |_| {}).await {} });
         if timeout(Duration::from_millis(DRAIN_MS), rest.as_mut()).await.is_ok() {
             // Whoever keeps the connection sees it before the next request looks for one.
@@ -116,29 +116,29 @@ impl Line {
         draining.spawn(async move { drop(timeout(Duration::from_secs(DRAIN_SECONDS_MAX), rest).await) });
     }
 
-    fn breaker(&self) -> std::sync::MutexGuard<'_, Breaker> {
+    fn breaker(&self) -> std::sync::MutexGuard<'_, EndpointBreaker> {
         lock(&self.breaker)
     }
 }
 
 /// One request with its attempts.
-pub(crate) struct Exchange {
-    line: Arc<Line>,
+pub(crate) struct RequestExchange {
+    line: Arc<EndpointState>,
     body: Arc<String>,
     retry: RetryPolicy,
     silence: Duration,
     /// The attempt that is being made, from 1.
     attempt: u32,
-    state: State,
-    reader: Reader,
+    state: ExchangeState,
+    reader: MessageReader,
 }
 
-enum State {
+enum ExchangeState {
     /// The request has to be sent.
     Ready,
     /// The request has to be sent again, then.
     Waiting(Instant),
-    Streaming(Box<dyn Chunks>),
+    Streaming(Box<dyn ChunkStream>),
     /// The message came, in one way or another.
     Over,
     /// It came whole, and is told from this byte of its text on.
@@ -149,7 +149,7 @@ enum State {
     Failed(ModelFailure, Box<ModelReply>),
 }
 
-impl ReplyStream for Exchange {
+impl ReplyStream for RequestExchange {
     fn more<'a>(&'a mut self, out: &'a mut Vec<ReplyDelta>) -> BoxFuture<'a, bool> {
         Box::pin(self.step(out))
     }
@@ -157,48 +157,48 @@ impl ReplyStream for Exchange {
     fn finish(self: Box<Self>) -> ModelReply {
         let wire = self.line.wire;
         match self.state {
-            State::Whole(reply) => *reply,
+            ExchangeState::Whole(reply) => *reply,
             // Nobody was told of its calls, so they are not in it.
-            State::Telling(reply, _) if !reply.requests_calls() => *reply,
-            State::Telling(..) => ModelReply::empty(wire, StopReason::Interrupted),
-            State::Ready | State::Waiting(_) => ModelReply::empty(wire, StopReason::Interrupted),
-            State::Streaming(_) => {
+            ExchangeState::Telling(reply, _) if !reply.requests_calls() => *reply,
+            ExchangeState::Telling(..) => ModelReply::empty(wire, StopReason::Interrupted),
+            ExchangeState::Ready | ExchangeState::Waiting(_) => ModelReply::empty(wire, StopReason::Interrupted),
+            ExchangeState::Streaming(_) => {
                 let reply = self.reader.finish(&mut Vec::new());
                 match reply.stop() {
                     StopReason::Cut => reply.with_stop(StopReason::Interrupted),
                     _ => reply,
                 }
             }
-            State::Over => self.reader.finish(&mut Vec::new()),
-            State::Failed(failure, reply) => reply.with_stop(StopReason::Failed(failure)),
+            ExchangeState::Over => self.reader.finish(&mut Vec::new()),
+            ExchangeState::Failed(failure, reply) => reply.with_stop(StopReason::Failed(failure)),
         }
     }
 }
 
-impl Exchange {
-    pub(crate) fn new(line: Arc<Line>, body: String, retry: RetryPolicy, silence: Duration) -> Exchange {
-        let reader = Reader::new(line.wire);
-        Exchange { line, body: Arc::new(body), retry, silence, attempt: 1, state: State::Ready, reader }
+impl RequestExchange {
+    pub(crate) fn new(line: Arc<EndpointState>, body: String, retry: RetryPolicy, silence: Duration) -> RequestExchange {
+        let reader = MessageReader::new(line.wire);
+        RequestExchange { line, body: Arc::new(body), retry, silence, attempt: 1, state: ExchangeState::Ready, reader }
     }
 
     /// One step: a wait, an answer's head, or bytes with something in them.
     async fn step(&mut self, out: &mut Vec<ReplyDelta>) -> bool {
         loop {
             match &mut self.state {
-                State::Ready => match self.connect(out).await {
+                ExchangeState::Ready => match self.connect(out).await {
                     Ok(state) => self.state = state,
                     Err(failure) => return self.failed(failure, out),
                 },
-                State::Waiting(until) => {
+                ExchangeState::Waiting(until) => {
                     sleep_until(*until).await;
-                    self.state = State::Ready;
+                    self.state = ExchangeState::Ready;
                 }
-                State::Streaming(chunks) => {
+                ExchangeState::Streaming(chunks) => {
                     let (before, reader) = (out.len(), &mut self.reader);
                     let mut feed = |bytes: &[u8]| reader.feed(bytes, out);
                     let next = timeout(self.silence, chunks.next(&mut feed)).await;
                     match next {
-                        Err(_) => return self.failed(silent(self.silence), out),
+                        Err(_) => return self.failed(silence_failure(self.silence), out),
                         Ok(Ok(true)) => {
                             if let Some(failure) = self.reader.failure() {
                                 let failure = failure.clone();
@@ -206,8 +206,8 @@ impl Exchange {
                             }
                             if self.reader.is_over() {
                                 self.line.breaker().succeeded();
-                                if let State::Streaming(rest) =
-                                    std::mem::replace(&mut self.state, State::Over)
+                                if let ExchangeState::Streaming(rest) =
+                                    std::mem::replace(&mut self.state, ExchangeState::Over)
                                 {
                                     self.line.drain(rest).await;
                                 }
@@ -220,7 +220,7 @@ impl Exchange {
                         Ok(ended) => return self.ended(ended.err(), out),
                     }
                 }
-                State::Telling(reply, told) => {
+                ExchangeState::Telling(reply, told) => {
                     let rest = &reply.text()[*told..];
                     if !rest.is_empty() {
                         let most = (TOLD_BYTES.min(rest.len())..).find(|end| rest.is_char_boundary(*end));
@@ -229,13 +229,13 @@ impl Exchange {
                         out.push(ReplyDelta::Text(piece.to_owned()));
                         return true;
                     }
-                    if let State::Telling(reply, _) = std::mem::replace(&mut self.state, State::Over) {
+                    if let ExchangeState::Telling(reply, _) = std::mem::replace(&mut self.state, ExchangeState::Over) {
                         told_calls(&reply, out);
-                        self.state = State::Whole(reply);
+                        self.state = ExchangeState::Whole(reply);
                     }
                     return false;
                 }
-                State::Over | State::Whole(_) | State::Failed(..) => return false,
+                ExchangeState::Over | ExchangeState::Whole(_) | ExchangeState::Failed(..) => return false,
             }
         }
     }
@@ -252,7 +252,7 @@ impl Exchange {
             _ => {
                 out.extend(tail);
                 self.line.breaker().succeeded();
-                self.state = State::Whole(Box::new(reply));
+                self.state = ExchangeState::Whole(Box::new(reply));
                 return false;
             }
         };
@@ -263,18 +263,18 @@ impl Exchange {
 
     /// Takes what came so far, and whether anybody may have seen something of it.
     fn take_reply(&mut self, out: &mut Vec<ReplyDelta>) -> (bool, ModelReply) {
-        let reader = std::mem::replace(&mut self.reader, Reader::new(self.line.wire));
+        let reader = std::mem::replace(&mut self.reader, MessageReader::new(self.line.wire));
         let has_content = reader.has_content();
         (has_content, reader.finish(out))
     }
 
-    async fn connect(&mut self, out: &mut Vec<ReplyDelta>) -> Result<State, ModelFailure> {
+    async fn connect(&mut self, out: &mut Vec<ReplyDelta>) -> Result<ExchangeState, ModelFailure> {
         let line = self.line.clone();
         line.breaker().ask(Instant::now())?;
         let sent = timeout(self.silence, line.transport.send(self.body.clone())).await;
-        match sent.map_err(|_| silent(self.silence))?? {
-            Answer::Refused { status, body, after, again } => {
-                let mut failure = refusal(status, &body);
+        match sent.map_err(|_| silence_failure(self.silence))?? {
+            ResponseHead::Refused { status, body, after, again } => {
+                let mut failure = refusal_failure(status, &body);
                 failure.retry_after = after;
                 // The provider knows better than its status.
                 match again {
@@ -284,7 +284,7 @@ impl Exchange {
                 }
                 Err(failure)
             }
-            Answer::Whole(body) => {
+            ResponseHead::Whole(body) => {
                 let reply = decode_response(line.wire, body).map_err(|failure| match failure.kind {
                     FailureKind::Malformed => {
                         ModelFailure::new(failure.kind, format!("{}; {WRONG_ADDRESS}", failure.message))
@@ -297,9 +297,9 @@ impl Exchange {
                 }
                 line.breaker().succeeded();
                 out.push(ReplyDelta::Started { model: reply.model().map(str::to_owned) });
-                Ok(State::Telling(Box::new(reply), 0))
+                Ok(ExchangeState::Telling(Box::new(reply), 0))
             }
-            Answer::Stream(chunks) => Ok(State::Streaming(chunks)),
+            ResponseHead::Stream(chunks) => Ok(ExchangeState::Streaming(chunks)),
         }
     }
 
@@ -324,7 +324,7 @@ impl Exchange {
             && self.attempt < self.retry.attempts
             && asked <= Duration::from_secs(RETRY_AFTER_SECONDS_MAX);
         if !may {
-            self.state = State::Failed(failure, Box::new(reply));
+            self.state = ExchangeState::Failed(failure, Box::new(reply));
             return false;
         }
         if has_content {
@@ -333,12 +333,12 @@ impl Exchange {
         let wait = self.retry.wait(self.attempt).max(asked);
         self.attempt += 1;
         out.push(ReplyDelta::Retrying { failure, attempt: self.attempt, wait });
-        self.state = State::Waiting(now + wait);
+        self.state = ExchangeState::Waiting(now + wait);
         true
     }
 }
 
-fn silent(limit: Duration) -> ModelFailure {
+fn silence_failure(limit: Duration) -> ModelFailure {
     ModelFailure::new(FailureKind::TimedOut, format!("nothing came for {} s", limit.as_secs_f64()))
 }
 
@@ -353,7 +353,7 @@ fn told_calls(reply: &ModelReply, out: &mut Vec<ReplyDelta>) {
 }
 
 /// A refusal by its status and its body, in whichever of the providers' forms.
-fn refusal(status: u16, body: &str) -> ModelFailure {
+fn refusal_failure(status: u16, body: &str) -> ModelFailure {
     let parsed: Value = serde_json::from_str(body).unwrap_or_default();
     // Gemini wraps its error in a list where a stream was asked for.
     let parsed = parsed.get(0).unwrap_or(&parsed);
@@ -369,7 +369,7 @@ mod tests {
 
     #[track_caller]
     fn check(status: u16, body: &str, expected: &str) {
-        assert_eq!(refusal(status, body).to_string(), expected);
+        assert_eq!(refusal_failure(status, body).to_string(), expected);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use haft_agent::{FailureKind, ModelFailure};
 
 /// Makes a failure of the status, the error code and the message that a provider sent.
 pub(crate) fn from_parts(status: Option<u16>, code: &str, message: &str) -> ModelFailure {
-    let kind = classify(status, code, message);
+    let kind = classify_failure(status, code, message);
     let text = match (message.trim(), code) {
         ("", "") => match status {
             Some(status) => format!("the provider answered {status} without a word"),
@@ -31,7 +31,7 @@ pub(crate) fn from_error(status: Option<u16>, error: &Value) -> ModelFailure {
     from_parts(status.or(number), code.unwrap_or_default(), message)
 }
 
-fn classify(status: Option<u16>, code: &str, message: &str) -> FailureKind {
+fn classify_failure(status: Option<u16>, code: &str, message: &str) -> FailureKind {
     let code = code.to_ascii_lowercase();
     let message = message.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| code.contains(part));

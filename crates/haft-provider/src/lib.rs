@@ -1,19 +1,19 @@
 //! The wires of model providers: the only place that knows their JSON.
 //!
-//! Each wire is one folder below `wire`, with everything about it, registered in one table. Three things pass here. [`Definitions`] are the `tools` of a request. [`decode`](decode()) finds the calls in a model's message.
-//! [`Message::answer`] makes the message that answers them, and [`encode_result`] writes one result.
+//! Each wire is one folder below `wire`, with everything about it, registered in one table. Three things pass here. [`DefinitionCache`] are the `tools` of a request. [`decode_message`](decode_message()) finds the calls in a model's message.
+//! [`ModelMessage::answer`] makes the message that answers them, and [`encode_result`] writes one result.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use haft::{Effects, Engine, Registry, tool};
-//! use haft_provider::{Definitions, Wire, decode};
+//! use haft_provider::{DefinitionCache, Wire, decode_message};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Add { a: i64, b: i64 }
 //! let add = tool("add", "Adds two numbers.", |Add { a, b }, _cx| async move { Ok(a + b) })
 //!     .effects(|_| Effects::none());
 //! let engine = Engine::new(Registry::new().with(add)?);
-//! let definitions = Definitions::new(Wire::Anthropic);
+//! let definitions = DefinitionCache::new(Wire::Anthropic);
 //!
 //! let turn = engine.turn();                             // pins the tools: what is sent is what can be called
 //! let tools = definitions.define(turn.snapshot());          // goes out under `tools`
@@ -22,7 +22,7 @@
 //!     {"type": "text", "text": "Let me see."},
 //!     {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1, "b": 2}}]}"#;
 //!
-//! let message = decode(reply, None)?;                   // the wire is detected from the shape
+//! let message = decode_message(reply, None)?;                   // the wire is detected from the shape
 //! let results = turn.run(message.calls()).await;
 //! assert_eq!(
 //!     message.answer(&results),
@@ -41,12 +41,12 @@
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use haft::{Effects, Engine, NoInput, Registry, tool};
 //! use haft_agent::{Conversation, AgentLoop};
-//! use haft_provider::scripted::{Script, ScriptedModel};
+//! use haft_provider::scripted::{ModelScript, ScriptedModel};
 //! use haft_provider::Wire;
 //!
 //! let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
 //! let engine = Engine::new(Registry::new().with(answer)?);
-//! let script = Script::parse(r#"{"turns": [{"tool_calls": [{"name": "answer"}]}, {"text": "It is 42."}]}"#)?;
+//! let script = ModelScript::parse(r#"{"turns": [{"tool_calls": [{"name": "answer"}]}, {"text": "It is 42."}]}"#)?;
 //!
 //! let mut conversation = Conversation::new(Wire::Anthropic);
 //! let outcome = AgentLoop::new(engine, ScriptedModel::new(script, Wire::Anthropic))
@@ -66,8 +66,8 @@ pub mod stream;
 pub mod transcript;
 
 mod conversation_format;
-mod decode;
-mod deferral;
+mod decode_message;
+mod tool_deferral;
 mod definitions;
 mod exchange;
 mod failure;
@@ -78,9 +78,9 @@ mod schema;
 mod wire;
 
 pub use conversation_format::encode_result;
-pub use decode::{BadMessage, Message, decode};
-pub use deferral::default_deferral;
-pub use definitions::{DefinitionForm, Definitions};
+pub use decode_message::{InvalidMessage, ModelMessage, decode_message};
+pub use tool_deferral::default_deferral;
+pub use definitions::{DefinitionForm, DefinitionCache};
 pub use exchange::RetryPolicy;
-pub use request::{RequestOptions, Thinking};
+pub use request::{RequestOptions, ThinkingMode};
 pub use wire::{UnknownWire, Wire};

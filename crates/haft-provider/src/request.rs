@@ -19,7 +19,7 @@ pub struct RequestOptions {
     /// How many tokens an answer may have. Anthropic wants a number and gets 32,000 where none is given.
     pub max_tokens: Option<u64>,
     /// How much the model thinks.
-    pub thinking: Option<Thinking>,
+    pub thinking: Option<ThinkingMode>,
     /// The temperature, where a model takes one.
     pub temperature: Option<f64>,
     /// Whether to set cache markers, where the API has them.
@@ -38,7 +38,7 @@ pub struct RequestOptions {
 /// How much a model thinks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Thinking {
+pub enum ThinkingMode {
     /// As much as the provider's word says: `low`, `medium`, `high` …
     Effort(String),
     /// At most so many tokens. OpenAI has no such number and is not told.
@@ -70,7 +70,7 @@ impl RequestOptions {
 
     /// How much the model thinks.
     #[must_use]
-    pub fn thinking(mut self, thinking: Thinking) -> RequestOptions {
+    pub fn thinking(mut self, thinking: ThinkingMode) -> RequestOptions {
         self.thinking = Some(thinking);
         self
     }

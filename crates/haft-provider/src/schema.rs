@@ -1,6 +1,6 @@
 //! Schemas for a wire: from what a tool accepts to what a provider takes.
 //!
-//! The way is: `flatten` reads a schema into a [`Node`] without references and `allOf`; `root` makes an object of it;
+//! The way is: `flatten` reads a schema into a [`SchemaNode`] without references and `allOf`; `root` makes an object of it;
 //! `strict` fits it to a provider's strict mode where that loses nothing; `trim` takes detail away until it is small
 //! enough; `write` spells it, always in the same way. `merge` is the arithmetic that the first two need.
 //!
@@ -8,34 +8,34 @@
 //! call is validated against the tool's own schema anyway. This is why keywords that can't be loosened safely (`not`,
 //! `if`) become words, and why a part that is cut accepts anything.
 //!
-//! A [`Node`] borrows from the schema that it was read from: names, texts and values are not copied before they are
+//! A [`SchemaNode`] borrows from the schema that it was read from: names, texts and values are not copied before they are
 //! written.
 
 mod flatten;
 mod merge;
-mod node;
+mod schema_node;
 mod root;
 mod strict;
 mod trim;
-mod types;
-mod write;
+mod json_types;
+mod write_schema;
 
 use std::fmt;
 
 use haft::text::truncate_chars;
 use serde_json::Value;
 
-pub(crate) use self::strict::Demands;
+pub(crate) use self::strict::StrictDemands;
 
-use self::flatten::{Document, PLANS, Stop};
-use self::node::Node;
+use self::flatten::{SchemaDocument, PLANS, FlattenError};
+use self::schema_node::SchemaNode;
 use self::trim::LEVELS;
-use self::write::Takes;
+use self::write_schema::KeywordSupport;
 use crate::limits::{PROPERTY_CHARS_MAX, WIRE_SCHEMA_BYTES_MAX};
 
 /// Whose rules a schema has to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum SchemaDialect {
     /// Any keyword of JSON Schema.
     Plain,
     /// The keywords that Gemini lists.
@@ -46,11 +46,11 @@ pub(crate) enum Dialect {
     AnthropicStrict,
 }
 
-impl Dialect {
-    fn plain(self) -> Dialect {
+impl SchemaDialect {
+    fn plain(self) -> SchemaDialect {
         match self {
-            Dialect::Gemini => Dialect::Gemini,
-            _ => Dialect::Plain,
+            SchemaDialect::Gemini => SchemaDialect::Gemini,
+            _ => SchemaDialect::Plain,
         }
     }
 }
@@ -61,7 +61,7 @@ pub(crate) struct WireSchema {
     /// Its JSON, in the one spelling.
     pub(crate) json: String,
     /// What it asks of the strict mode that it is legal for; `None` if it is plain.
-    pub(crate) strict: Option<Demands>,
+    pub(crate) strict: Option<StrictDemands>,
     /// Whether an object with something in it is accepted.
     pub(crate) has_properties: bool,
     /// A property of the root whose name not every provider takes.
@@ -70,38 +70,38 @@ pub(crate) struct WireSchema {
 
 /// Why a schema can't be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused(pub(crate) String);
+pub(crate) struct SchemaRefusal(pub(crate) String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for SchemaRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
 /// Makes the schema of an object for a wire. The same schema gives the same bytes, whatever the order of its keys.
-pub(crate) fn emit(schema: &Value, dialect: Dialect) -> Result<WireSchema, Refused> {
-    let document = Document::new(schema);
+pub(crate) fn encode_schema(schema: &Value, dialect: SchemaDialect) -> Result<WireSchema, SchemaRefusal> {
+    let document = SchemaDocument::new(schema);
     let mut trimmed = 0;
     let mut least = None;
     for plan in PLANS {
-        let node = match flatten::flatten(&document, plan) {
+        let node = match flatten::flatten_schema(&document, plan) {
             Ok(node) => node,
-            Err(Stop::TooMany) => continue,
-            Err(Stop::Refused(why)) => return Err(Refused(why)),
+            Err(FlattenError::TooMany) => continue,
+            Err(FlattenError::Refused(why)) => return Err(SchemaRefusal(why)),
         };
-        let mut node = root::object(node)?;
+        let mut node = root::root_object(node)?;
         let dialect = if document.is_far() { dialect.plain() } else { dialect };
-        let (takes, strict) = fit(&mut node, dialect);
+        let (takes, strict) = fit_strict(&mut node, dialect);
         for level in 0..=LEVELS {
             // What was too long with less detail is not tried with more.
             if level > 0 {
-                trim::trim(&mut node, level);
+                trim::trim_level(&mut node, level);
             }
             if level < trimmed {
                 continue;
             }
             trimmed = level;
-            let json = write::write(&node, takes);
+            let json = write_schema::write_schema(&node, takes);
             if json.len() <= WIRE_SCHEMA_BYTES_MAX {
                 let has_properties = !node.properties.is_empty() || node.is_open();
                 let odd_property = odd_property(&node);
@@ -110,7 +110,7 @@ pub(crate) fn emit(schema: &Value, dialect: Dialect) -> Result<WireSchema, Refus
             least = Some(json.len());
         }
     }
-    Err(Refused(match least {
+    Err(SchemaRefusal(match least {
         Some(bytes) => format!(
             "its schema has {bytes} bytes without any detail; at most {WIRE_SCHEMA_BYTES_MAX} are accepted"
         ),
@@ -119,7 +119,7 @@ pub(crate) fn emit(schema: &Value, dialect: Dialect) -> Result<WireSchema, Refus
 }
 
 /// The first property of the root that has more than letters, digits, `_`, `.` and `-` in its name, or is too long.
-fn odd_property(node: &Node<'_>) -> Option<String> {
+fn odd_property(node: &SchemaNode<'_>) -> Option<String> {
     let plain = |name: &str| {
         (1..=PROPERTY_CHARS_MAX).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
@@ -129,17 +129,17 @@ fn odd_property(node: &Node<'_>) -> Option<String> {
 }
 
 /// Brings a node into the strict form of its dialect, where that is possible.
-fn fit(node: &mut Node<'_>, dialect: Dialect) -> (Takes, Option<Demands>) {
+fn fit_strict(node: &mut SchemaNode<'_>, dialect: SchemaDialect) -> (KeywordSupport, Option<StrictDemands>) {
     match dialect {
-        Dialect::Plain => (Takes::All, None),
-        Dialect::Gemini => (Takes::Gemini, None),
-        Dialect::OpenAiStrict => match strict::openai(node) {
-            Some(demands) => (Takes::OpenAiStrict, Some(demands)),
-            None => (Takes::All, None),
+        SchemaDialect::Plain => (KeywordSupport::All, None),
+        SchemaDialect::Gemini => (KeywordSupport::Gemini, None),
+        SchemaDialect::OpenAiStrict => match strict::make_openai_strict(node) {
+            Some(demands) => (KeywordSupport::OpenAiStrict, Some(demands)),
+            None => (KeywordSupport::All, None),
         },
-        Dialect::AnthropicStrict => match strict::anthropic(node) {
-            Some(demands) => (Takes::AnthropicStrict, Some(demands)),
-            None => (Takes::All, None),
+        SchemaDialect::AnthropicStrict => match strict::make_anthropic_strict(node) {
+            Some(demands) => (KeywordSupport::AnthropicStrict, Some(demands)),
+            None => (KeywordSupport::All, None),
         },
     }
 }

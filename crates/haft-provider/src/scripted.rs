@@ -3,15 +3,15 @@
 //! It is stateless: which turn of the script is answered is read off the conversation that comes with each request, so
 //! any number of sessions can play one script, and a session that is continued goes on where it was. What it says is
 //! written in the provider's own bytes and read by the same reader as everything else, in this process
-//! ([`ScriptedModel`]) or through a server on this machine ([`serve`]) that anybody's agent can talk to.
+//! ([`ScriptedModel`]) or through a server on this machine ([`serve_script`]) that anybody's agent can talk to.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use haft_provider::scripted::{Script, ScriptedModel};
+//! use haft_provider::scripted::{ModelScript, ScriptedModel};
 //! use haft_agent::{Conversation, Model, ModelRequest, ToolDefinitions};
 //! use haft_provider::Wire;
 //!
-//! let script = Script::parse(r#"{"turns": [{"text": "Hello."}]}"#)?;
+//! let script = ModelScript::parse(r#"{"turns": [{"text": "Hello."}]}"#)?;
 //! let model = ScriptedModel::new(script, Wire::Anthropic);
 //! let mut conversation = Conversation::new(Wire::Anthropic);
 //! conversation.say("Hi.");
@@ -22,12 +22,12 @@
 //! ```
 
 mod model;
-mod places;
-mod play;
-mod script;
+mod located_value;
+mod script_player;
+mod script_format;
 mod server;
 
 pub use self::model::ScriptedModel;
-pub use self::places::BadScript;
-pub use self::script::{Call, Case, Condition, Injected, Pace, Script, Side, Stopping, Turn, schema};
-pub use self::server::{Serving, serve};
+pub use self::located_value::InvalidScript;
+pub use self::script_format::{ScriptedCall, TurnCase, RequestCondition, InjectedError, StreamPace, ModelScript, SideAnswer, StopKind, ScriptTurn, script_schema};
+pub use self::server::{ScriptServer, serve_script};

@@ -1,6 +1,6 @@
 //! A model's message while it arrives: bytes in, deltas out, and at the end the message as it must be sent back.
 //!
-//! A [`Reader`] splits server-sent events and gives each to the decoder of its wire. The decoders know the events of their
+//! A [`MessageReader`] splits server-sent events and gives each to the decoder of its wire. The decoders know the events of their
 //! provider; what must hold for all of them is in the draft: a call is ready only when its input is a whole JSON value,
 //! calls get ready in the order of the message, and everything has a limit.
 //!
@@ -15,21 +15,21 @@ use haft::sse::{Event, EventReader, EventTooLarge};
 use haft_agent::{FailureKind, ModelFailure, ModelReply, ReplyDelta};
 
 use crate::Wire;
-use crate::decode::{Message, decode_into, open_message};
+use crate::decode_message::{ModelMessage, decode_into, open_message};
 use crate::limits::{STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX};
 use crate::wire::MessageDecoder;
 use crate::wire::decoder::{DecodeError, is_json, unreadable_event};
-use crate::wire::json::Json;
+use crate::wire::json_text::JsonText;
 use crate::wire::message_draft::MessageDraft;
 
 /// Reads one streamed message.
 ///
 /// ```
-/// use haft_provider::stream::Reader;
+/// use haft_provider::stream::MessageReader;
 /// use haft_agent::{ReplyDelta, StopReason};
 /// use haft_provider::Wire;
 ///
-/// let mut reader = Reader::new(Wire::OpenAiChat);
+/// let mut reader = MessageReader::new(Wire::OpenAiChat);
 /// let mut deltas = Vec::new();
 /// reader.feed(b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel", &mut deltas);
 /// reader.feed(b"lo\"}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n", &mut deltas);
@@ -39,31 +39,31 @@ use crate::wire::message_draft::MessageDraft;
 /// assert_eq!((reply.text(), reply.stop()), ("Hello", &StopReason::End));
 /// ```
 #[derive(Debug)]
-pub struct Reader {
+pub struct MessageReader {
     events: EventReader,
     draft: MessageDraft,
     decoder: Box<dyn MessageDecoder>,
     bytes: u64,
 }
 
-impl Clone for Reader {
-    fn clone(&self) -> Reader {
+impl Clone for MessageReader {
+    fn clone(&self) -> MessageReader {
         let (events, draft, decoder) = (self.events.clone(), self.draft.clone(), self.decoder.clone_box());
-        Reader { events, draft, decoder, bytes: self.bytes }
+        MessageReader { events, draft, decoder, bytes: self.bytes }
     }
 }
 
-impl PartialEq for Reader {
-    fn eq(&self, other: &Reader) -> bool {
+impl PartialEq for MessageReader {
+    fn eq(&self, other: &MessageReader) -> bool {
         (&self.events, &self.draft, self.bytes) == (&other.events, &other.draft, other.bytes)
             && self.decoder.is_equal(&*other.decoder)
     }
 }
 
-impl Reader {
+impl MessageReader {
     /// A reader for one message of this wire.
-    pub fn new(wire: Wire) -> Reader {
-        Reader {
+    pub fn new(wire: Wire) -> MessageReader {
+        MessageReader {
             events: EventReader::new(STREAM_LINE_BYTES_MAX),
             draft: MessageDraft::for_stream(wire),
             decoder: (wire.format().decoder)(),
@@ -80,7 +80,7 @@ impl Reader {
             let words = format!("the stream is longer than {STREAM_BYTES_MAX} bytes");
             self.draft.fail(ModelFailure::new(FailureKind::TooLarge, words));
         }
-        let Reader { events, draft, decoder, .. } = self;
+        let MessageReader { events, draft, decoder, .. } = self;
         if draft.is_over() {
             return;
         }
@@ -130,7 +130,7 @@ impl Reader {
     }
 
     /// Ends the message for its calls alone, as they are found in a message that came whole.
-    pub(crate) fn finish_message(mut self, out: &mut Vec<ReplyDelta>) -> Message {
+    pub(crate) fn finish_message(mut self, out: &mut Vec<ReplyDelta>) -> ModelMessage {
         self.take_rest(out);
         self.draft.end_of_bytes();
         self.decoder.take_items(&mut self.draft);
@@ -139,7 +139,7 @@ impl Reader {
 
     /// Takes the last event, which may lack its line end.
     fn take_rest(&mut self, out: &mut Vec<ReplyDelta>) {
-        let Reader { events, draft, decoder, .. } = self;
+        let MessageReader { events, draft, decoder, .. } = self;
         std::mem::swap(out, &mut draft.out);
         events.finish(|sent| {
             let Some(data) = sent.data.as_deref() else { return };
@@ -163,7 +163,7 @@ fn decode_event(decoder: &mut dyn MessageDecoder, draft: &mut MessageDraft, data
     if data == DONE {
         return draft.close();
     }
-    let event = match Json::new_event(data) {
+    let event = match JsonText::new_event(data) {
         Ok(event) => event,
         Err(error) => return draft.fail(unreadable_event(error)),
     };
@@ -184,7 +184,7 @@ fn finish_reply(mut draft: MessageDraft, mut decoder: Box<dyn MessageDecoder>) -
 ///
 /// # Errors
 /// A body that is no response of this wire.
-pub fn whole(wire: Wire, body: &str) -> Result<ModelReply, ModelFailure> {
+pub fn read_response(wire: Wire, body: &str) -> Result<ModelReply, ModelFailure> {
     decode_response(wire, body)
 }
 

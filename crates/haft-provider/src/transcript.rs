@@ -11,11 +11,11 @@
 //!   {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a"}}]},
 //!   {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "1\tone"}]}
 //! ]"#;
-//! let transcript = haft_provider::transcript::read(text)?;
+//! let transcript = haft_provider::transcript::read_transcript(text)?;
 //! let call = &transcript.calls[0];
 //! assert_eq!((call.name.as_str(), call.turn, call.line), ("Read", 1, 2));
 //! assert_eq!(call.result.as_ref().unwrap().text, "1\tone");
-//! # Ok::<(), haft_provider::transcript::BadTranscript>(())
+//! # Ok::<(), haft_provider::transcript::InvalidTranscript>(())
 //! ```
 
 mod events;
@@ -31,12 +31,12 @@ use std::path::PathBuf;
 use haft::schema::not_json;
 
 use crate::limits::{TRANSCRIPT_BYTES_MAX, TRANSCRIPT_CALLS_MAX, TRANSCRIPT_LINES_MAX};
-use crate::wire::json::Json;
+use crate::wire::json_text::JsonText;
 
 /// What a conversation was.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
-pub struct Transcript {
+pub struct PastConversation {
     /// What kind of file it is; none where it has no calls.
     pub form: Option<TranscriptForm>,
     /// Where it was held, where that is said.
@@ -112,23 +112,23 @@ pub struct PastResult {
 
 /// Why a file is no transcript: what, and on which line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadTranscript {
+pub struct InvalidTranscript {
     /// From 1; none for the whole file.
     pub line: Option<usize>,
     message: String,
 }
 
-impl BadTranscript {
-    fn whole(message: impl Into<String>) -> BadTranscript {
-        BadTranscript { line: None, message: message.into() }
+impl InvalidTranscript {
+    fn whole(message: impl Into<String>) -> InvalidTranscript {
+        InvalidTranscript { line: None, message: message.into() }
     }
 
-    fn at(line: usize, message: impl Into<String>) -> BadTranscript {
-        BadTranscript { line: Some(line), message: message.into() }
+    fn at(line: usize, message: impl Into<String>) -> InvalidTranscript {
+        InvalidTranscript { line: Some(line), message: message.into() }
     }
 }
 
-impl fmt::Display for BadTranscript {
+impl fmt::Display for InvalidTranscript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "line {line}: {}", self.message),
@@ -137,7 +137,7 @@ impl fmt::Display for BadTranscript {
     }
 }
 
-impl std::error::Error for BadTranscript {}
+impl std::error::Error for InvalidTranscript {}
 
 const ACCEPTED: &str = "accepted are messages of Anthropic, OpenAI or Gemini as JSON or one a line, and the events of \
                         `haft run --output stream-json` or of Claude Code";
@@ -146,38 +146,38 @@ const ACCEPTED: &str = "accepted are messages of Anthropic, OpenAI or Gemini as 
 ///
 /// # Errors
 /// Text that is no JSON, messages that no provider has, and more than the bounds in [`limits`](crate::limits).
-pub fn read(text: &str) -> Result<Transcript, BadTranscript> {
+pub fn read_transcript(text: &str) -> Result<PastConversation, InvalidTranscript> {
     if text.len() > TRANSCRIPT_BYTES_MAX {
         let bytes = text.len();
-        return Err(BadTranscript::whole(format!(
+        return Err(InvalidTranscript::whole(format!(
             "it has {bytes} bytes; at most {TRANSCRIPT_BYTES_MAX} are read"
         )));
     }
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     let trimmed = body.trim_start();
     if trimmed.is_empty() {
-        return Err(BadTranscript::whole(format!("it is empty; {ACCEPTED}")));
+        return Err(InvalidTranscript::whole(format!("it is empty; {ACCEPTED}")));
     }
     if trimmed.starts_with("event:") || trimmed.starts_with("data:") || trimmed.starts_with(':') {
-        return streamed::sse(body);
+        return streamed::read_sse(body);
     }
-    let mut reading = Reading::new(text);
-    let whole = match Json::new(body) {
+    let mut reading = TranscriptReader::new(text);
+    let whole = match JsonText::new(body) {
         Ok(whole) => whole,
         // More than one value: one a line, if the first line is one.
         Err(error) => {
             let first = trimmed.lines().next().unwrap_or_default();
-            return match Json::new(first) {
+            return match JsonText::new(first) {
                 Ok(first) => match streamed::wire_of(first) {
-                    Some(wire) => streamed::lines(body, wire),
+                    Some(wire) => streamed::read_event_lines(body, wire),
                     None => reading.lines(body),
                 },
-                Err(_) => Err(BadTranscript::at(error.line(), format!("no JSON: {}", not_json(&error)))),
+                Err(_) => Err(InvalidTranscript::at(error.line(), format!("no JSON: {}", not_json(&error)))),
             };
         }
     };
     if !reading.value(whole, 0)? {
-        return Err(BadTranscript::whole(format!(
+        return Err(InvalidTranscript::whole(format!(
             "{} doesn't say whose messages it has; {ACCEPTED}",
             whole.shown()
         )));
@@ -186,11 +186,11 @@ pub fn read(text: &str) -> Result<Transcript, BadTranscript> {
 }
 
 /// What is collected on the way.
-struct Reading<'t> {
+struct TranscriptReader<'t> {
     text: &'t str,
     /// Where lines were counted to: an offset, and its line.
     counted: (usize, usize),
-    out: Transcript,
+    out: PastConversation,
     /// Calls by agent and id, the oldest without a result first.
     open: HashMap<(String, String), VecDeque<usize>>,
     turn: usize,
@@ -203,12 +203,12 @@ struct Reading<'t> {
     has_events: bool,
 }
 
-impl<'t> Reading<'t> {
-    fn new(text: &'t str) -> Reading<'t> {
-        Reading {
+impl<'t> TranscriptReader<'t> {
+    fn new(text: &'t str) -> TranscriptReader<'t> {
+        TranscriptReader {
             text,
             counted: (0, 1),
-            out: Transcript::default(),
+            out: PastConversation::default(),
             open: HashMap::new(),
             turn: 0,
             model_speaks: false,
@@ -218,16 +218,16 @@ impl<'t> Reading<'t> {
         }
     }
 
-    fn done(self) -> Transcript {
+    fn done(self) -> PastConversation {
         self.out
     }
 
     /// One value a line.
-    fn lines(mut self, body: &'t str) -> Result<Transcript, BadTranscript> {
+    fn lines(mut self, body: &'t str) -> Result<PastConversation, InvalidTranscript> {
         let mut understood = false;
         for (at, line) in body.lines().enumerate() {
             if at >= TRANSCRIPT_LINES_MAX {
-                return Err(BadTranscript::at(
+                return Err(InvalidTranscript::at(
                     at + 1,
                     format!("more than {TRANSCRIPT_LINES_MAX} lines are not read"),
                 ));
@@ -235,15 +235,15 @@ impl<'t> Reading<'t> {
             if line.trim().is_empty() {
                 continue;
             }
-            let value = Json::new(line).map_err(|error| {
-                BadTranscript::at(at + 1, format!("no JSON: {}", column(&not_json(&error))))
+            let value = JsonText::new(line).map_err(|error| {
+                InvalidTranscript::at(at + 1, format!("no JSON: {}", describe_column(&not_json(&error))))
             })?;
             understood |= self.value(value, 0)?;
         }
         match understood {
             true => Ok(self.done()),
             false => {
-                Err(BadTranscript::whole(format!("none of its lines is a message or an event; {ACCEPTED}")))
+                Err(InvalidTranscript::whole(format!("none of its lines is a message or an event; {ACCEPTED}")))
             }
         }
     }
@@ -269,10 +269,10 @@ impl<'t> Reading<'t> {
         self.out.form.get_or_insert(form);
     }
 
-    fn call(&mut self, call: PastCall) -> Result<usize, BadTranscript> {
+    fn call(&mut self, call: PastCall) -> Result<usize, InvalidTranscript> {
         let at = self.out.calls.len();
         if at >= TRANSCRIPT_CALLS_MAX {
-            return Err(BadTranscript::at(
+            return Err(InvalidTranscript::at(
                 call.line,
                 format!("more than {TRANSCRIPT_CALLS_MAX} calls are not read"),
             ));
@@ -297,6 +297,6 @@ impl<'t> Reading<'t> {
 }
 
 /// A place on a line that stands alone: its number in there says nothing.
-fn column(words: &str) -> String {
+fn describe_column(words: &str) -> String {
     words.replacen(" at line 1 column", " at column", 1)
 }

@@ -5,7 +5,7 @@
 
 use haft_agent::RunEvent;
 use haft_provider::Wire;
-use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::scripted::{ModelScript, ScriptedModel};
 use haft_session::{Session, SessionEventKind, UserAnswer};
 
 const SCRIPT: &str = r#"{"turns": [
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .build()
         .await?;
-    let model = ScriptedModel::new(Script::parse(SCRIPT)?, Wire::Anthropic);
+    let model = ScriptedModel::new(ModelScript::parse(SCRIPT)?, Wire::Anthropic);
     let mut agent = session.agent_with(model).await?; // `session.agent()` takes the model of the settings
     println!("answer: {}", agent.run("What can you read here?").await.text);
     session.close().await; // journal: ended

@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use haft_provider::Wire;
-use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::scripted::{ModelScript, ScriptedModel};
 use haft_session::{ResumeFrom, Session, SessionStore};
 
 const SCRIPT: &str = r#"{"turns": [
@@ -15,7 +15,7 @@ const SCRIPT: &str = r#"{"turns": [
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
-    let model = ScriptedModel::new(Script::parse(SCRIPT)?, Wire::Anthropic);
+    let model = ScriptedModel::new(ModelScript::parse(SCRIPT)?, Wire::Anthropic);
     let session = Session::builder(&dir).build().await?;
     let mut agent = session.agent_with(model.clone()).await?;
     println!("first: {}", agent.run("Read the notes.").await.text);

@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use haft_provider::Wire;
-use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::scripted::{ModelScript, ScriptedModel};
 use haft_session::Session;
 
 const SCRIPT: &str = r#"{"turns": [
@@ -18,7 +18,7 @@ const SCRIPT: &str = r#"{"turns": [
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
     let session = Session::builder(dir).on_event(|event| println!("{event}")).build().await?;
-    let model = ScriptedModel::new(Script::parse(SCRIPT)?, Wire::Anthropic);
+    let model = ScriptedModel::new(ModelScript::parse(SCRIPT)?, Wire::Anthropic);
     let mut agent = session.agent_with(model).await?;
     let outcome = agent.run("What is in the notes?").await;
     session.close().await; // front ends have shown everything by then

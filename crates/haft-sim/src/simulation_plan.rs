@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft_journal::Durability;
 use haft_provider::Wire;
-use haft_provider::scripted::Script;
+use haft_provider::scripted::ModelScript;
 use serde_json::{Value, json};
 
 use crate::faulty_disk::{DiskFault, ProcessDeath};
@@ -84,7 +84,7 @@ pub(crate) const TOOLS: [(u64, &str); 11] = [
 pub(crate) struct SimulationPlan {
     pub(crate) wire: Wire,
     pub(crate) durability: Durability,
-    pub(crate) script: Script,
+    pub(crate) script: ModelScript,
     pub(crate) effects_rule: bool,
     pub(crate) stop_siblings: bool,
     pub(crate) max_concurrency: usize,
@@ -171,7 +171,7 @@ pub(crate) fn call_mark(turn: usize, call: usize) -> String {
     format!("m{turn}c{call}z")
 }
 
-fn build_script(seed: u64) -> Script {
+fn build_script(seed: u64) -> ModelScript {
     let mut dice = SeededDice::for_decision(seed, &["script"]);
     let turns = dice.roll(5) + 1;
     let mut turns_json: Vec<Value> =
@@ -179,7 +179,7 @@ fn build_script(seed: u64) -> Script {
     // User messages and interrupts cause additional turns; the script has enough replies for them.
     turns_json.extend((0..12).map(|_| json!({"text": "That is all."})));
     let text = json!({ "turns": turns_json }).to_string();
-    Script::parse(&text).unwrap_or_else(|error| panic!("the simulator made a bad script: {error}\n{text}"))
+    ModelScript::parse(&text).unwrap_or_else(|error| panic!("the simulator made a bad script: {error}\n{text}"))
 }
 
 fn scripted_turn(seed: u64, at: usize) -> Value {

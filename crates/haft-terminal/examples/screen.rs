@@ -16,7 +16,7 @@ use haft::tool::{AnyTool, Interrupt};
 use haft::{Effects, Engine, EngineBuilder, NoInput, Permissions, Registry, ToolError, tool};
 use haft_agent::{AgentLoop, Conversation, RunEvent, RunHandle, RunSink, ToolEventSink};
 use haft_provider::Wire;
-use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::scripted::{ModelScript, ScriptedModel};
 use haft_terminal::{ColorMode, Line, OutputMode, PlainLines, Screen, ScreenOptions, UserInput};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -106,7 +106,7 @@ fn main() -> Result<(), Failed> {
     let mut arguments = std::env::args().skip(1);
     let script = arguments.next().ok_or("usage: screen SCRIPT [WORDS]")?;
     let words: Vec<String> = arguments.collect();
-    let model = ScriptedModel::new(Script::parse(&std::fs::read_to_string(script)?)?, Wire::Anthropic);
+    let model = ScriptedModel::new(ModelScript::parse(&std::fs::read_to_string(script)?)?, Wire::Anthropic);
     let terminal = [
         std::io::IsTerminal::is_terminal(&std::io::stdin()),
         std::io::IsTerminal::is_terminal(&std::io::stdout()),

@@ -14,7 +14,7 @@ use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::sync::lock;
 use haft_agent::Model;
 use haft_provider::Wire;
-use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::scripted::{ModelScript, ScriptedModel};
 use haft_session::Environment;
 use haft_session::hooks::session_id;
 
@@ -125,7 +125,7 @@ impl Drop for Tour {
 
 /// The model of the tour. It takes its time only where somebody watches.
 pub(super) fn model() -> Arc<dyn Model> {
-    let mut script = Script::parse(SCRIPT).expect("a test reads it");
+    let mut script = ModelScript::parse(SCRIPT).expect("a test reads it");
     if !io::stderr().is_terminal() {
         script.stream = None;
         for turn in &mut script.turns {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_script_can_be_read() {
-        let script = Script::parse(SCRIPT).unwrap();
+        let script = ModelScript::parse(SCRIPT).unwrap();
         assert!(script.turns.len() > 5);
     }
 

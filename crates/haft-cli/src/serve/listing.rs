@@ -14,7 +14,7 @@ use haft::registry::{Offer, Origin, Snapshot};
 use haft::sync::lock;
 use haft::tool::{AnyTool, ListedClass};
 use haft_mcp::server::{DefinitionList, ListedDefinition};
-use haft_provider::{DefinitionForm, Definitions};
+use haft_provider::{DefinitionForm, DefinitionCache};
 use serde_json::{Value, json};
 
 use crate::output;
@@ -53,7 +53,7 @@ impl Written {
 }
 
 fn define(offer: &Offer) -> Option<ListedDefinition> {
-    let defined = Definitions::new(DefinitionForm::Mcp).define_one(offer);
+    let defined = DefinitionCache::new(DefinitionForm::Mcp).define_one(offer);
     let text = defined.map_err(|left_out| output::warning(&output::one_line(&left_out.to_string()))).ok()?;
     let mut definition: Value = serde_json::from_str(&text).ok()?;
     definition["annotations"] = hints(offer);

@@ -1,4 +1,4 @@
-//! Reads a schema into a [`Node`]: references replaced by what they point to, `allOf` merged, cycles cut.
+//! Reads a schema into a [`SchemaNode`]: references replaced by what they point to, `allOf` merged, cycles cut.
 //!
 //! Work is bounded by a budget of nodes, whatever the references do. When a plan needs more than the budget the next
 //! one goes less deep, so that even a schema that unrolls to billions of parts comes out, with its depths left open.
@@ -13,13 +13,13 @@ use haft::text::truncate_chars;
 use serde_json::{Map, Value};
 
 use super::merge;
-use super::node::{FACTS, Node};
-use super::types::Types;
+use super::schema_node::{FACTS, SchemaNode};
+use super::json_types::JsonTypes;
 use crate::limits::{HOPS_MAX, RECURSION_MAX, WIRE_SCHEMA_DEPTH_MAX, WIRE_SCHEMA_NODES_MAX, WORDS_CHARS_MAX};
 
 /// How deep to go.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
+pub(super) struct FlattenLimits {
     /// How often a type is shown inside itself.
     recursion: usize,
     /// How many levels of objects and arrays are described.
@@ -27,21 +27,21 @@ pub(super) struct Plan {
 }
 
 /// From the most detail to the least.
-pub(super) const PLANS: [Plan; 9] = [
-    Plan { recursion: RECURSION_MAX, depth: WIRE_SCHEMA_DEPTH_MAX },
-    Plan { recursion: 1, depth: WIRE_SCHEMA_DEPTH_MAX },
-    Plan { recursion: 0, depth: WIRE_SCHEMA_DEPTH_MAX },
-    Plan { recursion: 0, depth: 8 },
-    Plan { recursion: 0, depth: 5 },
-    Plan { recursion: 0, depth: 4 },
-    Plan { recursion: 0, depth: 3 },
-    Plan { recursion: 0, depth: 2 },
-    Plan { recursion: 0, depth: 1 },
+pub(super) const PLANS: [FlattenLimits; 9] = [
+    FlattenLimits { recursion: RECURSION_MAX, depth: WIRE_SCHEMA_DEPTH_MAX },
+    FlattenLimits { recursion: 1, depth: WIRE_SCHEMA_DEPTH_MAX },
+    FlattenLimits { recursion: 0, depth: WIRE_SCHEMA_DEPTH_MAX },
+    FlattenLimits { recursion: 0, depth: 8 },
+    FlattenLimits { recursion: 0, depth: 5 },
+    FlattenLimits { recursion: 0, depth: 4 },
+    FlattenLimits { recursion: 0, depth: 3 },
+    FlattenLimits { recursion: 0, depth: 2 },
+    FlattenLimits { recursion: 0, depth: 1 },
 ];
 
 /// Why reading ended early.
 #[derive(Debug, PartialEq)]
-pub(super) enum Stop {
+pub(super) enum FlattenError {
     /// There are more parts than the budget has room for.
     TooMany,
     /// The schema can't be sent, and why.
@@ -49,7 +49,7 @@ pub(super) enum Stop {
 }
 
 /// A schema and what its references can name.
-pub(super) struct Document<'a> {
+pub(super) struct SchemaDocument<'a> {
     root: &'a Value,
     id: Option<&'a str>,
     anchors: OnceCell<HashMap<&'a str, &'a Value>>,
@@ -59,11 +59,11 @@ pub(super) struct Document<'a> {
     old: bool,
 }
 
-impl<'a> Document<'a> {
-    pub(super) fn new(root: &'a Value) -> Document<'a> {
+impl<'a> SchemaDocument<'a> {
+    pub(super) fn new(root: &'a Value) -> SchemaDocument<'a> {
         let text = |key: &str| root.get(key).and_then(Value::as_str);
         let old = ["draft-03", "draft-04", "draft-06", "draft-07"];
-        Document {
+        SchemaDocument {
             root,
             id: text("$id").map(|id| id.trim_end_matches('#')).filter(|id| !id.is_empty()),
             anchors: OnceCell::new(),
@@ -79,14 +79,14 @@ impl<'a> Document<'a> {
     }
 
     /// What a reference points to.
-    fn target(&self, reference: &str) -> Result<&'a Value, Stop> {
+    fn target(&self, reference: &str) -> Result<&'a Value, FlattenError> {
         let local = match self.id {
             Some(id) => reference.strip_prefix(id).unwrap_or(reference),
             None => reference,
         };
         let shown = truncate_chars(reference, 80);
         let Some(fragment) = local.strip_prefix('#').or(local.is_empty().then_some("")) else {
-            return Err(Stop::Refused(format!(
+            return Err(FlattenError::Refused(format!(
                 "its schema refers to `{shown}`, which is outside of it and not followed; put the definition under `$defs`"
             )));
         };
@@ -94,7 +94,7 @@ impl<'a> Document<'a> {
         let found = if fragment.is_empty() {
             Some(self.root)
         } else if fragment.starts_with('/') {
-            self.root.pointer(&unescaped(fragment))
+            self.root.pointer(&percent_decode(fragment))
         } else {
             let anchors = self.anchors.get_or_init(|| {
                 let mut found = HashMap::new();
@@ -103,7 +103,7 @@ impl<'a> Document<'a> {
             });
             anchors.get(fragment).copied()
         };
-        found.ok_or_else(|| Stop::Refused(format!("its schema refers to `{shown}`, which is not there")))
+        found.ok_or_else(|| FlattenError::Refused(format!("its schema refers to `{shown}`, which is not there")))
     }
 }
 
@@ -128,7 +128,7 @@ fn note_anchors<'a>(value: &'a Value, depth: usize, found: &mut HashMap<&'a str,
 }
 
 /// A fragment without its percent signs; one that doesn't decode is left as it is.
-fn unescaped(fragment: &str) -> Cow<'_, str> {
+fn percent_decode(fragment: &str) -> Cow<'_, str> {
     if !fragment.contains('%') {
         return fragment.into();
     }
@@ -187,14 +187,14 @@ impl<'a> SchemaFields<'a> {
 }
 
 /// Reads the whole schema.
-pub(super) fn flatten<'a>(document: &Document<'a>, plan: Plan) -> Result<Node<'a>, Stop> {
-    let mut reader = Reader { document, plan, room: WIRE_SCHEMA_NODES_MAX, open: Vec::new(), hops: 0 };
+pub(super) fn flatten_schema<'a>(document: &SchemaDocument<'a>, plan: FlattenLimits) -> Result<SchemaNode<'a>, FlattenError> {
+    let mut reader = SchemaFlattener { document, plan, room: WIRE_SCHEMA_NODES_MAX, open: Vec::new(), hops: 0 };
     reader.node(document.root, 0)
 }
 
-struct Reader<'d, 'a> {
-    document: &'d Document<'a>,
-    plan: Plan,
+struct SchemaFlattener<'d, 'a> {
+    document: &'d SchemaDocument<'a>,
+    plan: FlattenLimits,
     room: usize,
     /// The targets of the references that are being followed.
     open: Vec<*const Value>,
@@ -202,44 +202,44 @@ struct Reader<'d, 'a> {
     hops: usize,
 }
 
-impl<'a> Reader<'_, 'a> {
-    fn node(&mut self, schema: &'a Value, depth: usize) -> Result<Node<'a>, Stop> {
-        self.room = self.room.checked_sub(1).ok_or(Stop::TooMany)?;
+impl<'a> SchemaFlattener<'_, 'a> {
+    fn node(&mut self, schema: &'a Value, depth: usize) -> Result<SchemaNode<'a>, FlattenError> {
+        self.room = self.room.checked_sub(1).ok_or(FlattenError::TooMany)?;
         let fields = match schema {
-            Value::Bool(false) => return Ok(Node::never()),
+            Value::Bool(false) => return Ok(SchemaNode::never()),
             Value::Object(map) => SchemaFields::from_map(map),
-            _ => return Ok(Node::default()),
+            _ => return Ok(SchemaNode::default()),
         };
         self.hops += 1;
-        let node = if self.hops > HOPS_MAX { Ok(cut(&fields)) } else { self.fields(&fields, depth) };
+        let node = if self.hops > HOPS_MAX { Ok(truncated_node(&fields)) } else { self.fields(&fields, depth) };
         self.hops -= 1;
         node
     }
 
     /// A part that describes another value than the schema that it is in.
-    fn inner(&mut self, schema: &'a Value, depth: usize) -> Result<Node<'a>, Stop> {
+    fn inner(&mut self, schema: &'a Value, depth: usize) -> Result<SchemaNode<'a>, FlattenError> {
         let hops = std::mem::take(&mut self.hops);
         let node = self.node(schema, depth + 1);
         self.hops = hops;
         node
     }
 
-    fn fields(&mut self, fields: &SchemaFields<'a>, depth: usize) -> Result<Node<'a>, Stop> {
+    fn fields(&mut self, fields: &SchemaFields<'a>, depth: usize) -> Result<SchemaNode<'a>, FlattenError> {
         let reference = fields.get("$ref").and_then(Value::as_str);
         let mut node = if reference.is_some() && self.document.old {
-            annotations(fields)
+            read_annotations(fields)
         } else {
             let mut node = self.own(fields, depth)?;
-            for branch in list(fields, "allOf") {
-                node = merge::both(node, self.node(branch, depth)?);
+            for branch in keyword_list(fields, "allOf") {
+                node = merge::intersect_nodes(node, self.node(branch, depth)?);
             }
             for keyword in ["anyOf", "oneOf"] {
                 if fields.get(keyword).is_some_and(Value::is_array) {
-                    let branches = list(fields, keyword).iter().map(|branch| self.node(branch, depth));
-                    let branches = branches.collect::<Result<Vec<_>, Stop>>()?;
+                    let branches = keyword_list(fields, keyword).iter().map(|branch| self.node(branch, depth));
+                    let branches = branches.collect::<Result<Vec<_>, FlattenError>>()?;
                     // Sent as `anyOf`, which is the same only where no value fits two of them.
-                    let overlap = keyword == "oneOf" && !merge::exclusive(&branches);
-                    node = merge::both(node, merge::either(branches));
+                    let overlap = keyword == "oneOf" && !merge::are_exclusive(&branches);
+                    node = merge::intersect_nodes(node, merge::union_nodes(branches));
                     node.mixed |= overlap;
                 }
             }
@@ -250,7 +250,7 @@ impl<'a> Reader<'_, 'a> {
             let times = self.open.iter().filter(|open| ptr::eq(**open, target)).count();
             let found = if times > self.plan.recursion {
                 let mut found =
-                    target.as_object().map(|map| cut(&SchemaFields::from_map(map))).unwrap_or_default();
+                    target.as_object().map(|map| truncated_node(&SchemaFields::from_map(map))).unwrap_or_default();
                 found.words = vec!["nested further in the same way".to_owned()];
                 found
             } else {
@@ -259,22 +259,22 @@ impl<'a> Reader<'_, 'a> {
                 self.open.pop();
                 found?
             };
-            node = merge::both(node, found);
+            node = merge::intersect_nodes(node, found);
         }
         Ok(node)
     }
 
     /// What the keywords of one schema say by themselves.
-    fn own(&mut self, fields: &SchemaFields<'a>, depth: usize) -> Result<Node<'a>, Stop> {
-        let mut node = annotations(fields);
+    fn own(&mut self, fields: &SchemaFields<'a>, depth: usize) -> Result<SchemaNode<'a>, FlattenError> {
+        let mut node = read_annotations(fields);
         let descend = depth < self.plan.depth;
         let mut additional_items = None;
         for (keyword, value) in fields.iter() {
             match keyword {
-                "type" => node.types = Types::read(value),
+                "type" => node.types = JsonTypes::read(value),
                 "enum" => {
                     if let Value::Array(values) = value {
-                        node.values = Some(distinct(values.iter()));
+                        node.values = Some(distinct_values(values.iter()));
                     }
                 }
                 "properties"
@@ -319,8 +319,8 @@ impl<'a> Reader<'_, 'a> {
         }
         // `const` is an enumeration of one; both together mean both.
         if let Some(constant) = fields.get("const") {
-            let constant = Node { values: Some(vec![constant]), ..Node::default() };
-            node = merge::both(node, constant);
+            let constant = SchemaNode { values: Some(vec![constant]), ..SchemaNode::default() };
+            node = merge::intersect_nodes(node, constant);
         }
         if let Some(value) = additional_items
             && !node.prefix.is_empty()
@@ -340,30 +340,30 @@ impl<'a> Reader<'_, 'a> {
         if node.items.as_ref().is_some_and(|items| items.never) {
             node.items = None;
         }
-        node.prefix.iter_mut().filter(|part| part.never).for_each(|part| *part = Node::default());
+        node.prefix.iter_mut().filter(|part| part.never).for_each(|part| *part = SchemaNode::default());
         node.mixed |= node.patterns.iter().any(|(_, part)| part.never);
         node.patterns.retain(|(_, part)| !part.never);
         Ok(node.settle())
     }
 
-    fn map(&mut self, value: &'a Value, depth: usize) -> Result<Vec<(&'a str, Node<'a>)>, Stop> {
+    fn map(&mut self, value: &'a Value, depth: usize) -> Result<Vec<(&'a str, SchemaNode<'a>)>, FlattenError> {
         let Value::Object(map) = value else { return Ok(Vec::new()) };
         let fields = SchemaFields::from_map(map);
         fields.iter().map(|(name, schema)| Ok((name, self.inner(schema, depth)?))).collect()
     }
 
-    fn list(&mut self, value: &'a Value, depth: usize) -> Result<Vec<Node<'a>>, Stop> {
+    fn list(&mut self, value: &'a Value, depth: usize) -> Result<Vec<SchemaNode<'a>>, FlattenError> {
         let Value::Array(schemas) = value else { return Ok(Vec::new()) };
         schemas.iter().map(|schema| self.inner(schema, depth)).collect()
     }
 }
 
 /// The title, the description, and in words what the arithmetic of schemas can't loosen.
-fn annotations<'a>(fields: &SchemaFields<'a>) -> Node<'a> {
+fn read_annotations<'a>(fields: &SchemaFields<'a>) -> SchemaNode<'a> {
     let text =
         |key: &str| fields.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
     let mut node =
-        Node { title: text("title"), description: text("description").map(Cow::Borrowed), ..Node::default() };
+        SchemaNode { title: text("title"), description: text("description").map(Cow::Borrowed), ..SchemaNode::default() };
     const SAID: [&str; 11] = [
         "contains",
         "dependencies",
@@ -392,20 +392,20 @@ fn annotations<'a>(fields: &SchemaFields<'a>) -> Node<'a> {
 }
 
 /// What remains of a schema that is not read any further: what kind of value it is, and what it is called.
-fn cut<'a>(fields: &SchemaFields<'a>) -> Node<'a> {
-    let mut node = annotations(fields);
+fn truncated_node<'a>(fields: &SchemaFields<'a>) -> SchemaNode<'a> {
+    let mut node = read_annotations(fields);
     node.words.clear();
-    node.types = fields.get("type").and_then(Types::read);
+    node.types = fields.get("type").and_then(JsonTypes::read);
     node.cut = true;
     node
 }
 
-fn list<'a>(fields: &SchemaFields<'a>, keyword: &str) -> &'a [Value] {
+fn keyword_list<'a>(fields: &SchemaFields<'a>, keyword: &str) -> &'a [Value] {
     fields.get(keyword).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Each value once, in the order given.
-pub(super) fn distinct<'a>(values: impl Iterator<Item = &'a Value> + Clone) -> Vec<&'a Value> {
+pub(super) fn distinct_values<'a>(values: impl Iterator<Item = &'a Value> + Clone) -> Vec<&'a Value> {
     if values.clone().all(Value::is_string) {
         let mut seen = HashSet::new();
         return values.filter(|value| seen.insert(value.as_str())).collect();

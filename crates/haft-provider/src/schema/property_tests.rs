@@ -7,9 +7,9 @@ use serde_json::{Map, json};
 use super::*;
 
 /// Small numbers from a seed: enough to choose by, the same each time.
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn below(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % sides
@@ -27,7 +27,7 @@ impl Dice {
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const DEFS: [&str; 3] = ["x", "y", "z"];
 
-fn scalar(dice: &mut Dice) -> Value {
+fn scalar(dice: &mut SeededRandom) -> Value {
     dice.of(&[
         json!(null),
         json!(true),
@@ -42,7 +42,7 @@ fn scalar(dice: &mut Dice) -> Value {
     .clone()
 }
 
-fn schema(dice: &mut Dice, depth: usize) -> Value {
+fn schema(dice: &mut SeededRandom, depth: usize) -> Value {
     let kinds = if depth == 0 { 6 } else { 14 };
     let mut found = match dice.below(kinds) {
         0 => json!({"type": *dice.of(&["string", "integer", "number", "boolean", "null"])}),
@@ -75,7 +75,7 @@ fn schema(dice: &mut Dice, depth: usize) -> Value {
     found
 }
 
-fn object(dice: &mut Dice, depth: usize) -> Value {
+fn object(dice: &mut SeededRandom, depth: usize) -> Value {
     let mut found = json!({"type": "object"});
     if !dice.once_in(6) {
         let mut properties = Map::new();
@@ -121,7 +121,7 @@ fn say_whether_open(schema: &mut Value) {
 }
 
 /// A whole schema. Definitions may refer to later ones, and to themselves inside a property.
-fn whole(dice: &mut Dice) -> Value {
+fn whole(dice: &mut SeededRandom) -> Value {
     let mut root = object(dice, 3);
     for keyword in ["anyOf", "oneOf", "allOf"] {
         root[keyword].as_array_mut().into_iter().flatten().for_each(say_whether_open);
@@ -138,7 +138,7 @@ fn whole(dice: &mut Dice) -> Value {
 }
 
 /// A value that the schema may accept: guided by it, with a wrong turn here and there.
-fn guided(schema: &Value, root: &Value, dice: &mut Dice, depth: usize) -> Value {
+fn guided(schema: &Value, root: &Value, dice: &mut SeededRandom, depth: usize) -> Value {
     let Some(fields) = schema.as_object().filter(|_| depth < 8 && !dice.once_in(40)) else {
         return scalar(dice);
     };
@@ -203,7 +203,7 @@ fn validator(schema: &str) -> jsonschema::Validator {
 }
 
 /// The same value with the keys of every object in another order, where maps keep an order.
-fn shuffled(value: &Value, dice: &mut Dice) -> Value {
+fn shuffled(value: &Value, dice: &mut SeededRandom) -> Value {
     match value {
         Value::Array(items) => items.iter().map(|item| shuffled(item, dice)).collect(),
         Value::Object(fields) => {
@@ -246,19 +246,19 @@ fn with_nulls(value: &Value, schema: &Value) -> Value {
 
 /// How often the interesting cases were met.
 #[derive(Default, Debug)]
-struct Met {
+struct CaseCounts {
     accepted: usize,
     strict: usize,
 }
 
-fn check(seed: u64, met: &mut Met) {
-    let mut dice = Dice(seed);
+fn check(seed: u64, met: &mut CaseCounts) {
+    let mut dice = SeededRandom(seed);
     let schema = whole(&mut dice);
     let Ok(tool) = InputSchema::given(schema.clone()) else { return };
     let original = validator(&schema.to_string());
     let mut wires = Vec::new();
-    for dialect in [Dialect::Plain, Dialect::Gemini, Dialect::OpenAiStrict, Dialect::AnthropicStrict] {
-        match (emit(&schema, dialect), emit(&shuffled(&schema, &mut dice), dialect)) {
+    for dialect in [SchemaDialect::Plain, SchemaDialect::Gemini, SchemaDialect::OpenAiStrict, SchemaDialect::AnthropicStrict] {
+        match (encode_schema(&schema, dialect), encode_schema(&shuffled(&schema, &mut dice), dialect)) {
             (Ok(sent), Ok(again)) => {
                 assert_eq!(sent, again, "the order of keys counts in {schema}");
                 let value: Value = serde_json::from_str(&sent.json).unwrap();
@@ -283,7 +283,7 @@ fn check(seed: u64, met: &mut Met) {
             } else if !extra {
                 met.strict += 1;
                 let given =
-                    if *dialect == Dialect::OpenAiStrict { with_nulls(&input, value) } else { input.clone() };
+                    if *dialect == SchemaDialect::OpenAiStrict { with_nulls(&input, value) } else { input.clone() };
                 assert!(wire.is_valid(&given), "{dialect:?}: {value}\nof {schema}\nrefuses {given}");
                 let back = tool.validate(given.clone());
                 assert!(back.is_ok(), "{given} came back for {schema}: {back:?}");
@@ -296,9 +296,9 @@ fn check(seed: u64, met: &mut Met) {
 #[ignore = "prove"]
 fn prove_that_wire_schemas_accept_what_tools_accept() {
     const SCHEMAS: u64 = 100_000;
-    let mut met = Met::default();
+    let mut met = CaseCounts::default();
     (0..SCHEMAS).for_each(|seed| check(seed * 104_729 + 1, &mut met));
-    let Met { accepted, strict } = met;
+    let CaseCounts { accepted, strict } = met;
     println!(
         "proof: {SCHEMAS} random schemas, {accepted} inputs that the tool accepts: every wire schema accepts them; {strict} times in a strict form, and what came back fitted the tool"
     );
@@ -307,7 +307,7 @@ fn prove_that_wire_schemas_accept_what_tools_accept() {
 /// The same seeds each time: what is found by chance is found by the proof above, not by a colleague's build.
 #[test]
 fn what_is_sent_accepts_what_the_tool_accepts() {
-    let mut met = Met::default();
+    let mut met = CaseCounts::default();
     (0..800).for_each(|seed| check(seed * 7_919, &mut met));
     assert!(met.accepted > 800 && met.strict > 80, "the cases are worth something: {met:?}");
 }

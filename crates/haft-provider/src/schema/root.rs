@@ -9,21 +9,21 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::node::Node;
-use super::types::Types;
-use super::{Refused, merge};
+use super::schema_node::SchemaNode;
+use super::json_types::JsonTypes;
+use super::{SchemaRefusal, merge};
 use crate::limits::ALTERNATIVE_WORDS_CHARS_MAX;
 
 /// The objects that a node accepts, without alternatives at the root.
-pub(super) fn object<'a>(mut node: Node<'a>) -> Result<Node<'a>, Refused> {
+pub(super) fn root_object<'a>(mut node: SchemaNode<'a>) -> Result<SchemaNode<'a>, SchemaRefusal> {
     let branches = std::mem::take(&mut node.any_of);
     let one_form = branches.is_empty();
-    let alternatives: Vec<Node<'a>> = branches.into_iter().filter_map(|branch| object(branch).ok()).collect();
-    let is_object = !node.never && node.known_types().is_none_or(|types| types.has(Types::OBJECT));
+    let alternatives: Vec<SchemaNode<'a>> = branches.into_iter().filter_map(|branch| root_object(branch).ok()).collect();
+    let is_object = !node.never && node.known_types().is_none_or(|types| types.has(JsonTypes::OBJECT));
     if !is_object || (alternatives.is_empty() && !one_form) {
-        return Err(Refused("its schema accepts no object, and the arguments of a call are one".to_owned()));
+        return Err(SchemaRefusal("its schema accepts no object, and the arguments of a call are one".to_owned()));
     }
-    node.types = Some(Types::OBJECT);
+    node.types = Some(JsonTypes::OBJECT);
     node.values = None;
     node.items = None;
     node.prefix = Vec::new();
@@ -34,25 +34,25 @@ pub(super) fn object<'a>(mut node: Node<'a>) -> Result<Node<'a>, Refused> {
     Ok(node)
 }
 
-fn names_it(node: &Node<'_>, name: &str) -> bool {
+fn names_it(node: &SchemaNode<'_>, name: &str) -> bool {
     node.properties.binary_search_by_key(&name, |(own, _)| *own).is_ok()
 }
 
-fn one_of<'a>(mut node: Node<'a>, alternatives: Vec<Node<'a>>) -> Node<'a> {
-    let words = words(&alternatives);
+fn one_of<'a>(mut node: SchemaNode<'a>, alternatives: Vec<SchemaNode<'a>>) -> SchemaNode<'a> {
+    let words = describe_alternatives(&alternatives);
     let mut names: Vec<&'a str> =
         alternatives.iter().flat_map(|branch| branch.properties.iter().map(|(name, _)| *name)).collect();
     names.sort_unstable();
     names.dedup();
 
-    let mut union = Node { has_properties: true, ..Node::default() };
+    let mut union = SchemaNode { has_properties: true, ..SchemaNode::default() };
     for name in names {
         let mut variants = Vec::new();
         for branch in &alternatives {
             if let Ok(at) = branch.properties.binary_search_by_key(&name, |(name, _)| *name) {
                 variants.push(branch.properties[at].1.clone());
             } else if !branch.patterns.is_empty() {
-                variants.push(Node::default());
+                variants.push(SchemaNode::default());
             } else {
                 match branch.additional.as_deref() {
                     // Said, not only left open: the name may come here as well.
@@ -60,15 +60,15 @@ fn one_of<'a>(mut node: Node<'a>, alternatives: Vec<Node<'a>>) -> Node<'a> {
                     // What the base names belongs to every alternative that doesn't exclude it, and everything
                     // belongs to one that names nothing.
                     None if branch.properties.is_empty() || names_it(&node, name) => {
-                        variants.push(Node::default())
+                        variants.push(SchemaNode::default())
                     }
                     _ => {}
                 }
             }
         }
-        let mut part = merge::either(variants);
-        if part.any_of.iter().any(Node::accepts_all) {
-            part = Node { description: part.description, ..Node::default() };
+        let mut part = merge::union_nodes(variants);
+        if part.any_of.iter().any(SchemaNode::accepts_all) {
+            part = SchemaNode { description: part.description, ..SchemaNode::default() };
         }
         union.properties.push((name, part));
     }
@@ -78,18 +78,18 @@ fn one_of<'a>(mut node: Node<'a>, alternatives: Vec<Node<'a>>) -> Node<'a> {
     union.cut = alternatives.iter().any(|branch| branch.cut);
     let closed = alternatives.iter().all(|branch| !branch.is_open() && branch.patterns.is_empty());
     let said_open =
-        |branch: &Node<'_>| !branch.patterns.is_empty() || (branch.additional.is_some() && branch.is_open());
+        |branch: &SchemaNode<'_>| !branch.patterns.is_empty() || (branch.additional.is_some() && branch.is_open());
     if closed {
-        union.additional = Some(Box::new(Node::never()));
+        union.additional = Some(Box::new(SchemaNode::never()));
     } else if alternatives.iter().any(said_open) {
-        union.additional = Some(Box::new(Node::default()));
+        union.additional = Some(Box::new(SchemaNode::default()));
     }
     // The base says nothing of names that only alternatives have, unless it is closed to them.
     let described = node.description.take();
-    node = merge::both(node, union);
+    node = merge::intersect_nodes(node, union);
     if node.never {
         // Both can't hold together as one object; the base alone accepts more.
-        node = Node { types: Some(Types::OBJECT), has_properties: true, ..Node::default() };
+        node = SchemaNode { types: Some(JsonTypes::OBJECT), has_properties: true, ..SchemaNode::default() };
     }
     let text = match (described, words) {
         (Some(described), Some(words)) => Some(Cow::Owned(format!("{described}\n{words}"))),
@@ -101,7 +101,7 @@ fn one_of<'a>(mut node: Node<'a>, alternatives: Vec<Node<'a>>) -> Node<'a> {
 }
 
 /// The alternatives, one a line: constants that tell it, what it requires, what it may have.
-fn words(alternatives: &[Node<'_>]) -> Option<String> {
+fn describe_alternatives(alternatives: &[SchemaNode<'_>]) -> Option<String> {
     if alternatives.len() < 2 {
         return None;
     }

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::*;
 
 #[track_caller]
-fn sent(schema: &Value, dialect: Dialect) -> WireSchema {
-    let sent = emit(schema, dialect).unwrap_or_else(|why| panic!("{schema} is refused: {why}"));
+fn sent(schema: &Value, dialect: SchemaDialect) -> WireSchema {
+    let sent = encode_schema(schema, dialect).unwrap_or_else(|why| panic!("{schema} is refused: {why}"));
     let value: Value = serde_json::from_str(&sent.json).unwrap();
     assert!(jsonschema::draft202012::meta::is_valid(&value), "{value} is no schema");
     assert_eq!(value["type"], "object");
@@ -16,7 +16,7 @@ fn sent(schema: &Value, dialect: Dialect) -> WireSchema {
 
 #[track_caller]
 fn plain(schema: Value, expected: &str) {
-    assert_eq!(sent(&schema, Dialect::Plain).json, expected);
+    assert_eq!(sent(&schema, SchemaDialect::Plain).json, expected);
 }
 
 /// The schema of the property `p`.
@@ -66,10 +66,10 @@ fn references_are_replaced() {
         r#"{"prefixItems":[{"type":"string"}],"items":{"type":"null"}}"#,
     );
     for reference in ["https://example.com/a.json", "other.json#/x", "file:///etc/passwd"] {
-        let refused = emit(&json!({"properties": {"p": {"$ref": reference}}}), Dialect::Plain).unwrap_err();
+        let refused = encode_schema(&json!({"properties": {"p": {"$ref": reference}}}), SchemaDialect::Plain).unwrap_err();
         assert!(refused.0.contains(reference) && refused.0.contains("not followed"), "{refused}");
     }
-    let refused = emit(&json!({"$ref": "#/$defs/gone"}), Dialect::Plain).unwrap_err();
+    let refused = encode_schema(&json!({"$ref": "#/$defs/gone"}), SchemaDialect::Plain).unwrap_err();
     assert_eq!(refused.0, "its schema refers to `#/$defs/gone`, which is not there");
 }
 
@@ -96,7 +96,7 @@ fn all_of_is_merged() {
         json!({"properties": {"p": {"allOf": [{"type": "string"}, {"type": "integer"}]}, "q": false}, "required": ["q"]}),
         r#"{"type":"object","properties":{}}"#,
     );
-    assert!(emit(&json!({"allOf": [{"type": "object"}, {"type": "array"}]}), Dialect::Plain).is_err());
+    assert!(encode_schema(&json!({"allOf": [{"type": "object"}, {"type": "array"}]}), SchemaDialect::Plain).is_err());
 }
 
 #[test]
@@ -138,14 +138,14 @@ fn root_alternatives_become_one_object() {
         r#"{"type":"object","description":"Use one of these forms:\n- a\n- b","properties":{"a":{"type":"string"},"b":{"type":"string"}}}"#,
     );
     let refused =
-        emit(&json!({"anyOf": [{"type": "string"}, {"type": "array"}]}), Dialect::Plain).unwrap_err();
+        encode_schema(&json!({"anyOf": [{"type": "string"}, {"type": "array"}]}), SchemaDialect::Plain).unwrap_err();
     assert_eq!(refused.0, "its schema accepts no object, and the arguments of a call are one");
 }
 
 #[test]
 fn types_inside_themselves_are_cut() {
     let tree = json!({"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}, "n": {"type": "integer"}}});
-    let sent = sent(&tree, Dialect::Plain).json;
+    let sent = sent(&tree, SchemaDialect::Plain).json;
     assert_eq!(sent.matches("\"kids\"").count(), 1 + RECURSION_MAX + 1, "{sent}");
     assert!(
         sent.contains(r#""items":{"type":"object","description":"[nested further in the same way]"}"#),
@@ -158,8 +158,8 @@ fn types_inside_themselves_are_cut() {
     }
     assert!(validator.is_valid(&deep));
     // A circle that goes into no value accepts nothing to think about, and ends.
-    let _ = emit(&json!({"$ref": "#"}), Dialect::Plain);
-    let _ = emit(&json!({"allOf": [{"$ref": "#"}, {"anyOf": [{"$ref": "#"}]}]}), Dialect::Plain);
+    let _ = encode_schema(&json!({"$ref": "#"}), SchemaDialect::Plain);
+    let _ = encode_schema(&json!({"allOf": [{"$ref": "#"}, {"anyOf": [{"$ref": "#"}]}]}), SchemaDialect::Plain);
 }
 
 use crate::limits::RECURSION_MAX;
@@ -177,7 +177,7 @@ fn bombs_are_bounded() {
     }
     defs.insert("d30".into(), json!({"type": "string"}));
     let bomb = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs});
-    for dialect in [Dialect::Plain, Dialect::Gemini, Dialect::OpenAiStrict, Dialect::AnthropicStrict] {
+    for dialect in [SchemaDialect::Plain, SchemaDialect::Gemini, SchemaDialect::OpenAiStrict, SchemaDialect::AnthropicStrict] {
         let sent = sent(&bomb, dialect);
         assert!(sent.strict.is_none() && sent.json.contains("left out here"));
     }
@@ -188,15 +188,15 @@ fn bombs_are_bounded() {
             (0..40).map(|to| (format!("p{to}"), json!({"$ref": format!("#/$defs/t{to}")}))).collect();
         defs.insert(format!("t{at}"), json!({"type": "object", "properties": all}));
     }
-    sent(&json!({"$ref": "#/$defs/t0", "$defs": defs}), Dialect::Plain);
+    sent(&json!({"$ref": "#/$defs/t0", "$defs": defs}), SchemaDialect::Plain);
     // In place, without going into a value.
     let mut all_of = json!({"type": "object"});
     for _ in 0..60 {
         all_of = json!({"allOf": [all_of], "anyOf": [{"minProperties": 1}, {"maxProperties": 3}, {"required": ["a"]}]});
     }
-    let _ = emit(&all_of, Dialect::Plain);
+    let _ = encode_schema(&all_of, SchemaDialect::Plain);
     let wide: serde_json::Map<String, Value> = (0..10_000).map(|at| (format!("p{at}"), json!({}))).collect();
-    let refused = emit(&json!({"type": "object", "properties": wide}), Dialect::Plain).unwrap_err();
+    let refused = encode_schema(&json!({"type": "object", "properties": wide}), SchemaDialect::Plain).unwrap_err();
     assert!(refused.0.contains("too many parts"), "{refused}");
 }
 
@@ -210,7 +210,7 @@ fn detail_goes_in_the_order_that_is_documented() {
     let order = ["EXAMPLE", "DEFAULT", "TITLE", "PATTERN", "INNER"];
     let mut before = usize::MAX;
     for filler in [1, 1_500, 1_900, 2_600, 4_000, 8_000] {
-        let sent = sent(&schema(filler), Dialect::Plain).json;
+        let sent = sent(&schema(filler), SchemaDialect::Plain).json;
         let there: Vec<bool> = order.iter().map(|word| sent.contains(word)).collect();
         let gone = there.iter().filter(|there| !**there).count();
         assert!(there.is_sorted(), "what goes first goes first: {there:?}");
@@ -224,25 +224,25 @@ fn detail_goes_in_the_order_that_is_documented() {
         .collect();
     let sent = sent(
         &json!({"type": "object", "properties": {"p": {"type": "object", "properties": wide}}}),
-        Dialect::Plain,
+        SchemaDialect::Plain,
     )
     .json;
     assert!(sent.contains("\"p\"") && !sent.contains("\"x\""), "{}", &sent[..200]);
     let long: serde_json::Map<String, Value> =
         (0..3_000).map(|at| (format!("property_{at:030}"), json!({}))).collect();
-    let refused = emit(&json!({"type": "object", "properties": long}), Dialect::Plain).unwrap_err();
+    let refused = encode_schema(&json!({"type": "object", "properties": long}), SchemaDialect::Plain).unwrap_err();
     assert!(refused.0.contains("bytes without any detail"), "{refused}");
 }
 
 #[track_caller]
-fn strict(schema: Value, dialect: Dialect, expected: Option<&str>) {
+fn strict(schema: Value, dialect: SchemaDialect, expected: Option<&str>) {
     let sent = sent(&schema, dialect);
     assert_eq!(sent.strict.is_some().then_some(sent.json.as_str()), expected, "{schema}");
 }
 
 #[test]
 fn openai_strict() {
-    let check = |schema: Value, expected: Option<&str>| strict(schema, Dialect::OpenAiStrict, expected);
+    let check = |schema: Value, expected: Option<&str>| strict(schema, SchemaDialect::OpenAiStrict, expected);
     check(
         json!({"type": "object", "properties": {}}),
         Some(r#"{"type":"object","properties":{},"additionalProperties":false}"#),
@@ -296,7 +296,7 @@ fn openai_strict() {
 
 #[test]
 fn anthropic_strict() {
-    let check = |schema: Value, expected: Option<&str>| strict(schema, Dialect::AnthropicStrict, expected);
+    let check = |schema: Value, expected: Option<&str>| strict(schema, SchemaDialect::AnthropicStrict, expected);
     check(
         json!({"type": "object", "properties": {"a": {"type": ["string", "null"], "format": "uri", "pattern": "x"}, "b": {"type": "array", "items": {"type": "number", "maximum": 3}, "minItems": 2}}, "required": ["a"]}),
         Some(
@@ -306,16 +306,16 @@ fn anthropic_strict() {
     check(json!({"type": "object", "properties": {"a": {}}}), None);
     let demands = sent(
         &json!({"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": {"type": "string"}}}),
-        Dialect::AnthropicStrict,
+        SchemaDialect::AnthropicStrict,
     );
-    assert_eq!(demands.strict, Some(Demands { optional: 2, unions: 1 }));
+    assert_eq!(demands.strict, Some(StrictDemands { optional: 2, unions: 1 }));
 }
 
 #[test]
 fn gemini_takes_fewer_words() {
     let sent = sent(
         &json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 3, "default": "x"}, "m": {"type": "object", "patternProperties": {"^x": {"type": "string"}}, "additionalProperties": false}}}),
-        Dialect::Gemini,
+        SchemaDialect::Gemini,
     );
     assert_eq!(
         sent.json,

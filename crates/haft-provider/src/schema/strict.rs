@@ -9,15 +9,15 @@
 //! where the tool doesn't accept it.
 
 use super::merge::or_null;
-use super::node::Node;
-use super::types::Types;
+use super::schema_node::SchemaNode;
+use super::json_types::JsonTypes;
 use crate::limits::{
     OPENAI_STRICT_CHARS_MAX, OPENAI_STRICT_DEPTH_MAX, OPENAI_STRICT_ENUM_MAX, OPENAI_STRICT_PROPERTIES_MAX,
 };
 
 /// What one strict schema takes of what a request may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Demands {
+pub(crate) struct StrictDemands {
     /// Properties that need not be given.
     pub(crate) optional: usize,
     /// Values of several types.
@@ -25,8 +25,8 @@ pub(crate) struct Demands {
 }
 
 #[derive(Default)]
-struct Tally {
-    demands: Demands,
+struct StrictTally {
+    demands: StrictDemands,
     properties: usize,
     values: usize,
     chars: usize,
@@ -35,32 +35,32 @@ struct Tally {
 }
 
 /// Makes a schema legal for OpenAI's strict mode, or leaves it as it is.
-pub(super) fn openai(node: &mut Node<'_>) -> Option<Demands> {
-    let mut tally = Tally { null_for_optional: true, ..Tally::default() };
-    if !fits(node, &mut tally)
+pub(super) fn make_openai_strict(node: &mut SchemaNode<'_>) -> Option<StrictDemands> {
+    let mut tally = StrictTally { null_for_optional: true, ..StrictTally::default() };
+    if !fits_strict(node, &mut tally)
         || tally.properties > OPENAI_STRICT_PROPERTIES_MAX
         || tally.values > OPENAI_STRICT_ENUM_MAX
         || tally.chars > OPENAI_STRICT_CHARS_MAX
-        || depth(node) > OPENAI_STRICT_DEPTH_MAX
+        || nesting_depth(node) > OPENAI_STRICT_DEPTH_MAX
     {
         return None;
     }
-    close(node, true);
+    close_objects(node, true);
     Some(tally.demands)
 }
 
 /// Makes a schema legal for Anthropic's strict mode, or leaves it as it is.
-pub(super) fn anthropic(node: &mut Node<'_>) -> Option<Demands> {
-    let mut tally = Tally::default();
-    if !fits(node, &mut tally) {
+pub(super) fn make_anthropic_strict(node: &mut SchemaNode<'_>) -> Option<StrictDemands> {
+    let mut tally = StrictTally::default();
+    if !fits_strict(node, &mut tally) {
         return None;
     }
-    close(node, false);
+    close_objects(node, false);
     Some(tally.demands)
 }
 
 /// Whether everything has a type and every object names what it takes.
-fn fits(node: &Node<'_>, tally: &mut Tally) -> bool {
+fn fits_strict(node: &SchemaNode<'_>, tally: &mut StrictTally) -> bool {
     if node.never || node.cut || node.mixed {
         return false;
     }
@@ -78,19 +78,19 @@ fn fits(node: &Node<'_>, tally: &mut Tally) -> bool {
         return alone
             && node.additional.is_none()
             && (!tally.null_for_optional || told_apart(&node.any_of))
-            && node.any_of.iter().all(|branch| fits(branch, tally));
+            && node.any_of.iter().all(|branch| fits_strict(branch, tally));
     }
     let Some(types) = node.known_types() else { return false };
     if !types.single() {
         tally.demands.unions += 1;
     }
-    if types.has(Types::ARRAY) {
-        let items = node.items.as_ref().is_some_and(|items| fits(items, tally));
+    if types.has(JsonTypes::ARRAY) {
+        let items = node.items.as_ref().is_some_and(|items| fits_strict(items, tally));
         if !items || !node.prefix.is_empty() {
             return false;
         }
     }
-    if types.has(Types::OBJECT) {
+    if types.has(JsonTypes::OBJECT) {
         let named = node.required.iter().all(|name| node.properties.iter().any(|(own, _)| own == name));
         let closed = node.additional.is_none() || !node.is_open();
         if !node.has_properties || !named || !closed || !node.patterns.is_empty() {
@@ -102,7 +102,7 @@ fn fits(node: &Node<'_>, tally: &mut Tally) -> bool {
             if !node.requires(name) {
                 tally.demands.optional += 1;
             }
-            if !fits(part, tally) {
+            if !fits_strict(part, tally) {
                 return false;
             }
         }
@@ -112,18 +112,18 @@ fn fits(node: &Node<'_>, tally: &mut Tally) -> bool {
 
 /// Whether a null for an optional property belongs to one alternative only: at most one of them is an object, none has
 /// optional properties, or a required property has other values in each.
-fn told_apart(branches: &[Node<'_>]) -> bool {
-    let is_object = |node: &&Node<'_>| node.known_types().is_none_or(|types| types.has(Types::OBJECT));
-    let objects: Vec<&Node<'_>> = branches.iter().filter(is_object).collect();
-    let all_required = |node: &&Node<'_>| node.properties.iter().all(|(name, _)| node.requires(name));
+fn told_apart(branches: &[SchemaNode<'_>]) -> bool {
+    let is_object = |node: &&SchemaNode<'_>| node.known_types().is_none_or(|types| types.has(JsonTypes::OBJECT));
+    let objects: Vec<&SchemaNode<'_>> = branches.iter().filter(is_object).collect();
+    let all_required = |node: &&SchemaNode<'_>| node.properties.iter().all(|(name, _)| node.requires(name));
     if objects.len() < 2 || objects.iter().all(all_required) {
         return true;
     }
-    tagged(&objects)
+    have_distinct_tag(&objects)
 }
 
 /// Whether a property that all of these require has other values in each.
-pub(super) fn tagged(objects: &[&Node<'_>]) -> bool {
+pub(super) fn have_distinct_tag(objects: &[&SchemaNode<'_>]) -> bool {
     let Some(first) = objects.first() else { return true };
     first.properties.iter().any(|(name, _)| {
         let mut seen = Vec::new();
@@ -138,16 +138,16 @@ pub(super) fn tagged(objects: &[&Node<'_>]) -> bool {
 }
 
 /// How many objects and arrays are one inside the other.
-fn depth(node: &Node<'_>) -> usize {
+fn nesting_depth(node: &SchemaNode<'_>) -> usize {
     let parts = node.properties.iter().map(|(_, part)| part).chain(node.items.as_deref());
-    let inside = parts.map(|part| 1 + depth(part)).max().unwrap_or(0);
-    inside.max(node.any_of.iter().map(depth).max().unwrap_or(0))
+    let inside = parts.map(|part| 1 + nesting_depth(part)).max().unwrap_or(0);
+    inside.max(node.any_of.iter().map(nesting_depth).max().unwrap_or(0))
 }
 
 /// Closes every object; with `all_required`, every property is required and an optional one takes null.
-fn close(node: &mut Node<'_>, all_required: bool) {
-    if node.known_types().is_some_and(|types| types.has(Types::OBJECT)) {
-        node.additional = Some(Box::new(Node::never()));
+fn close_objects(node: &mut SchemaNode<'_>, all_required: bool) {
+    if node.known_types().is_some_and(|types| types.has(JsonTypes::OBJECT)) {
+        node.additional = Some(Box::new(SchemaNode::never()));
         if all_required {
             let required = std::mem::take(&mut node.required);
             for (name, part) in &mut node.properties {
@@ -166,7 +166,7 @@ fn close(node: &mut Node<'_>, all_required: bool) {
     }
     node.each_part(&mut |part| {
         if !part.never {
-            close(part, all_required);
+            close_objects(part, all_required);
         }
     });
 }

@@ -1,19 +1,19 @@
 //! What is left out of a schema that is too long, and in which order.
 
-use super::node::{FACTS, Node};
+use super::schema_node::{FACTS, SchemaNode};
 
 /// How many times detail is taken away before nested levels go.
 pub(super) const LEVELS: usize = 6;
 
 /// Takes the detail of one level away: 1 examples, 2 defaults, 3 titles, 4 patterns, formats and words for what has no
 /// keyword, 5 descriptions below the properties of the root, 6 descriptions of these.
-pub(super) fn trim(node: &mut Node<'_>, level: usize) {
-    walk(node, level, 0);
+pub(super) fn trim_level(node: &mut SchemaNode<'_>, level: usize) {
+    trim_below(node, level, 0);
 }
 
-fn walk(node: &mut Node<'_>, level: usize, depth: usize) {
+fn trim_below(node: &mut SchemaNode<'_>, level: usize, depth: usize) {
     let without =
-        |node: &mut Node<'_>, names: &[&str]| node.facts.retain(|(fact, _)| !names.contains(&FACTS[*fact]));
+        |node: &mut SchemaNode<'_>, names: &[&str]| node.facts.retain(|(fact, _)| !names.contains(&FACTS[*fact]));
     match level {
         1 => without(node, &["examples"]),
         2 => without(node, &["default"]),
@@ -26,5 +26,5 @@ fn walk(node: &mut Node<'_>, level: usize, depth: usize) {
         6 if depth > 0 => node.description = None,
         _ => {}
     }
-    node.each_part(&mut |part| walk(part, level, depth + 1));
+    node.each_part(&mut |part| trim_below(part, level, depth + 1));
 }

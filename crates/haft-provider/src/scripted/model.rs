@@ -7,11 +7,11 @@ use std::time::Duration;
 use haft::future::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 
-use super::play::{Act, Performance, Player};
-use super::script::Script;
+use super::script_player::{ResponseAction, ScriptedResponse, ScriptPlayer};
+use super::script_format::ModelScript;
 use crate::Wire;
-use crate::deferral::has_native_form;
-use crate::exchange::{Answer, Chunks, Exchange, Line, RetryPolicy, Transport};
+use crate::tool_deferral::has_native_form;
+use crate::exchange::{ResponseHead, ChunkStream, RequestExchange, EndpointState, RetryPolicy, RequestTransport};
 use crate::limits::SILENCE_SECONDS_MAX;
 use crate::request::RequestOptions;
 use haft_agent::{FailureKind, MessageFormat, Model, ModelFailure, ModelRequest, ReplyStream, ToolDeferral};
@@ -19,19 +19,19 @@ use haft_agent::{FailureKind, MessageFormat, Model, ModelFailure, ModelRequest, 
 /// A model that plays a script. Clones share which injected errors were given.
 #[derive(Clone)]
 pub struct ScriptedModel {
-    line: Arc<Line>,
+    line: Arc<EndpointState>,
     options: Arc<RequestOptions>,
     retry: RetryPolicy,
 }
 
 impl ScriptedModel {
     /// A model that plays this script by this wire.
-    pub fn new(script: Script, wire: Wire) -> ScriptedModel {
+    pub fn new(script: ModelScript, wire: Wire) -> ScriptedModel {
         let name = script.model.clone().unwrap_or_else(|| "scripted".to_owned());
-        let player = Player::new(Arc::new(script));
+        let player = ScriptPlayer::new(Arc::new(script));
         let deferral = if has_native_form(wire) { ToolDeferral::Native } else { ToolDeferral::Fallback };
         ScriptedModel {
-            line: Arc::new(Line::new(wire, Stage { player, wire }, deferral)),
+            line: Arc::new(EndpointState::new(wire, ScriptedTransport { player, wire }, deferral)),
             options: Arc::new(RequestOptions::new(name)),
             // Nobody is there to be left alone for long.
             retry: RetryPolicy { first: Duration::from_millis(20), ..RetryPolicy::default() },
@@ -65,7 +65,7 @@ impl Model for ScriptedModel {
     fn ask(&self, prompt: &ModelRequest<'_>) -> Box<dyn ReplyStream> {
         let body = self.options.body(self.line.wire, prompt);
         let silence = Duration::from_secs(SILENCE_SECONDS_MAX);
-        Box::new(Exchange::new(self.line.clone(), body, self.retry, silence))
+        Box::new(RequestExchange::new(self.line.clone(), body, self.retry, silence))
     }
 
     fn deferral(&self) -> ToolDeferral {
@@ -77,28 +77,28 @@ impl Model for ScriptedModel {
     }
 }
 
-struct Stage {
-    player: Player,
+struct ScriptedTransport {
+    player: ScriptPlayer,
     wire: Wire,
 }
 
-impl Transport for Stage {
-    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, ModelFailure>> {
+impl RequestTransport for ScriptedTransport {
+    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<ResponseHead, ModelFailure>> {
         Box::pin(async move {
-            let Performance { delay, act } = self.player.play(self.wire, &body, Some(true), None);
+            let ScriptedResponse { delay, act } = self.player.play(self.wire, &body, Some(true), None);
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
             match act {
-                Act::Refuse { status, body, retry_after } => {
-                    Ok(Answer::Refused { status, body, after: retry_after, again: None })
+                ResponseAction::Refuse { status, body, retry_after } => {
+                    Ok(ResponseHead::Refused { status, body, after: retry_after, again: None })
                 }
-                Act::Whole(body) => Ok(Answer::Whole(body)),
-                Act::Stream { frames, between, .. } => {
+                ResponseAction::Whole(body) => Ok(ResponseHead::Whole(body)),
+                ResponseAction::Stream { frames, between, .. } => {
                     let frames = frames.into();
-                    Ok(Answer::Stream(Box::new(Frames { frames, between, due: Instant::now() })))
+                    Ok(ResponseHead::Stream(Box::new(FrameStream { frames, between, due: Instant::now() })))
                 }
-                Act::HangUp => Err(ModelFailure::new(
+                ResponseAction::HangUp => Err(ModelFailure::new(
                     FailureKind::Disconnected,
                     "the connection was closed without a word",
                 )),
@@ -107,14 +107,14 @@ impl Transport for Stage {
     }
 }
 
-struct Frames {
+struct FrameStream {
     frames: VecDeque<String>,
     between: Duration,
     /// When the next one comes.
     due: Instant,
 }
 
-impl Chunks for Frames {
+impl ChunkStream for FrameStream {
     fn next<'a>(
         &'a mut self,
         feed: &'a mut (dyn FnMut(&[u8]) + Send),

@@ -15,8 +15,8 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use super::play::{Act, Performance, Player};
-use super::script::Script;
+use super::script_player::{ResponseAction, ScriptedResponse, ScriptPlayer};
+use super::script_format::ModelScript;
 use crate::Wire;
 use crate::limits::{
     MESSAGE_BYTES_MAX, SERVER_CONNECTIONS_MAX, SERVER_HEAD_BYTES_MAX, SERVER_SILENCE_SECONDS_MAX,
@@ -25,12 +25,12 @@ use crate::wire::script_message::ScriptTarget;
 
 /// A server that plays a script. Dropping it ends it, with its connections.
 #[derive(Debug)]
-pub struct Serving {
+pub struct ScriptServer {
     address: SocketAddr,
     task: AbortHandle,
 }
 
-impl Serving {
+impl ScriptServer {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -42,7 +42,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for ScriptServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -52,7 +52,7 @@ impl Drop for Serving {
 ///
 /// # Errors
 /// An address that is not this machine's own, or that can't be listened on.
-pub async fn serve(script: Script, address: SocketAddr) -> io::Result<Serving> {
+pub async fn serve_script(script: ModelScript, address: SocketAddr) -> io::Result<ScriptServer> {
     if !address.ip().is_loopback() {
         let words = format!(
             "{} is no loopback address; the scripted model asks for no key, so it serves there alone",
@@ -62,12 +62,12 @@ pub async fn serve(script: Script, address: SocketAddr) -> io::Result<Serving> {
     }
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    let player = Arc::new(Player::new(Arc::new(script)));
-    let task = tokio::spawn(accept(listener, player)).abort_handle();
-    Ok(Serving { address, task })
+    let player = Arc::new(ScriptPlayer::new(Arc::new(script)));
+    let task = tokio::spawn(accept_connections(listener, player)).abort_handle();
+    Ok(ScriptServer { address, task })
 }
 
-async fn accept(listener: TcpListener, player: Arc<Player>) {
+async fn accept_connections(listener: TcpListener, player: Arc<ScriptPlayer>) {
     let room = Arc::new(Semaphore::new(SERVER_CONNECTIONS_MAX));
     // Ends with this task, and every connection with it.
     let mut connections = JoinSet::new();
@@ -79,7 +79,7 @@ async fn accept(listener: TcpListener, player: Arc<Player>) {
                 connections.spawn(async move {
                     let _permit = permit;
                     // Whoever is gone needs no answer.
-                    let _ = converse(stream, &player).await;
+                    let _ = handle_connection(stream, &player).await;
                 });
             }
             // Out of descriptors, most likely: others have to end first.
@@ -89,42 +89,42 @@ async fn accept(listener: TcpListener, player: Arc<Player>) {
     }
 }
 
-async fn converse(stream: TcpStream, player: &Player) -> io::Result<()> {
+async fn handle_connection(stream: TcpStream, player: &ScriptPlayer) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let silence = Duration::from_secs(SERVER_SILENCE_SECONDS_MAX);
     loop {
-        let Ok(request) = timeout(silence, request(&mut read, &mut write)).await else { return Ok(()) };
+        let Ok(request) = timeout(silence, read_request(&mut read, &mut write)).await else { return Ok(()) };
         let request = match request? {
             Some(Ok(request)) => request,
             Some(Err((status, words))) => {
-                return respond(&mut write, status, "text/plain", words.as_bytes(), None, false).await;
+                return write_response(&mut write, status, "text/plain", words.as_bytes(), None, false).await;
             }
             None => return Ok(()),
         };
-        if !answer(&mut write, &request, player).await? {
+        if !answer_request(&mut write, &request, player).await? {
             return Ok(());
         }
     }
 }
 
-struct Request {
+struct HttpRequest {
     method: String,
     path: String,
     body: String,
     keep: bool,
 }
 
-type Refused = (u16, &'static str);
+type HttpRefusal = (u16, &'static str);
 
 /// Reads one request; none where the connection ended between requests.
-async fn request(
+async fn read_request(
     read: &mut (impl AsyncBufRead + Unpin),
     write: &mut (impl AsyncWrite + Unpin),
-) -> io::Result<Option<Result<Request, Refused>>> {
+) -> io::Result<Option<Result<HttpRequest, HttpRefusal>>> {
     let mut left = SERVER_HEAD_BYTES_MAX;
-    let first = match line(read, &mut left).await? {
+    let first = match read_line(read, &mut left).await? {
         Some(first) if !first.is_empty() => first,
         Some(_) => return Ok(Some(Err((400, "the request is too long or has no first line")))),
         None => return Ok(None),
@@ -136,7 +136,7 @@ async fn request(
     let mut keep = version == "HTTP/1.1";
     let (mut length, mut chunked, mut expects) = (0_usize, false, false);
     loop {
-        let Some(header) = line(read, &mut left).await? else {
+        let Some(header) = read_line(read, &mut left).await? else {
             return Ok(Some(Err((431, "the head is too long, or was cut off"))));
         };
         if header.is_empty() {
@@ -166,7 +166,7 @@ async fn request(
     let mut body = Vec::new();
     if chunked {
         loop {
-            let Some(size) = line(read, &mut left).await? else {
+            let Some(size) = read_line(read, &mut left).await? else {
                 return Ok(Some(Err((400, "the body was cut off"))));
             };
             let size = size.split(';').next().unwrap_or_default().trim();
@@ -176,24 +176,24 @@ async fn request(
             if size > MESSAGE_BYTES_MAX - body.len() {
                 return Ok(Some(Err((413, "the body is too long"))));
             }
-            take(read, size, &mut body).await?;
+            read_bytes(read, size, &mut body).await?;
             // The head was bounded; each chunk may have a line of its own.
             left = SERVER_HEAD_BYTES_MAX;
             if size == 0 {
-                while line(read, &mut left).await?.is_some_and(|trailer| !trailer.is_empty()) {}
+                while read_line(read, &mut left).await?.is_some_and(|trailer| !trailer.is_empty()) {}
                 break;
             }
-            line(read, &mut left).await?;
+            read_line(read, &mut left).await?;
         }
     } else {
-        take(read, length, &mut body).await?;
+        read_bytes(read, length, &mut body).await?;
     }
     let (method, path) = (method.to_owned(), path.to_owned());
-    Ok(Some(Ok(Request { method, path, body: String::from_utf8_lossy(&body).into_owned(), keep })))
+    Ok(Some(Ok(HttpRequest { method, path, body: String::from_utf8_lossy(&body).into_owned(), keep })))
 }
 
 /// Reads so many bytes, growing as they come and not as they were announced.
-async fn take(read: &mut (impl AsyncBufRead + Unpin), size: usize, body: &mut Vec<u8>) -> io::Result<()> {
+async fn read_bytes(read: &mut (impl AsyncBufRead + Unpin), size: usize, body: &mut Vec<u8>) -> io::Result<()> {
     let before = body.len();
     (&mut *read).take(size as u64).read_to_end(body).await?;
     match body.len() - before == size {
@@ -203,7 +203,7 @@ async fn take(read: &mut (impl AsyncBufRead + Unpin), size: usize, body: &mut Ve
 }
 
 /// A line without its end; none where there is no more, or no room for it.
-async fn line(read: &mut (impl AsyncBufRead + Unpin), left: &mut usize) -> io::Result<Option<String>> {
+async fn read_line(read: &mut (impl AsyncBufRead + Unpin), left: &mut usize) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     (&mut *read).take(*left as u64).read_until(b'\n', &mut bytes).await?;
     *left -= bytes.len();
@@ -223,34 +223,34 @@ fn parse_path(path: &str) -> Option<(Wire, ScriptTarget<'_>)> {
 }
 
 /// Answers a request. False if the connection ends with it.
-async fn answer(
+async fn answer_request(
     write: &mut (impl AsyncWrite + Unpin),
-    request: &Request,
-    player: &Player,
+    request: &HttpRequest,
+    player: &ScriptPlayer,
 ) -> io::Result<bool> {
     const JSON: &str = "application/json";
     let target = parse_path(&request.path).filter(|_| request.method == "POST");
     let Some((wire, ScriptTarget { stream, model })) = target else {
         let words = "this is a scripted model; POST to /v1/messages, /v1/responses, /v1/chat/completions or /v1beta/models/NAME:generateContent";
         let body = (Wire::OpenAi.format().script.write_error)(404, None, words).to_string();
-        respond(write, 404, JSON, body.as_bytes(), None, request.keep).await?;
+        write_response(write, 404, JSON, body.as_bytes(), None, request.keep).await?;
         return Ok(request.keep);
     };
-    let Performance { delay, act } = player.play(wire, &request.body, stream, model);
+    let ScriptedResponse { delay, act } = player.play(wire, &request.body, stream, model);
     if !delay.is_zero() {
         sleep(delay).await;
     }
     match act {
-        Act::Refuse { status, body, retry_after } => {
-            respond(write, status, JSON, body.as_bytes(), retry_after, request.keep).await?;
+        ResponseAction::Refuse { status, body, retry_after } => {
+            write_response(write, status, JSON, body.as_bytes(), retry_after, request.keep).await?;
             Ok(request.keep)
         }
-        Act::Whole(body) => {
-            respond(write, 200, JSON, body.as_bytes(), None, request.keep).await?;
+        ResponseAction::Whole(body) => {
+            write_response(write, 200, JSON, body.as_bytes(), None, request.keep).await?;
             Ok(request.keep)
         }
-        Act::HangUp => Ok(false),
-        Act::Stream { frames, between, cut } => {
+        ResponseAction::HangUp => Ok(false),
+        ResponseAction::Stream { frames, between, cut } => {
             let keep = request.keep && !cut;
             let connection = if keep { "keep-alive" } else { "close" };
             let head = format!(
@@ -276,7 +276,7 @@ async fn answer(
     }
 }
 
-async fn respond(
+async fn write_response(
     write: &mut (impl AsyncWrite + Unpin),
     status: u16,
     kind: &str,

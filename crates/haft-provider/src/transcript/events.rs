@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::items::at_line;
-use super::{BadTranscript, PastCall, PastResult, Reading, TranscriptForm};
-use crate::wire::json::{Json, Object};
+use super::{InvalidTranscript, PastCall, PastResult, TranscriptReader, TranscriptForm};
+use crate::wire::json_text::{JsonText, JsonObject};
 
 /// Kinds of events that say nothing of calls.
 const OTHERS: [&str; 19] = [
@@ -32,16 +32,16 @@ const OTHERS: [&str; 19] = [
     "warning",
 ];
 
-impl<'t> Reading<'t> {
+impl<'t> TranscriptReader<'t> {
     /// Reads an event, if it is one; whether it says anything.
     pub(super) fn event(
         &mut self,
-        fields: &Object<'t>,
+        fields: &JsonObject<'t>,
         line: usize,
         depth: usize,
-    ) -> Result<Option<bool>, BadTranscript> {
+    ) -> Result<Option<bool>, InvalidTranscript> {
         // What `haft run --output json` prints, and its last event.
-        if let Some(calls) = fields.get("calls").and_then(Json::array).filter(|_| fields.has("stop")) {
+        if let Some(calls) = fields.get("calls").and_then(JsonText::array).filter(|_| fields.has("stop")) {
             if !self.has_events {
                 calls.into_iter().try_for_each(|call| self.told(call))?;
             }
@@ -52,7 +52,7 @@ impl<'t> Reading<'t> {
         let agent = agent.as_deref();
         match &*kind {
             // Claude Code: the message is Anthropic's; those of sub-agents name the call that they work for.
-            "assistant" | "user" if fields.get("message").is_some_and(Json::is_object) => {
+            "assistant" | "user" if fields.get("message").is_some_and(JsonText::is_object) => {
                 let parent = fields.string("parent_tool_use_id");
                 let aside = fields.get("isSidechain").is_some_and(|given| given.text() == "true");
                 let parent = parent.as_deref().or(aside.then_some("sub-agent"));
@@ -108,7 +108,7 @@ impl<'t> Reading<'t> {
                 Ok(Some(true))
             }
             "results" if fields.has("results") => {
-                for result in fields.get("results").and_then(Json::array).unwrap_or_default() {
+                for result in fields.get("results").and_then(JsonText::array).unwrap_or_default() {
                     self.finished(result, agent);
                 }
                 Ok(Some(true))
@@ -125,7 +125,7 @@ impl<'t> Reading<'t> {
     }
 
     /// A message of Claude Code. One message of the model comes in several, with the same id.
-    fn claude(&mut self, message: Json<'t>, parent: Option<&str>) -> Result<(), BadTranscript> {
+    fn claude(&mut self, message: JsonText<'t>, parent: Option<&str>) -> Result<(), InvalidTranscript> {
         let line = self.line(message.text());
         let Some(fields) = message.object().map_err(at_line(line, message))? else { return Ok(()) };
         if let Some(id) = fields.string("id").filter(|_| fields.is("role", "assistant")) {
@@ -144,7 +144,7 @@ impl<'t> Reading<'t> {
     }
 
     /// Where it was held; the first word counts.
-    fn place(&mut self, fields: &Object<'t>) {
+    fn place(&mut self, fields: &JsonObject<'t>) {
         if self.out.cwd.is_none() {
             self.out.cwd = fields.string("cwd").map(|cwd| cwd.into_owned().into());
         }
@@ -156,10 +156,10 @@ impl<'t> Reading<'t> {
     }
 
     /// A result of a run, which may be told twice: once when it is there, and once as the turn's budget left it.
-    fn finished(&mut self, result: Json<'t>, agent: Option<&str>) {
+    fn finished(&mut self, result: JsonText<'t>, agent: Option<&str>) {
         let Ok(value) = serde_json::from_str::<Value>(result.text()) else { return };
         let id = value["call_id"].as_str().unwrap_or_default();
-        let past = past(&value["output"], &value["error"], &value["is_error"]);
+        let past = past_result(&value["output"], &value["error"], &value["is_error"]);
         if self
             .open
             .get(&(agent.unwrap_or_default().to_owned(), id.to_owned()))
@@ -178,11 +178,11 @@ impl<'t> Reading<'t> {
     }
 
     /// A call with its result, as the outcome of a run has it.
-    fn told(&mut self, call: Json<'t>) -> Result<(), BadTranscript> {
+    fn told(&mut self, call: JsonText<'t>) -> Result<(), InvalidTranscript> {
         let line = self.line(call.text());
         let Ok(value) = serde_json::from_str::<Value>(call.text()) else { return Ok(()) };
         let (Some(id), Some(name)) = (value["id"].as_str(), value["tool_name"].as_str()) else {
-            return Err(BadTranscript::at(
+            return Err(InvalidTranscript::at(
                 line,
                 "the call has no `id` or no `tool_name`; strings are required",
             ));
@@ -199,12 +199,12 @@ impl<'t> Reading<'t> {
             agent: None,
             result: None,
         })?;
-        self.result(None, id, past(&value["result"], &value["error"], &value["is_error"]));
+        self.result(None, id, past_result(&value["result"], &value["error"], &value["is_error"]));
         Ok(())
     }
 }
 
-fn past(output: &Value, error: &Value, is_error: &Value) -> PastResult {
+fn past_result(output: &Value, error: &Value, is_error: &Value) -> PastResult {
     let text = match (error["message"].as_str(), output) {
         (Some(words), _) => words.to_owned(),
         (None, Value::String(text)) => text.clone(),

@@ -5,10 +5,10 @@
 
 use serde_json::Value;
 
-use super::{BadTranscript, PastCall, PastResult, Reading, TranscriptForm};
+use super::{InvalidTranscript, PastCall, PastResult, TranscriptReader, TranscriptForm};
 use crate::Wire;
-use crate::decode::decode;
-use crate::wire::json::{Json, JsonError, Object};
+use crate::decode_message::decode_message;
+use crate::wire::json_text::{JsonText, JsonError, JsonObject};
 use crate::wire::result_content::ERROR_PREFIX;
 use crate::wire::{PartKind, detection};
 
@@ -18,9 +18,9 @@ const DEPTH_MAX: usize = 8;
 /// The roles of messages.
 const ROLES: [&str; 7] = ["assistant", "model", "tool", "function", "user", "system", "developer"];
 
-impl<'t> Reading<'t> {
+impl<'t> TranscriptReader<'t> {
     /// Reads any value. Returns whether it was known.
-    pub(super) fn value(&mut self, value: Json<'t>, depth: usize) -> Result<bool, BadTranscript> {
+    pub(super) fn value(&mut self, value: JsonText<'t>, depth: usize) -> Result<bool, InvalidTranscript> {
         if depth > DEPTH_MAX {
             return Ok(false);
         }
@@ -48,10 +48,10 @@ impl<'t> Reading<'t> {
     }
 
     /// Reads a whole request or response. Returns whether it was one.
-    fn frame(&mut self, fields: &Object<'t>, depth: usize) -> Result<bool, BadTranscript> {
+    fn frame(&mut self, fields: &JsonObject<'t>, depth: usize) -> Result<bool, InvalidTranscript> {
         let all = || Wire::ALL.into_iter().map(Wire::format);
         // The `input` of a call is an object.
-        let array = |key: &str| fields.get(key).and_then(Json::array);
+        let array = |key: &str| fields.get(key).and_then(JsonText::array);
         if let Some(items) = all().find_map(|format| array(format.history_key)) {
             for item in items {
                 self.value(item, depth + 2)?;
@@ -78,10 +78,10 @@ impl<'t> Reading<'t> {
     /// Reads one message or item.
     pub(super) fn item(
         &mut self,
-        value: Json<'t>,
-        fields: &Object<'t>,
+        value: JsonText<'t>,
+        fields: &JsonObject<'t>,
         agent: Option<&str>,
-    ) -> Result<bool, BadTranscript> {
+    ) -> Result<bool, InvalidTranscript> {
         let role = fields.string("role").filter(|role| ROLES.contains(&&**role)).unwrap_or_default();
         let kind = detection::classify_part(fields);
         match (&*role, kind) {
@@ -115,13 +115,13 @@ impl<'t> Reading<'t> {
     /// Reads a message of the model.
     fn message(
         &mut self,
-        value: Json<'t>,
-        fields: &Object<'t>,
+        value: JsonText<'t>,
+        fields: &JsonObject<'t>,
         agent: Option<&str>,
-    ) -> Result<(), BadTranscript> {
+    ) -> Result<(), InvalidTranscript> {
         self.model();
         // A part that can't be read may be a call.
-        let may_be_call = |part: &Json<'_>| match part.object() {
+        let may_be_call = |part: &JsonText<'_>| match part.object() {
             Ok(Some(part)) => matches!(detection::classify_part(&part), Some((_, PartKind::Call(_)))),
             _ => true,
         };
@@ -141,7 +141,7 @@ impl<'t> Reading<'t> {
         }
     }
 
-    fn past_result(&mut self, wire: Wire, piece: Json<'t>, agent: Option<&str>) -> Result<(), BadTranscript> {
+    fn past_result(&mut self, wire: Wire, piece: JsonText<'t>, agent: Option<&str>) -> Result<(), InvalidTranscript> {
         let line = self.line(piece.text());
         if let Some(fields) = piece.object().map_err(at_line(line, piece))? {
             let (id, result) = (wire.format().past_result)(&fields).map_err(at_line(line, piece))?;
@@ -151,9 +151,9 @@ impl<'t> Reading<'t> {
     }
 
     /// Reads the calls of a message.
-    fn calls(&mut self, wire: Wire, text: &str, agent: Option<&str>) -> Result<(), BadTranscript> {
+    fn calls(&mut self, wire: Wire, text: &str, agent: Option<&str>) -> Result<(), InvalidTranscript> {
         let begin = self.line(text);
-        let message = decode(text, Some(wire)).map_err(|bad| BadTranscript::at(begin, bad.to_string()))?;
+        let message = decode_message(text, Some(wire)).map_err(|bad| InvalidTranscript::at(begin, bad.to_string()))?;
         message.passed_over().iter().for_each(|kind| self.passed_over(kind));
         let mut from = 0;
         for (id, name, input) in message.into_requested() {
@@ -174,15 +174,15 @@ impl<'t> Reading<'t> {
     fn unnamed_call(
         &mut self,
         wire: Wire,
-        call: Json<'t>,
-        message: Json<'t>,
+        call: JsonText<'t>,
+        message: JsonText<'t>,
         agent: Option<&str>,
-    ) -> Result<(), BadTranscript> {
+    ) -> Result<(), InvalidTranscript> {
         let line = self.line(call.text());
         let fields =
             call.required_object("an object with `name` and `arguments`").map_err(at_line(line, message))?;
         let Some(name) = fields.string("name") else {
-            return Err(BadTranscript::at(line, "the `function_call` has no `name`; a string is required"));
+            return Err(InvalidTranscript::at(line, "the `function_call` has no `name`; a string is required"));
         };
         let input = fields.get("arguments");
         let input = input.map_or("{}".into(), |input| input.string().unwrap_or_else(|| input.text().into()));
@@ -196,7 +196,7 @@ impl<'t> Reading<'t> {
         (id, name, input): (String, String, Option<String>),
         line: usize,
         agent: Option<&str>,
-    ) -> Result<(), BadTranscript> {
+    ) -> Result<(), InvalidTranscript> {
         self.form(TranscriptForm::Messages(wire));
         let (turn, agent) = (self.turn, agent.map(str::to_owned));
         self.call(PastCall { id, name, input, turn, line, agent, result: None })?;
@@ -211,18 +211,18 @@ impl<'t> Reading<'t> {
 }
 
 /// Returns the lists of parts in a message, with the wires that have them.
-fn part_lists<'t>(fields: &Object<'t>) -> impl Iterator<Item = (Wire, Vec<Json<'t>>)> {
+fn part_lists<'t>(fields: &JsonObject<'t>) -> impl Iterator<Item = (Wire, Vec<JsonText<'t>>)> {
     let keys =
         Wire::ALL.into_iter().flat_map(|wire| wire.format().part_keys.iter().map(move |key| (wire, *key)));
     keys.filter_map(|(wire, key)| Some((wire, fields.get(key)?.array()?)))
 }
 
-pub(super) fn at_line(line: usize, root: Json<'_>) -> impl Fn(JsonError) -> BadTranscript {
-    move |error| BadTranscript::at(line, error.locate(root.text()).to_string())
+pub(super) fn at_line(line: usize, root: JsonText<'_>) -> impl Fn(JsonError) -> InvalidTranscript {
+    move |error| InvalidTranscript::at(line, error.locate(root.text()).to_string())
 }
 
 /// Reads the content of a result: a text, or parts.
-pub(crate) fn content_text(content: Option<Json<'_>>) -> PastResult {
+pub(crate) fn content_text(content: Option<JsonText<'_>>) -> PastResult {
     let mut result = PastResult::default();
     let Some(content) = content else { return result };
     let value: Value = match content.string() {

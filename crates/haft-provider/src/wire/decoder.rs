@@ -10,7 +10,7 @@ use haft_agent::{FailureKind, ModelFailure};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::json::{Json, JsonError, Object};
+use super::json_text::{JsonText, JsonError, JsonObject};
 use super::message_draft::MessageDraft;
 
 /// The state of one message while it is decoded.
@@ -19,13 +19,13 @@ pub(crate) trait MessageDecoder: DecoderState + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// An event that can't be read, and a failure that the provider reports. The message ends with it.
-    fn decode_event(&mut self, event: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult;
+    fn decode_event(&mut self, event: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult;
 
     /// Takes a whole message, or the list of its parts.
     ///
     /// # Errors
     /// A message that can't be answered, and a failure that the provider reports.
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult;
+    fn decode_message(&mut self, message: JsonText<'_>, draft: &mut MessageDraft) -> DecodeResult;
 
     /// Takes out the message as it is sent back.
     fn take_items(&mut self, draft: &mut MessageDraft) -> Vec<Value>;
@@ -80,12 +80,12 @@ pub(crate) fn unreadable_event(reason: impl fmt::Display) -> ModelFailure {
 }
 
 /// An event that does not fit what came before it.
-pub(crate) fn misplaced(what: &str) -> DecodeError {
+pub(crate) fn misplaced_event(what: &str) -> DecodeError {
     ModelFailure::new(FailureKind::Malformed, format!("the stream has {what}")).into()
 }
 
 /// Reads a text that must be there and not be empty.
-pub(crate) fn required<'t>(object: &Object<'t>, key: &str, owner: &str) -> Result<Cow<'t, str>, JsonError> {
+pub(crate) fn required_member<'t>(object: &JsonObject<'t>, key: &str, owner: &str) -> Result<Cow<'t, str>, JsonError> {
     let Some(value) = object.get(key) else {
         return Err(object.error(format!("{owner} has no `{key}`; a string is required")));
     };
@@ -97,7 +97,7 @@ pub(crate) fn required<'t>(object: &Object<'t>, key: &str, owner: &str) -> Resul
 }
 
 /// Reads the text of a field of the frame.
-pub(crate) fn required_text<'t>(value: Json<'t>, key: &str, owner: &str) -> Result<Cow<'t, str>, JsonError> {
+pub(crate) fn required_text<'t>(value: JsonText<'t>, key: &str, owner: &str) -> Result<Cow<'t, str>, JsonError> {
     value.string().ok_or_else(|| {
         let kind = if value.is_string() { "a string with half a surrogate in it" } else { value.shown() };
         value.error(format!("the `{key}` of {owner} is {kind}; a string is accepted"))
@@ -105,7 +105,7 @@ pub(crate) fn required_text<'t>(value: Json<'t>, key: &str, owner: &str) -> Resu
 }
 
 /// Reads a list that must be there; null and nothing are an empty one.
-pub(crate) fn list<'t>(value: Option<Json<'t>>, what: &str) -> Result<Vec<Json<'t>>, JsonError> {
+pub(crate) fn required_list<'t>(value: Option<JsonText<'t>>, what: &str) -> Result<Vec<JsonText<'t>>, JsonError> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
     value.array().ok_or_else(|| value.error(format!("{} came; {what} is accepted", value.shown())))
 }
@@ -113,7 +113,7 @@ pub(crate) fn list<'t>(value: Option<Json<'t>>, what: &str) -> Result<Vec<Json<'
 /// Reads arguments that are text on most servers and a value on some; left out, there are none.
 ///
 /// A string with a lone surrogate is left as it was written: the engine rejects it for the same reason.
-pub(crate) fn arguments(value: Option<Json<'_>>) -> Cow<'_, str> {
+pub(crate) fn read_arguments(value: Option<JsonText<'_>>) -> Cow<'_, str> {
     match value {
         None => Cow::Borrowed(""),
         Some(value) if value.is_null() => Cow::Borrowed(""),
@@ -155,7 +155,7 @@ pub(crate) fn message_with(role: &str, key: &str, parts: Vec<Value>) -> Value {
 }
 
 /// Adds the members of one object to another: texts and lists grow, everything else is replaced.
-pub(crate) fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+pub(crate) fn merge_members(into: &mut Map<String, Value>, from: Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {
             (Some(Value::String(before)), Value::String(more)) => before.push_str(&more),
@@ -170,11 +170,11 @@ pub(crate) fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
 }
 
 /// Returns a text field, empty where there is none.
-pub(crate) fn field<'v>(object: &'v Map<String, Value>, key: &str) -> &'v str {
+pub(crate) fn text_field<'v>(object: &'v Map<String, Value>, key: &str) -> &'v str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns a number of a usage, 0 where there is none.
-pub(crate) fn count(usage: &Value, key: &str) -> u64 {
+pub(crate) fn usage_count(usage: &Value, key: &str) -> u64 {
     usage.get(key).and_then(Value::as_u64).unwrap_or_default()
 }

@@ -7,7 +7,7 @@
 
 use haft::text::truncate_chars;
 
-use super::json::{Json, JsonError, Object};
+use super::json_text::{JsonText, JsonError, JsonObject};
 use super::{PartKind, Wire};
 
 /// What is accepted, for the end of a message.
@@ -18,7 +18,7 @@ const ACCEPTED: &str = "accepted are an Anthropic message or its content, an Ope
 const WRAPPINGS_MAX: usize = 3;
 
 /// Detects the wire of a message.
-pub(crate) fn detect_wire(value: Json<'_>) -> Result<Wire, JsonError> {
+pub(crate) fn detect_wire(value: JsonText<'_>) -> Result<Wire, JsonError> {
     let fields = value.object()?;
     let wire = match (&fields, value.array()) {
         (Some(fields), _) => detect_frame(fields)?,
@@ -31,7 +31,7 @@ pub(crate) fn detect_wire(value: Json<'_>) -> Result<Wire, JsonError> {
     })
 }
 
-fn detect_frame(fields: &Object<'_>) -> Result<Option<Wire>, JsonError> {
+fn detect_frame(fields: &JsonObject<'_>) -> Result<Option<Wire>, JsonError> {
     let mut owner = None;
     for wire in Wire::ALL {
         if (wire.format().owns_frame)(fields)? && owner.replace(wire).is_some() {
@@ -45,7 +45,7 @@ fn detect_frame(fields: &Object<'_>) -> Result<Option<Wire>, JsonError> {
 }
 
 /// Returns the wire that all known parts of a list agree on.
-fn detect_parts(items: &[Json<'_>]) -> Result<Option<Wire>, JsonError> {
+fn detect_parts(items: &[JsonText<'_>]) -> Result<Option<Wire>, JsonError> {
     let mut owner = None;
     for item in items {
         let Some(fields) = item.object()? else { continue };
@@ -59,12 +59,12 @@ fn detect_parts(items: &[Json<'_>]) -> Result<Option<Wire>, JsonError> {
 }
 
 /// Returns the wire that has such a part, and what it is there.
-pub(crate) fn classify_part(part: &Object<'_>) -> Option<(Wire, PartKind)> {
+pub(crate) fn classify_part(part: &JsonObject<'_>) -> Option<(Wire, PartKind)> {
     Wire::ALL.into_iter().find_map(|wire| Some((wire, (wire.format().classify_part)(part)?)))
 }
 
 /// Rejects a message with a call of another wire.
-pub(crate) fn reject_foreign_calls(value: Json<'_>, wire: Wire) -> Result<(), JsonError> {
+pub(crate) fn reject_foreign_calls(value: JsonText<'_>, wire: Wire) -> Result<(), JsonError> {
     if let Some(items) = value.array() {
         return items.into_iter().try_for_each(|item| check_part(item, wire));
     }
@@ -73,7 +73,7 @@ pub(crate) fn reject_foreign_calls(value: Json<'_>, wire: Wire) -> Result<(), Js
 }
 
 /// Checks a message, or what holds one.
-fn check_message(fields: &Object<'_>, wire: Wire, wrappings: usize) -> Result<(), JsonError> {
+fn check_message(fields: &JsonObject<'_>, wire: Wire, wrappings: usize) -> Result<(), JsonError> {
     // Messages come one by one; of several choices or candidates the first is taken.
     for key in Wire::ALL.iter().flat_map(|wire| wire.format().wrapping_keys) {
         let inner = fields.get(key).filter(|_| wrappings > 0);
@@ -81,7 +81,7 @@ fn check_message(fields: &Object<'_>, wire: Wire, wrappings: usize) -> Result<()
             Some(items) => items.first().copied().filter(|_| *key != "content"),
             None => Some(inner),
         });
-        if let Some(inner) = inner.map(Json::object).transpose()?.flatten() {
+        if let Some(inner) = inner.map(JsonText::object).transpose()?.flatten() {
             check_message(&inner, wire, wrappings - 1)?;
         }
     }
@@ -89,7 +89,7 @@ fn check_message(fields: &Object<'_>, wire: Wire, wrappings: usize) -> Result<()
     keys.try_for_each(|key| fields.items(key).into_iter().try_for_each(|item| check_part(item, wire)))
 }
 
-fn check_part(part: Json<'_>, wire: Wire) -> Result<(), JsonError> {
+fn check_part(part: JsonText<'_>, wire: Wire) -> Result<(), JsonError> {
     let Some(fields) = part.object()? else { return Ok(()) };
     match classify_part(&fields) {
         Some((owner, PartKind::Call(kind))) if owner != wire => Err(part
@@ -102,7 +102,7 @@ fn check_part(part: Json<'_>, wire: Wire) -> Result<(), JsonError> {
 }
 
 /// Describes a message in a few words.
-fn describe_shape(value: Json<'_>, fields: Option<&Object<'_>>) -> String {
+fn describe_shape(value: JsonText<'_>, fields: Option<&JsonObject<'_>>) -> String {
     let Some(fields) = fields else {
         return match value.array() {
             Some(items) if items.is_empty() => "an empty array".to_owned(),

@@ -17,9 +17,9 @@ use haft_agent::{CallKind, FailureKind, ModelFailure, ModelReply, ReplyDelta, St
 use serde_json::{Map, Value};
 
 use super::decoder::{DecodeError, is_object, unreadable_event};
-use super::json::{Json, JsonError, Object};
+use super::json_text::{JsonText, JsonError, JsonObject};
 use crate::Wire;
-use crate::decode::Message;
+use crate::decode_message::ModelMessage;
 use crate::failure;
 use crate::limits::{REPLY_BYTES_MAX, REPLY_CALLS_MAX, REPLY_PARTS_MAX};
 
@@ -39,7 +39,7 @@ pub(crate) struct MessageDraft {
     /// The deltas since they were last taken.
     pub(crate) out: Vec<ReplyDelta>,
     purpose: DraftPurpose,
-    message: Message,
+    message: ModelMessage,
     waiting: Vec<WaitingCall>,
     begun: usize,
     ready: usize,
@@ -100,7 +100,7 @@ impl MessageDraft {
         MessageDraft {
             out: Vec::new(),
             purpose,
-            message: Message::new(wire),
+            message: ModelMessage::new(wire),
             waiting: Vec::new(),
             begun: 0,
             ready: 0,
@@ -135,7 +135,7 @@ impl MessageDraft {
     }
 
     /// Fails if the provider reports an error.
-    pub(crate) fn check_error(&self, error: Option<Json<'_>>) -> Result<(), ModelFailure> {
+    pub(crate) fn check_error(&self, error: Option<JsonText<'_>>) -> Result<(), ModelFailure> {
         match error.filter(|error| !error.is_null() && !self.keeps_only_calls()) {
             Some(error) => Err(failure::from_error(None, &error.to_value().unwrap_or_default())),
             None => Ok(()),
@@ -145,7 +145,7 @@ impl MessageDraft {
     /// Copies a part of the message for the history, without these fields.
     pub(crate) fn copy_fields(
         &self,
-        part: &Object<'_>,
+        part: &JsonObject<'_>,
         except: &[&str],
     ) -> Result<Map<String, Value>, JsonError> {
         if self.keeps_only_calls() { Ok(Map::new()) } else { part.to_map(except) }
@@ -222,7 +222,7 @@ impl MessageDraft {
     /// Whether the text of a part is what a JSON text says, written as we would write it.
     pub(crate) fn is_text(&self, ranges: &TextRanges, json: &str) -> bool {
         let [range] = &ranges.0[..] else { return false };
-        let mut same = Same(json.as_bytes());
+        let mut same = ExpectedText(json.as_bytes());
         serde_json::to_writer(&mut same, &self.text[range.clone()]).is_ok() && same.0.is_empty()
     }
 
@@ -410,15 +410,15 @@ impl MessageDraft {
         reply.with_usage(usage).with_text(text).with_model(model)
     }
 
-    pub(crate) fn into_message(self) -> Message {
+    pub(crate) fn into_message(self) -> ModelMessage {
         self.message
     }
 }
 
 /// What is left of a text that something written has to be the same as.
-struct Same<'t>(&'t [u8]);
+struct ExpectedText<'t>(&'t [u8]);
 
-impl std::io::Write for Same<'_> {
+impl std::io::Write for ExpectedText<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 = self.0.strip_prefix(bytes).ok_or(std::io::ErrorKind::InvalidData)?;
         Ok(bytes.len())

@@ -10,7 +10,7 @@ use haft::ToolResult;
 use haft_agent::{MessageFormat, ModelRequest, RequestedCall, ToolDefinitions, UserPart};
 use serde_json::{Map, Value};
 
-use self::json::{Json, JsonError, Object};
+use self::json_text::{JsonText, JsonError, JsonObject};
 use self::request_history::RequestHistory;
 use self::script_message::{ScriptMessage, ScriptTarget};
 use crate::definitions::DefinitionFormat;
@@ -26,7 +26,7 @@ mod postcard;
 
 pub(crate) mod decoder;
 pub(crate) mod detection;
-pub(crate) mod json;
+pub(crate) mod json_text;
 pub(crate) mod message_draft;
 pub(crate) mod request_history;
 pub(crate) mod result_content;
@@ -98,11 +98,11 @@ pub(crate) struct WireFormat {
     /// Creates the decoder of one message of the model.
     pub(crate) decoder: fn() -> Box<dyn MessageDecoder>,
     /// Returns whether an object is a whole response, a message, or another frame of this wire alone.
-    pub(crate) owns_frame: fn(&Object<'_>) -> Result<bool, JsonError>,
+    pub(crate) owns_frame: fn(&JsonObject<'_>) -> Result<bool, JsonError>,
     /// Returns whether an object is the first event of a stream of this wire.
-    pub(crate) owns_event: fn(&Object<'_>) -> bool,
+    pub(crate) owns_event: fn(&JsonObject<'_>) -> bool,
     /// Classifies a part or an item that this wire alone has.
-    pub(crate) classify_part: fn(&Object<'_>) -> Option<PartKind>,
+    pub(crate) classify_part: fn(&JsonObject<'_>) -> Option<PartKind>,
     /// The keys that wrap a message in a response, and those of the lists that parts stand in.
     pub(crate) wrapping_keys: &'static [&'static str],
     pub(crate) part_keys: &'static [&'static str],
@@ -120,7 +120,7 @@ pub(crate) struct WireFormat {
     /// Makes a user message.
     pub(crate) user_item: fn(Vec<Value>) -> Value,
     /// Encodes a result as the answer to its call.
-    pub(crate) encode_result: fn(&RequestedCall, &ToolResult, Option<&ToolDefinitions>) -> Answer,
+    pub(crate) encode_result: fn(&RequestedCall, &ToolResult, Option<&ToolDefinitions>) -> EncodedResult,
     /// Makes the item or part that holds a note, which follows the answers.
     pub(crate) encode_note: fn(String) -> Value,
     pub(crate) results: ResultFormat,
@@ -129,9 +129,9 @@ pub(crate) struct WireFormat {
     /// Returns whether a conversation that ends with this item waits for the model.
     pub(crate) awaits_reply: fn(&Value) -> bool,
     /// Returns the only call of a message, if it has an old form that is answered by name.
-    pub(crate) unnamed_call: for<'t> fn(&Object<'t>) -> Option<Json<'t>>,
+    pub(crate) unnamed_call: for<'t> fn(&JsonObject<'t>) -> Option<JsonText<'t>>,
     /// Reads a result of an old conversation: the call's id and the result. The error is a result without that id.
-    pub(crate) past_result: fn(&Object<'_>) -> Result<(String, PastResult), JsonError>,
+    pub(crate) past_result: fn(&JsonObject<'_>) -> Result<(String, PastResult), JsonError>,
 
     pub(crate) script: ScriptFormat,
 }
@@ -182,7 +182,7 @@ pub(crate) struct ScriptFormat {
 }
 
 /// An answer, and a note that belongs to it and has no place in it.
-pub(crate) type Answer = (Value, Option<String>);
+pub(crate) type EncodedResult = (Value, Option<String>);
 
 /// The wires in static memory, where references to them last.
 static WIRES: [Wire; Wire::COUNT] = Wire::ALL;

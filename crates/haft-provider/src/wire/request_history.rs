@@ -52,7 +52,7 @@ impl RequestHistory {
         let has_native_search = tools.iter().any(|tool| tool["type"] == "tool_search");
         let has_deferred = tools.iter().any(|tool| tool["defer_loading"] == true);
         let mut history = RequestHistory {
-            model: text(fields.get("model")),
+            model: value_text(fields.get("model")),
             stream: fields.get("stream") == Some(&Value::Bool(true)),
             has_tools: !tools.is_empty(),
             has_native_search,
@@ -130,18 +130,18 @@ pub(crate) fn sent_tools(body: &Map<String, Value>) -> &[Value] {
 }
 
 /// Returns a list that a request must have.
-pub(crate) fn list<'v>(body: &'v Map<String, Value>, key: &str) -> Result<&'v Vec<Value>, String> {
+pub(crate) fn required_list<'v>(body: &'v Map<String, Value>, key: &str) -> Result<&'v Vec<Value>, String> {
     let list = body.get(key).and_then(Value::as_array);
     list.ok_or_else(|| format!("the request has no `{key}`; an array is required"))
 }
 
-pub(crate) fn text(value: Option<&Value>) -> String {
+pub(crate) fn value_text(value: Option<&Value>) -> String {
     value.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Joins the text of a content, which is one or is in parts.
 pub(crate) fn joined_text(content: &Value) -> String {
-    let mut joined = text(Some(content));
+    let mut joined = value_text(Some(content));
     for part in content.as_array().into_iter().flatten() {
         push_line(&mut joined, part["text"].as_str().unwrap_or_default());
     }

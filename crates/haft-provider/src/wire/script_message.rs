@@ -6,7 +6,7 @@
 use haft::text::{truncate_bytes, truncate_chars};
 use serde_json::{Value, json};
 
-use crate::scripted::Stopping;
+use crate::scripted::StopKind;
 
 /// A message before it is written.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct ScriptMessage {
     pub(crate) calls: Vec<ScriptCall>,
     /// Whether searches for tools have a form of their own.
     pub(crate) has_native_search: bool,
-    pub(crate) stop: Option<Stopping>,
+    pub(crate) stop: Option<StopKind>,
     pub(crate) input_tokens: u64,
     pub(crate) output_tokens: u64,
 }
@@ -39,14 +39,14 @@ pub(crate) struct ScriptTarget<'p> {
 }
 
 impl ScriptMessage {
-    pub(crate) fn stopping(&self) -> Stopping {
-        let natural = if self.calls.is_empty() { Stopping::End } else { Stopping::ToolCalls };
+    pub(crate) fn stopping(&self) -> StopKind {
+        let natural = if self.calls.is_empty() { StopKind::End } else { StopKind::ToolCalls };
         self.stop.unwrap_or(natural)
     }
 
     /// Whether the end of the message cuts into this call.
     pub(crate) fn cuts_call(&self, at: usize) -> bool {
-        matches!(self.stopping(), Stopping::MaxTokens | Stopping::ContextFull)
+        matches!(self.stopping(), StopKind::MaxTokens | StopKind::ContextFull)
             && at.checked_add(1) == Some(self.calls.len())
     }
 
@@ -91,7 +91,7 @@ pub(crate) fn plain_event(data: &Value) -> String {
 }
 
 /// Splits a text into pieces of so many characters.
-pub(crate) fn pieces(text: &str, chars: usize) -> impl Iterator<Item = &str> {
+pub(crate) fn split_text(text: &str, chars: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {

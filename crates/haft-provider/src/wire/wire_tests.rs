@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::Wire;
 use super::script_message::{ScriptCall, ScriptMessage};
 use crate::conversation_format::encode_result;
-use crate::scripted::{Script, ScriptedModel, Stopping};
-use crate::stream::{Reader, whole};
+use crate::scripted::{ModelScript, ScriptedModel, StopKind};
+use crate::stream::{MessageReader, read_response};
 use crate::transcript::{self, TranscriptForm};
-use crate::{Definitions, RequestOptions, decode};
+use crate::{DefinitionCache, RequestOptions, decode_message};
 
 fn engine() -> Engine {
     let add =
@@ -20,7 +20,7 @@ fn engine() -> Engine {
     Engine::new(Registry::new().with(add).unwrap())
 }
 
-fn message(stop: Option<Stopping>) -> ScriptMessage {
+fn message(stop: Option<StopKind>) -> ScriptMessage {
     let call = |id: &str, input: &str| ScriptCall { id: id.into(), name: "now".into(), input: input.into() };
     ScriptMessage {
         id: "m".into(),
@@ -33,7 +33,7 @@ fn message(stop: Option<Stopping>) -> ScriptMessage {
 }
 
 fn streamed(wire: Wire, message: &ScriptMessage, chars: usize) -> (Vec<ReplyDelta>, ModelReply) {
-    let (mut reader, mut deltas) = (Reader::new(wire), Vec::new());
+    let (mut reader, mut deltas) = (MessageReader::new(wire), Vec::new());
     for event in (wire.format().script.write_events)(message, chars) {
         reader.feed(event.as_bytes(), &mut deltas);
     }
@@ -45,10 +45,10 @@ fn streamed(wire: Wire, message: &ScriptMessage, chars: usize) -> (Vec<ReplyDelt
 #[test]
 fn a_whole_message_and_its_stream_are_one() {
     for wire in Wire::ALL {
-        for (stop, calls) in [(None, 2), (Some(Stopping::MaxTokens), 1)] {
+        for (stop, calls) in [(None, 2), (Some(StopKind::MaxTokens), 1)] {
             let message = message(stop);
             let response = (wire.format().script.write_response)(&message).to_string();
-            let at_once = whole(wire, &response).unwrap();
+            let at_once = read_response(wire, &response).unwrap();
             let (deltas, reply) = streamed(wire, &message, 3);
             assert_eq!(reply.calls().len(), calls, "{wire}");
             let ready = deltas.iter().filter(|delta| matches!(delta, ReplyDelta::CallReady { .. })).count();
@@ -60,11 +60,11 @@ fn a_whole_message_and_its_stream_are_one() {
                 assert_eq!(reply.items(), at_once.items(), "{wire}");
                 assert_eq!(reply.stop(), &StopReason::Calls, "{wire}");
             }
-            let decoded = decode(&response, None).unwrap();
+            let decoded = decode_message(&response, None).unwrap();
             assert_eq!((decoded.wire(), decoded.calls()), (wire, at_once.calls()), "{wire}");
         }
-        assert!(whole(wire, "{}").is_ok_and(|reply| reply.items().is_empty()) || whole(wire, "{}").is_err());
-        assert!(whole(wire, "[]").is_err(), "{wire}");
+        assert!(read_response(wire, "{}").is_ok_and(|reply| reply.items().is_empty()) || read_response(wire, "{}").is_err());
+        assert!(read_response(wire, "[]").is_err(), "{wire}");
     }
 }
 
@@ -72,7 +72,7 @@ fn a_whole_message_and_its_stream_are_one() {
 fn calls_of_a_wire_are_no_calls_of_another() {
     for (wire, other) in Wire::ALL.into_iter().flat_map(|wire| Wire::ALL.map(|other| (wire, other))) {
         let response = (wire.format().script.write_response)(&message(None)).to_string();
-        match decode(&response, Some(other)) {
+        match decode_message(&response, Some(other)) {
             Ok(decoded) => assert_eq!((wire, decoded.calls().len()), (other, 2)),
             Err(bad) => assert!(wire != other && bad.wire_helps(), "{wire} as {other}: {bad}"),
         }
@@ -83,14 +83,14 @@ fn calls_of_a_wire_are_no_calls_of_another() {
 #[tokio::test]
 async fn a_conversation_goes_round() {
     for wire in Wire::ALL {
-        let tools = Definitions::new(wire).define(engine().turn().snapshot());
+        let tools = DefinitionCache::new(wire).define(engine().turn().snapshot());
         assert!(tools.left_out().is_empty() && tools.json().contains(r#""now""#), "{wire}: {}", tools.json());
         let script = json!({"turns": [
             {"text": "I look.", "tool_calls": [{"name": "now"}, {"name": "gone"}]},
             {"expect": [{"tool": "now", "contains": "noon"}, {"tool": "gone", "contains": "no tool named"}], "text": "It is noon."},
             {"expect": [{"prompt": true, "contains": "sure"}], "text": "Yes."},
         ]});
-        let script = Script::parse(&script.to_string()).unwrap();
+        let script = ModelScript::parse(&script.to_string()).unwrap();
         let agent = AgentLoop::new(engine(), ScriptedModel::new(script, wire));
         let mut conversation = Conversation::new(wire);
         let outcome = agent.run(&mut conversation, "What time is it?").await;
@@ -107,7 +107,7 @@ async fn a_conversation_goes_round() {
         let request =
             ModelRequest { system: &[], conversation: &conversation, tools: &ToolDefinitions::none() };
         let body = RequestOptions::new("m").body(wire, &request);
-        let past = transcript::read(&body).unwrap();
+        let past = transcript::read_transcript(&body).unwrap();
         assert_eq!(past.form, Some(TranscriptForm::Messages(wire)), "{wire}");
         let results =
             past.calls.iter().map(|call| call.result.as_ref().is_some_and(|result| !result.text.is_empty()));
@@ -139,9 +139,9 @@ fn errors_end_a_stream_and_a_whole_message() {
     for wire in Wire::ALL {
         let script = &wire.format().script;
         let body: Value = (script.write_error)(503, Some("overloaded_error"), "later");
-        let failure = whole(wire, &body.to_string()).unwrap_err();
+        let failure = read_response(wire, &body.to_string()).unwrap_err();
         assert!(failure.is_passing() && failure.message == "later", "{wire}: {failure}");
-        let (mut reader, mut deltas) = (Reader::new(wire), Vec::new());
+        let (mut reader, mut deltas) = (MessageReader::new(wire), Vec::new());
         reader.feed((script.write_error_event)(&body).as_bytes(), &mut deltas);
         assert_eq!(reader.failure().map(|failure| failure.message.as_str()), Some("later"), "{wire}");
     }

@@ -1,7 +1,7 @@
 //! The tools of real MCP servers: each is defined for every wire, or refused with a reason.
 
 use haft::Engine;
-use haft_provider::{DefinitionForm, Definitions, Wire};
+use haft_provider::{DefinitionForm, DefinitionCache, Wire};
 use serde_json::{Map, Value, json};
 
 use crate::shared::{anthropic_request, data, fits, json, openai_request, registry, request_schema};
@@ -45,7 +45,7 @@ fn every_tool_goes_through_or_says_why_not() {
     let forms = Wire::ALL.map(DefinitionForm::Wire).into_iter().chain([DefinitionForm::Mcp]);
     for form in forms {
         for strict in [false, true] {
-            let made = Definitions::new(form).strict(strict).define(&snapshot);
+            let made = DefinitionCache::new(form).strict(strict).define(&snapshot);
             for left_out in made.left_out() {
                 assert!(!left_out.reason.is_empty());
             }

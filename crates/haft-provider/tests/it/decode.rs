@@ -2,12 +2,12 @@
 
 use haft::call::CallInput;
 use haft::{Effects, Engine, NoInput, Registry, dynamic_tool, tool};
-use haft_provider::{Message, Wire, decode};
+use haft_provider::{ModelMessage, Wire, decode_message};
 use serde_json::{Value, json};
 
 #[track_caller]
-fn read(message: Value) -> Message {
-    decode(&message.to_string(), None).unwrap_or_else(|bad| panic!("{message}: {bad}"))
+fn read(message: Value) -> ModelMessage {
+    decode_message(&message.to_string(), None).unwrap_or_else(|bad| panic!("{message}: {bad}"))
 }
 
 /// The calls as `id name input`, after the wire.
@@ -27,7 +27,7 @@ fn check(message: Value, wire: Wire, expected: &[&str]) {
 
 #[track_caller]
 fn refused(text: &str, wire: Option<Wire>, expected: &str) {
-    let bad = decode(text, wire).expect_err(text).to_string();
+    let bad = decode_message(text, wire).expect_err(text).to_string();
     assert!(bad.starts_with(expected), "{text}\n{bad}");
 }
 
@@ -51,7 +51,7 @@ fn anthropic() {
     );
     check(json!({"role": "assistant", "content": [{"type": "text", "text": "x"}]}), Wire::Anthropic, &[]);
     check(json!({"type": "message", "content": []}), Wire::Anthropic, &[]);
-    assert_eq!(decode(r#"{"content": "only text"}"#, Some(Wire::Anthropic)).unwrap().calls(), []);
+    assert_eq!(decode_message(r#"{"content": "only text"}"#, Some(Wire::Anthropic)).unwrap().calls(), []);
 }
 
 #[test]
@@ -260,10 +260,10 @@ fn calls_of_another_wire_are_refused() {
     // Looking for them ends, however deep a message is wrapped.
     let deep = format!(r#"{}{{}}{}"#, r#"{"content":"#.repeat(200_000), "}".repeat(200_000));
     refused(&deep, None, "an object with `content` doesn't say whose message it is");
-    assert_eq!(decode(&deep, Some(Wire::Gemini)).unwrap().calls(), []);
+    assert_eq!(decode_message(&deep, Some(Wire::Gemini)).unwrap().calls(), []);
     // What is nobody's call is passed over, whoever is said.
     let others = json!([{"type": "text", "text": "hi"}, {"type": "server_tool_use", "id": "s", "name": "w", "input": {}}, {"type": "new_thing", "name": "x"}]);
-    assert_eq!(decode(&others.to_string(), Some(Wire::OpenAi)).unwrap().calls(), []);
+    assert_eq!(decode_message(&others.to_string(), Some(Wire::OpenAi)).unwrap().calls(), []);
 }
 
 /// Equal keys in the frame: two readers could take different ones.
@@ -298,7 +298,7 @@ fn equal_keys_of_the_frame_are_a_bad_message() {
             "args",
         ),
     ] {
-        let bad = decode(text, None).expect_err(text);
+        let bad = decode_message(text, None).expect_err(text);
         assert_eq!((bad.path(), bad.to_string()), (path, format!("at `{path}`: {}", twice(key))), "{text}");
     }
     refused(
@@ -312,7 +312,7 @@ fn equal_keys_of_the_frame_are_a_bad_message() {
 
 #[track_caller]
 fn check_text(text: &str) {
-    assert_eq!(decode(text, None).unwrap().calls(), [], "{text}");
+    assert_eq!(decode_message(text, None).unwrap().calls(), [], "{text}");
 }
 
 /// Whatever is wrong inside one call's arguments is that call's own error, on every wire; the others run.
@@ -372,7 +372,7 @@ async fn answered_text(message: &str) -> Value {
         .effects(|_| Effects::none())
         .alias("time");
     let engine = Engine::new(Registry::new().with(echo).unwrap().with(now).unwrap());
-    let message = decode(message, None).unwrap_or_else(|bad| panic!("{message}: {bad}"));
+    let message = decode_message(message, None).unwrap_or_else(|bad| panic!("{message}: {bad}"));
     let results = engine.turn().run(message.calls()).await;
     message.answer(&results)
 }

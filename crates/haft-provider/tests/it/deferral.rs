@@ -11,7 +11,7 @@ use haft_agent::{
     RunOptions, RunOutcome, ToolDeferral, ToolDefiner, ToolDefinitions,
 };
 use haft_provider::scripted::ScriptedModel;
-use haft_provider::{Definitions, RequestOptions, Wire, decode};
+use haft_provider::{DefinitionCache, RequestOptions, Wire, decode_message};
 use serde_json::{Value, json};
 
 use crate::loops::{check_history, model};
@@ -426,7 +426,7 @@ async fn searches_that_find_nothing() {
 #[tokio::test]
 async fn a_message_with_a_search_is_answered() {
     let search = json!([{"type": "tool_search_call", "id": "tsc_1", "call_id": "c1", "execution": "client", "arguments": {"query": "beta"}, "status": "completed"}]);
-    let message = decode(&search.to_string(), None).unwrap();
+    let message = decode_message(&search.to_string(), None).unwrap();
     assert!(message.passed_over().is_empty());
     let results = engine().turn().run(message.calls()).await;
     let answer = message.answer(&results);
@@ -435,11 +435,11 @@ async fn a_message_with_a_search_is_answered() {
         (&json!("tool_search_output"), &json!("beta"))
     );
     let cut = json!([{"type": "tool_search_call", "call_id": "c1", "execution": "client", "arguments": null, "status": "incomplete"}]);
-    let message = decode(&cut.to_string(), Some(Wire::OpenAi)).unwrap();
+    let message = decode_message(&cut.to_string(), Some(Wire::OpenAi)).unwrap();
     assert!(message.calls().is_empty());
     assert_eq!(message.answer(&[])[0]["tools"], json!([]));
     let server = json!([{"type": "tool_search_call", "call_id": null, "execution": "server", "arguments": {}, "status": "completed"}]);
-    assert!(decode(&server.to_string(), None).unwrap().calls().is_empty());
+    assert!(decode_message(&server.to_string(), None).unwrap().calls().is_empty());
 }
 
 /// Which form is used, and that a wire without one has none.
@@ -449,15 +449,15 @@ fn definitions_for_each_form() {
     let snapshot = engine().snapshot();
     for wire in Wire::ALL {
         let deferral =
-            Definitions::new(wire).define_tools(&snapshot, ToolDeferral::Native, &known).deferral();
+            DefinitionCache::new(wire).define_tools(&snapshot, ToolDeferral::Native, &known).deferral();
         let native = matches!(wire, Wire::Anthropic | Wire::OpenAi);
         assert_eq!(deferral, if native { ToolDeferral::Native } else { ToolDeferral::Fallback }, "{wire}");
         // Nothing to defer, nothing to say.
         let few = Engine::new(registry(&["alpha"])).snapshot();
-        let tools = Definitions::new(wire).define_tools(&few, ToolDeferral::Native, &known);
+        let tools = DefinitionCache::new(wire).define_tools(&few, ToolDeferral::Native, &known);
         assert_eq!(
             (tools.deferral(), tools.json()),
-            (ToolDeferral::Fallback, Definitions::new(wire).define(&few).json())
+            (ToolDeferral::Fallback, DefinitionCache::new(wire).define(&few).json())
         );
     }
     assert_eq!(ToolDefinitions::none().deferral(), ToolDeferral::Fallback);
@@ -466,7 +466,7 @@ fn definitions_for_each_form() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let many = engine_of(registry(&names)).snapshot();
     assert_eq!(
-        Definitions::new(Wire::Anthropic).define_tools(&many, ToolDeferral::Native, &known).deferral(),
+        DefinitionCache::new(Wire::Anthropic).define_tools(&many, ToolDeferral::Native, &known).deferral(),
         ToolDeferral::Fallback
     );
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft::{Effects, Engine, Json, NoInput, Permissions, Registry, dynamic_tool, tool};
-use haft_provider::{DefinitionForm, Definitions, Wire};
+use haft_provider::{DefinitionForm, DefinitionCache, Wire};
 use serde_json::json;
 
 use crate::shared::{registry, snapshot};
@@ -28,7 +28,7 @@ fn each_form() {
     let registry = Registry::new().with(count).unwrap().with(find).unwrap();
     let snapshot = Engine::new(registry).snapshot();
     let check =
-        |form: Wire, expected: &str| assert_eq!(Definitions::new(form).define(&snapshot).json(), expected);
+        |form: Wire, expected: &str| assert_eq!(DefinitionCache::new(form).define(&snapshot).json(), expected);
     let none = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
     let q =
         r#"{"type":"object","properties":{"n":{"type":"integer"},"q":{"type":"string"}},"required":["q"]}"#;
@@ -53,7 +53,7 @@ fn each_form() {
         &format!(r#"[{{"functionDeclarations":[{{{c}}},{{{f},"parametersJsonSchema":{q}}}]}}]"#),
     );
     let output = r#"{"type":"object","properties":{"count":{"type":"integer","description":"How many.","minimum":0}},"required":["count"]}"#;
-    let made = Definitions::new(DefinitionForm::Mcp).define(&snapshot);
+    let made = DefinitionCache::new(DefinitionForm::Mcp).define(&snapshot);
     assert!(
         made.json().starts_with(&format!(r#"[{{{c},"inputSchema":{none},"outputSchema":{{"type":"object""#)),
         "{}",
@@ -67,7 +67,7 @@ fn each_form() {
     let empty = Engine::new(Registry::new()).snapshot();
     let forms = Wire::ALL.map(DefinitionForm::Wire).into_iter().chain([DefinitionForm::Mcp]);
     for form in forms {
-        assert_eq!(Definitions::new(form).define(&empty).json(), "[]");
+        assert_eq!(DefinitionCache::new(form).define(&empty).json(), "[]");
     }
 }
 
@@ -78,7 +78,7 @@ fn the_order_of_registration_does_not_count() {
     let mut turned = tools.clone();
     turned.reverse();
     let bytes = |tools: &[(String, String, serde_json::Value)]| {
-        Definitions::new(Wire::OpenAi).define(&Engine::new(registry(tools).0).snapshot()).shared()
+        DefinitionCache::new(Wire::OpenAi).define(&Engine::new(registry(tools).0).snapshot()).shared()
     };
     assert_eq!(bytes(&tools), bytes(&turned));
 }
@@ -89,7 +89,7 @@ fn what_stays_the_same_is_kept() {
         || tool("now", "Tells the time.", |_: NoInput, _| async { Ok("noon") }).effects(|_| Effects::none());
     let registry = Registry::new().with(now()).unwrap();
     let engine = Engine::new(registry.clone());
-    let definitions = Definitions::new(Wire::Anthropic);
+    let definitions = DefinitionCache::new(Wire::Anthropic);
     let first = definitions.define(&engine.snapshot()).shared();
     assert!(Arc::ptr_eq(&first, &definitions.define(&engine.snapshot()).shared()));
     // Another snapshot of the same tools.
@@ -111,7 +111,7 @@ fn what_stays_the_same_is_kept() {
 fn what_a_provider_does_not_take_is_left_out_alone() {
     let odd = json!({"type": "object", "properties": {"a b": {"type": "string"}}});
     let snapshot = snapshot(&[("fine", json!({"type": "object"})), ("odd", odd)]);
-    let made = Definitions::new(Wire::Anthropic).define(&snapshot);
+    let made = DefinitionCache::new(Wire::Anthropic).define(&snapshot);
     assert_eq!(
         made.json(),
         r#"[{"name":"fine","description":"Does fine.","input_schema":{"type":"object","properties":{}}}]"#
@@ -123,7 +123,7 @@ fn what_a_provider_does_not_take_is_left_out_alone() {
             "odd is left out: its argument `a b` has a name that this provider doesn't take; letters, digits, `_`, `.` and `-` are accepted, at most 64"
         ]
     );
-    assert!(Definitions::new(Wire::OpenAi).define(&snapshot).left_out().is_empty());
+    assert!(DefinitionCache::new(Wire::OpenAi).define(&snapshot).left_out().is_empty());
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn denied_tools_are_not_shown() {
     let rules = Permissions::new().deny("hidden").unwrap();
     let engine = Engine::builder(Registry::new().with(hidden).unwrap()).permissions(rules).build();
     assert_eq!(
-        Definitions::new(DefinitionForm::Mcp).with_deferred(true).define(&engine.snapshot()).json(),
+        DefinitionCache::new(DefinitionForm::Mcp).with_deferred(true).define(&engine.snapshot()).json(),
         "[]"
     );
 }
@@ -146,7 +146,7 @@ fn anthropic_strict_stops_at_what_a_request_takes() {
         })
         .collect();
     let snapshot = Engine::new(registry(&tools).0).snapshot();
-    let made = Definitions::new(Wire::Anthropic).strict(true).define(&snapshot).to_value();
+    let made = DefinitionCache::new(Wire::Anthropic).strict(true).define(&snapshot).to_value();
     let strict: Vec<bool> = made.as_array().unwrap().iter().map(|tool| tool["strict"] == true).collect();
     assert_eq!(strict, [vec![true; 20], vec![false; 10]].concat());
 }

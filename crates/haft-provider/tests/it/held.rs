@@ -17,7 +17,7 @@ use haft_agent::{
     ReplyDelta, ReplyStream, RunEnd, RunEvent, RunHandle, RunLimit, RunOptions, StopReason,
 };
 use haft_provider::Wire;
-use haft_provider::stream::Reader;
+use haft_provider::stream::MessageReader;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -30,7 +30,7 @@ struct Held {
 }
 
 struct HeldReply {
-    reader: Reader,
+    reader: MessageReader,
     bytes: mpsc::UnboundedReceiver<Vec<u8>>,
 }
 
@@ -54,7 +54,7 @@ impl Model for Held {
 
     fn ask(&self, _: &ModelRequest<'_>) -> Box<dyn ReplyStream> {
         let bytes = self.replies.lock().unwrap().pop_front().expect("no more messages were planned");
-        Box::new(HeldReply { reader: Reader::new(self.wire), bytes })
+        Box::new(HeldReply { reader: MessageReader::new(self.wire), bytes })
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use haft_agent::{
     AgentLoop, Conversation, FailureKind, Model, ReplyDelta, RunEnd, RunEvent, RunOutcome, ToolDeferral,
 };
-use haft_provider::client::{Client, RetryPolicy};
-use haft_provider::endpoint::Endpoint;
-use haft_provider::scripted::{Script, Serving, serve};
+use haft_provider::client::{ProviderClient, RetryPolicy};
+use haft_provider::endpoint::ProviderEndpoint;
+use haft_provider::scripted::{ModelScript, ScriptServer, serve_script};
 use haft_provider::{RequestOptions, Wire};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,26 +19,26 @@ use crate::loops::{check_history, engine};
 
 const ANY: &str = "127.0.0.1:0";
 
-async fn server(script: &Value) -> Serving {
-    serve(Script::parse(&script.to_string()).unwrap(), ANY.parse().unwrap()).await.unwrap()
+async fn server(script: &Value) -> ScriptServer {
+    serve_script(ModelScript::parse(&script.to_string()).unwrap(), ANY.parse().unwrap()).await.unwrap()
 }
 
 fn quick() -> RetryPolicy {
     RetryPolicy { attempts: 4, first: Duration::from_millis(1), most: Duration::from_millis(2) }
 }
 
-fn client(base_url: String, wire: Wire, stream: bool) -> Client {
-    let endpoint = Endpoint::new(wire).base_url(base_url).key("sk-test");
-    Client::new(endpoint, RequestOptions::new("m-1").stream(stream)).unwrap().retry(quick())
+fn client(base_url: String, wire: Wire, stream: bool) -> ProviderClient {
+    let endpoint = ProviderEndpoint::new(wire).base_url(base_url).key("sk-test");
+    ProviderClient::new(endpoint, RequestOptions::new("m-1").stream(stream)).unwrap().retry(quick())
 }
 
-async fn run(client: Client, log: &Arc<Mutex<Vec<String>>>) -> (RunOutcome, Conversation) {
+async fn run(client: ProviderClient, log: &Arc<Mutex<Vec<String>>>) -> (RunOutcome, Conversation) {
     run_with(engine(), client, log).await
 }
 
 async fn run_with(
     engine: haft::Engine,
-    client: Client,
+    client: ProviderClient,
     log: &Arc<Mutex<Vec<String>>>,
 ) -> (RunOutcome, Conversation) {
     let mut conversation = Conversation::new(client.endpoint().wire);
@@ -152,8 +152,8 @@ async fn deferred_tools_at_an_endpoint_that_does_not_know_them() {
             let usual = client(server.base_url(wire), wire, stream);
             assert_eq!(usual.deferral(), ToolDeferral::Fallback, "nobody knows who that is");
             let endpoint =
-                Endpoint::new(wire).base_url(server.base_url(wire)).key("k").deferral(ToolDeferral::Native);
-            let client = Client::new(endpoint, RequestOptions::new("m-1").stream(stream)).unwrap();
+                ProviderEndpoint::new(wire).base_url(server.base_url(wire)).key("k").deferral(ToolDeferral::Native);
+            let client = ProviderClient::new(endpoint, RequestOptions::new("m-1").stream(stream)).unwrap();
             assert_eq!(client.deferral(), ToolDeferral::Native);
             let other = client.clone();
             let log: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -448,7 +448,7 @@ async fn the_server_refuses_what_it_should() {
     for cut in ["", "POST", "POST / HTTP/1.1\r\n", "POST / HTTP/1.1\r\ncontent-length: 10\r\n\r\nabc"] {
         raw(address, cut).await;
     }
-    let open = serve(Script::parse("turns: [{text: a}]").unwrap(), "0.0.0.0:0".parse().unwrap()).await;
+    let open = serve_script(ModelScript::parse("turns: [{text: a}]").unwrap(), "0.0.0.0:0".parse().unwrap()).await;
     assert!(open.unwrap_err().to_string().starts_with("0.0.0.0 is no loopback address"));
     drop(server);
     tokio::task::yield_now().await;
@@ -491,13 +491,13 @@ async fn an_interrupt_in_every_state_of_an_exchange() {
 
 #[test]
 fn clients_that_can_t_be_made() {
-    let bad = |endpoint: Endpoint| Client::new(endpoint, RequestOptions::new("m")).err().unwrap();
+    let bad = |endpoint: ProviderEndpoint| ProviderClient::new(endpoint, RequestOptions::new("m")).err().unwrap();
     assert_eq!(
-        bad(Endpoint::new(Wire::OpenAi).key("a\nb")),
+        bad(ProviderEndpoint::new(Wire::OpenAi).key("a\nb")),
         "the header `authorization` can't be sent; a key must be one line of plain characters"
     );
     assert!(
-        bad(Endpoint::new(Wire::OpenAi).base_url("nowhere"))
+        bad(ProviderEndpoint::new(Wire::OpenAi).base_url("nowhere"))
             .starts_with("the base URL `nowhere` has no scheme")
     );
 }

@@ -7,7 +7,7 @@ use haft::future::BoxFuture;
 use haft::{Effects, Engine, NoInput, Output, Registry, ToolCall, ToolResult, tool};
 use haft_agent::{AgentLoop, Conversation, ConversationRecorder, InterruptedTurn, RunEnd, RunHandle};
 use haft_provider::Wire;
-use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::scripted::{ModelScript, ScriptedModel};
 use serde_json::Value;
 
 const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::OpenAi, Wire::OpenAiChat, Wire::Gemini];
@@ -54,7 +54,7 @@ fn counting() -> (Engine, Arc<AtomicUsize>) {
 }
 
 fn model(wire: Wire) -> ScriptedModel {
-    ScriptedModel::new(Script::parse(SCRIPT).unwrap(), wire)
+    ScriptedModel::new(ModelScript::parse(SCRIPT).unwrap(), wire)
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn ids_of_a_session_are_not_told_to_the_provider() {
     for wire in WIRES {
         let (engine, count) = counting();
         let mut conversation = Conversation::new(wire);
-        let agent = AgentLoop::new(engine, ScriptedModel::new(Script::parse(script).unwrap(), wire));
+        let agent = AgentLoop::new(engine, ScriptedModel::new(ModelScript::parse(script).unwrap(), wire));
         agent.run(&mut conversation, "go").await;
         assert_eq!(count.load(Ordering::Relaxed), 2, "{wire:?}");
         let text = serde_json::to_string(conversation.items()).unwrap();

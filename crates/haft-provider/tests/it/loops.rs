@@ -12,7 +12,7 @@ use haft_agent::{
     RunHandle, RunLimit, RunOptions, RunOutcome, RunSink, StopReason, ToolEventSink, UsageMeter,
 };
 use haft_provider::Wire;
-use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::scripted::{ModelScript, ScriptedModel};
 use serde_json::{Value, json};
 
 /// An engine with a tool that gives back what it is given, and one that writes.
@@ -34,7 +34,7 @@ fn engine_builder() -> EngineBuilder {
 }
 
 pub(crate) fn model(script: Value, wire: Wire) -> ScriptedModel {
-    ScriptedModel::new(Script::parse(&script.to_string()).unwrap(), wire)
+    ScriptedModel::new(ModelScript::parse(&script.to_string()).unwrap(), wire)
 }
 
 async fn play(script: Value, wire: Wire) -> (RunOutcome, Conversation) {
@@ -587,13 +587,13 @@ async fn a_full_window_is_summarised() {
         }
     });
     let mut conversation = Conversation::new(Wire::Anthropic);
-    let mut script = Script::parse(&script.to_string()).unwrap();
+    let mut script = ModelScript::parse(&script.to_string()).unwrap();
     script.turns[0].error.as_mut().unwrap().times = None;
     let outcome = AgentLoop::new(engine(), ScriptedModel::new(script.clone(), Wire::Anthropic))
         .run(&mut conversation, "go")
         .await;
     assert_eq!(outcome.ended, RunEnd::Stopped(StopReason::ContextFull), "nothing helps");
-    script.turns[0].cases = Script::parse(&json!({"turns": [{"text": "x", "cases": [
+    script.turns[0].cases = ModelScript::parse(&json!({"turns": [{"text": "x", "cases": [
         {"when": {"prompt": true, "contains": "Write a summary"}, "turn": {"text": "The user wants it done."}},
         {"when": {"prompt": true, "contains": "replaced by this summary:\n\nThe user wants it done."}, "turn": {"text": "done"}}]}]}).to_string()).unwrap().turns.remove(0).cases;
     let mut conversation = Conversation::new(Wire::Anthropic);

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use haft_agent::{Conversation, ModelRequest, ToolDefinitions, UserPart};
-use haft_provider::stream::whole;
-use haft_provider::{Definitions, RequestOptions, Thinking, Wire};
+use haft_provider::stream::read_response;
+use haft_provider::{DefinitionCache, RequestOptions, ThinkingMode, Wire};
 use serde_json::{Value, json};
 
 use crate::shared::{fits, request_schema, snapshot};
 
 fn tools(wire: Wire) -> ToolDefinitions {
     let path = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
-    Definitions::new(wire).define(&snapshot(&[("Grep", path.clone()), ("Read", path)]))
+    DefinitionCache::new(wire).define(&snapshot(&[("Grep", path.clone()), ("Read", path)]))
 }
 
 /// A conversation with everything in it: words, a picture, thinking, calls, results, words after results.
@@ -39,7 +39,7 @@ fn conversation(wire: Wire) -> Conversation {
             {"text": "I look."}, {"functionCall": {"id": "a", "name": "Read", "args": {}}, "thoughtSignature": "c2ln"}, {"functionCall": {"id": "b", "name": "Grep", "args": {}}}]}}]})
         }
     };
-    let reply = whole(wire, &reply.to_string()).unwrap();
+    let reply = read_response(wire, &reply.to_string()).unwrap();
     conversation.reply(&reply);
     conversation.answer(reply.answer(&[]));
     conversation.say("and then?");
@@ -61,8 +61,8 @@ fn anthropic_requests_fit_the_schema() {
     for options in [
         RequestOptions::new("m"),
         RequestOptions::new("m").stream(false).max_tokens(9),
-        RequestOptions::new("m").thinking(Thinking::Tokens(2_000)),
-        RequestOptions::new("m").thinking(Thinking::Effort("high".into())),
+        RequestOptions::new("m").thinking(ThinkingMode::Tokens(2_000)),
+        RequestOptions::new("m").thinking(ThinkingMode::Effort("high".into())),
         RequestOptions::new("m").with("metadata", json!({"user_id": "u"})).with("max_tokens", 7),
     ] {
         let mut request = body(Wire::Anthropic, &options);
@@ -81,7 +81,7 @@ fn openai_requests_fit_the_schema() {
     for options in [
         RequestOptions::new("gpt-5").cache_key("session"),
         RequestOptions::new("gpt-4.1").max_tokens(9),
-        RequestOptions::new("gpt-5").thinking(Thinking::Effort("low".into())),
+        RequestOptions::new("gpt-5").thinking(ThinkingMode::Effort("low".into())),
     ] {
         let mut request = body(Wire::OpenAi, &options);
         request.as_object_mut().unwrap().remove("stream");
@@ -152,7 +152,7 @@ fn chat_and_gemini() {
         (&request["max_tokens"], &request["stream_options"]),
         (&json!(5), &json!({"include_usage": true}))
     );
-    let request = body(Wire::Gemini, &RequestOptions::new("m").max_tokens(5).thinking(Thinking::Tokens(100)));
+    let request = body(Wire::Gemini, &RequestOptions::new("m").max_tokens(5).thinking(ThinkingMode::Tokens(100)));
     assert_eq!(request["systemInstruction"]["parts"].as_array().unwrap().len(), 2);
     assert_eq!(
         request["generationConfig"],

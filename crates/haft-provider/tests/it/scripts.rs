@@ -3,7 +3,7 @@
 use haft::call::CallInput;
 use haft_agent::{Conversation, Model, ModelRequest, StopReason, ToolDefinitions};
 use haft_provider::Wire;
-use haft_provider::scripted::{Script, ScriptedModel, schema};
+use haft_provider::scripted::{ModelScript, ScriptedModel, script_schema};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 #[test]
 fn the_committed_schema_is_the_real_one() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemas/script.schema.json");
-    let now = schema();
+    let now = script_schema();
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {
         std::fs::write(path, format!("{now:#}\n")).unwrap();
     }
@@ -25,14 +25,14 @@ fn the_committed_schema_is_the_real_one() {
 #[test]
 fn documented_scripts_are_read() {
     let page = include_str!("../../../../docs/scripted-model.md");
-    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let validator = jsonschema::validator_for(&script_schema()).unwrap();
     let mut shown = 0;
     for block in page.split("```").skip(1).step_by(2) {
         let Some((kind, text)) = block.split_once('\n').filter(|(kind, _)| matches!(*kind, "yaml" | "json"))
         else {
             continue;
         };
-        if let Err(bad) = Script::parse(text) {
+        if let Err(bad) = ModelScript::parse(text) {
             panic!("{bad}\n{text}");
         }
         if kind == "json" {
@@ -47,7 +47,7 @@ fn documented_scripts_are_read() {
 /// What the reader refuses, the schema refuses, where a schema can say it.
 #[test]
 fn schema_and_reader_agree() {
-    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let validator = jsonschema::validator_for(&script_schema()).unwrap();
     for text in [
         r#"{}"#,
         r#"{"turns": [{"txt": "a"}]}"#,
@@ -59,14 +59,14 @@ fn schema_and_reader_agree() {
         r#"{"turns": [{"text": "a", "delay_ms": -1}]}"#,
     ] {
         let value: Value = serde_json::from_str(text).unwrap();
-        assert!(Script::parse(text).is_err() && !validator.is_valid(&value), "{text}");
+        assert!(ModelScript::parse(text).is_err() && !validator.is_valid(&value), "{text}");
     }
     let all = r#"{"$schema": "x", "model": "m", "stream": {"chunk_chars": 3, "chunk_delay_ms": 1}, "side": {"text": "t"}, "turns": [
         {"text": "a", "thinking": "b", "delay_ms": 1, "stop": "max_tokens", "tool_calls": [{"name": "n", "raw_input": "{", "id": "i"}, {"name": "m", "input": {"a": null}}],
          "error": {"status": 529, "type": "overloaded_error", "message": "m", "retry_after_ms": 1, "times": 2, "after_events": 3, "disconnect": true},
          "expect": [{"result": 0, "tool": "n", "pointer": "/a", "equals": null, "contains": "c", "regex": "r", "is_error": false, "not": true}],
          "cases": [{"when": {"prompt": true, "equals": "x"}, "turn": {"text": "y"}}]}]}"#;
-    assert!(Script::parse(all).is_ok());
+    assert!(ModelScript::parse(all).is_ok());
     assert!(validator.is_valid(&serde_json::from_str(all).unwrap()));
 }
 
@@ -96,7 +96,7 @@ proptest! {
         prop_assume!(!text.trim().is_empty());
         let calls: Vec<Value> = inputs.iter().map(|input| json!({"name": "tool", "input": input})).collect();
         let script = json!({"stream": {"chunk_chars": chars}, "turns": [{"text": text, "thinking": thinking, "tool_calls": calls}]});
-        let script = Script::parse(&script.to_string()).unwrap();
+        let script = ModelScript::parse(&script.to_string()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         for wire in Wire::ALL {
             let mut conversation = Conversation::new(wire);
@@ -118,8 +118,8 @@ proptest! {
 
     #[test]
     fn rubbish_is_no_script_and_no_panic(text in any::<String>(), yaml in "[-a-z0-9:{}\\[\\],'\"|>&*!#% \n]{0,80}") {
-        let _ = Script::parse(&text);
-        let _ = Script::parse(&yaml);
-        let _ = Script::parse(&format!("turns:\n- text: a\n  {yaml}"));
+        let _ = ModelScript::parse(&text);
+        let _ = ModelScript::parse(&yaml);
+        let _ = ModelScript::parse(&format!("turns:\n- text: a\n  {yaml}"));
     }
 }

@@ -6,9 +6,9 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use haft_agent::StopReason;
-use haft_provider::scripted::{Script, serve};
-use haft_provider::stream::Reader;
-use haft_provider::{RequestOptions, Thinking, Wire};
+use haft_provider::scripted::{ModelScript, serve_script};
+use haft_provider::stream::MessageReader;
+use haft_provider::{RequestOptions, ThinkingMode, Wire};
 use serde_json::{Value, json};
 
 use crate::requests::body;
@@ -19,8 +19,8 @@ fn requests() -> Value {
     let of = |wire: Wire| {
         let plain = RequestOptions::new("m").stream(false).max_tokens(5_000);
         let thinks = match wire {
-            Wire::Anthropic | Wire::Gemini => Thinking::Tokens(2_000),
-            Wire::OpenAi | Wire::OpenAiChat => Thinking::Effort("low".into()),
+            Wire::Anthropic | Wire::Gemini => ThinkingMode::Tokens(2_000),
+            Wire::OpenAi | Wire::OpenAiChat => ThinkingMode::Effort("low".into()),
         };
         let all = [plain.clone(), RequestOptions::new("m"), plain.clone().cache_key("k").thinking(thinks)];
         all.iter().map(|options| body(wire, options)).collect::<Vec<Value>>()
@@ -31,7 +31,7 @@ fn requests() -> Value {
 /// Recorded messages that came to an end, with what goes back of each.
 fn streams() -> Vec<Value> {
     let read = |one: &Recorded| {
-        let mut reader = Reader::new(one.wire);
+        let mut reader = MessageReader::new(one.wire);
         reader.feed(&one.bytes, &mut Vec::new());
         let reply = reader.finish(&mut Vec::new());
         let is_whole = !matches!(reply.stop(), StopReason::Failed(_) | StopReason::Cut);
@@ -86,8 +86,8 @@ async fn the_real_sdks_take_what_is_sent_and_said() {
     ]});
     let refusing = json!({"turns": [{"error": {"status": 401, "message": "no such key"}}]});
     let any = || "127.0.0.1:0".parse().unwrap();
-    let server = serve(Script::parse(&script.to_string()).unwrap(), any()).await.unwrap();
-    let refuses = serve(Script::parse(&refusing.to_string()).unwrap(), any()).await.unwrap();
+    let server = serve_script(ModelScript::parse(&script.to_string()).unwrap(), any()).await.unwrap();
+    let refuses = serve_script(ModelScript::parse(&refusing.to_string()).unwrap(), any()).await.unwrap();
     let urls: Value =
         Wire::ALL.iter().map(|wire| (wire.to_string(), json!(server.base_url(*wire)))).collect();
     let histories = tokio::task::spawn_blocking(histories).await.unwrap();
@@ -96,7 +96,7 @@ async fn the_real_sdks_take_what_is_sent_and_said() {
         {"tool_calls": [{"name": "echo", "input": {"n": 1}}], "expect": [{"tool": "ToolSearch", "contains": "\"echo\""}]},
         {"text": "All done.", "expect": [{"pointer": "/n", "equals": 1}]},
     ]});
-    let searching = serve(Script::parse(&searching.to_string()).unwrap(), any()).await.unwrap();
+    let searching = serve_script(ModelScript::parse(&searching.to_string()).unwrap(), any()).await.unwrap();
     let searches: Value = [Wire::Anthropic, Wire::OpenAi]
         .iter()
         .map(|wire| (wire.to_string(), json!(searching.base_url(*wire))))

@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 use haft::ToolCall;
 use haft::call::CallInput;
 use haft_agent::{Conversation, ModelReply, ModelRequest, ReplyDelta, StopReason, ToolDefinitions};
-use haft_provider::endpoint::Endpoint;
-use haft_provider::scripted::{Script, serve};
-use haft_provider::stream::{Reader, whole};
+use haft_provider::endpoint::ProviderEndpoint;
+use haft_provider::scripted::{ModelScript, serve_script};
+use haft_provider::stream::{MessageReader, read_response};
 use haft_provider::{RequestOptions, Wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -29,9 +29,9 @@ pub(crate) struct Recorded {
 pub(crate) fn made() -> Vec<Recorded> {
     let calls = json!([{"name": "t", "input": {"a": "é\"\n", "b": [1, {"c": null}]}}, {"name": "ToolSearch", "input": {"query": "é"}}, {"name": "u"}]);
     let script = json!({"stream": {"chunk_chars": 5}, "turns": [{"thinking": "I think.", "text": "Só, I look.", "tool_calls": calls}]});
-    let script = Script::parse(&script.to_string()).unwrap();
+    let script = ModelScript::parse(&script.to_string()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let server = runtime.block_on(serve(script, "127.0.0.1:0".parse().unwrap())).unwrap();
+    let server = runtime.block_on(serve_script(script, "127.0.0.1:0".parse().unwrap())).unwrap();
     let said = |wire: Wire| {
         let mut conversation = Conversation::new(wire);
         conversation.say("go");
@@ -44,7 +44,7 @@ pub(crate) fn made() -> Vec<Recorded> {
             _ => RequestOptions::new("m"),
         };
         let body = options.body(wire, &prompt);
-        let url = Endpoint::new(wire).base_url(server.base_url(wire)).url("m", true).unwrap();
+        let url = ProviderEndpoint::new(wire).base_url(server.base_url(wire)).url("m", true).unwrap();
         let path = url.splitn(4, '/').last().unwrap();
         let mut stream = TcpStream::connect(server.address()).unwrap();
         let length = body.len();
@@ -114,7 +114,7 @@ fn messages(file: &Path, folder: &str, all: &mut Vec<Recorded>) {
 }
 
 fn read<'b>(wire: Wire, chunks: impl IntoIterator<Item = &'b [u8]>) -> (Vec<ReplyDelta>, ModelReply) {
-    let (mut reader, mut deltas) = (Reader::new(wire), Vec::new());
+    let (mut reader, mut deltas) = (MessageReader::new(wire), Vec::new());
     for chunk in chunks {
         reader.feed(chunk, &mut deltas);
     }
@@ -207,7 +207,7 @@ fn a_stream_and_its_whole_response_are_one() {
             continue;
         }
         let (_, streamed) = read(wire, [&bytes[..]]);
-        let at_once = whole(wire, &completed.to_string()).unwrap();
+        let at_once = read_response(wire, &completed.to_string()).unwrap();
         assert_eq!(streamed.calls(), at_once.calls(), "{name}");
         let rest = |reply: &ModelReply| format!("{:?} {:?} {}", reply.stop(), reply.usage(), reply.text());
         assert_eq!(rest(&streamed), rest(&at_once), "{name}");
@@ -231,7 +231,7 @@ fn a_stream_and_its_whole_response_are_one() {
 /// after each, a reader that got it in two halves is where one is that got it whole, so all that follows is the same.
 /// Returns at how many bytes.
 fn check_splits(Recorded { name, wire, bytes }: &Recorded, at_all: bool) -> usize {
-    let (mut reader, mut begin, mut tried) = (Reader::new(*wire), 0, 0);
+    let (mut reader, mut begin, mut tried) = (MessageReader::new(*wire), 0, 0);
     while begin < bytes.len() {
         let ends = bytes[begin..].windows(2).position(|two| two == b"\n\n");
         let end = ends.map_or(bytes.len(), |ends| begin + ends + 2);
@@ -349,7 +349,7 @@ pub(crate) fn check_cuts(
 ) -> usize {
     let (_, full) = read(*wire, [&bytes[..]]);
     let all = full.calls();
-    let (mut reader, mut deltas) = (Reader::new(*wire), Vec::new());
+    let (mut reader, mut deltas) = (MessageReader::new(*wire), Vec::new());
     let mut so_far = Vec::new();
     let mut shapes = HashSet::new();
     let mut last: Option<Vec<Value>> = None;
@@ -503,7 +503,7 @@ fn a_long_message_is_kept_once_and_as_its_end_has_it() {
         bytes += &event(
             json!({"type": "response.completed", "response": {"status": "completed", "output": [item]}}),
         );
-        let mut reader = Reader::new(Wire::OpenAi);
+        let mut reader = MessageReader::new(Wire::OpenAi);
         reader.feed(bytes.as_bytes(), &mut Vec::new());
         let reply = reader.finish(&mut Vec::new());
         assert_eq!(*reply.stop(), StopReason::End);

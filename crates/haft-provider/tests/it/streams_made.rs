@@ -2,7 +2,7 @@
 
 use haft_agent::{FailureKind, ModelReply, ReplyDelta, StopReason};
 use haft_provider::Wire;
-use haft_provider::stream::{Reader, whole};
+use haft_provider::stream::{MessageReader, read_response};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::streams::check_pairs;
 /// Reads events; shows the deltas in short, then the reply.
 #[track_caller]
 fn read(wire: Wire, events: &[Value]) -> (Vec<String>, ModelReply) {
-    let (mut reader, mut deltas) = (Reader::new(wire), Vec::new());
+    let (mut reader, mut deltas) = (MessageReader::new(wire), Vec::new());
     for event in events {
         reader.feed(format!("event: x\ndata: {event}\n\n").as_bytes(), &mut deltas);
     }
@@ -229,7 +229,7 @@ fn errors_inside_of_a_stream() {
     let (_, reply) = read(Wire::Gemini, &[gemini]);
     assert_eq!(reply.stop().to_string(), "the provider is overloaded (503): try later");
     for wire in Wire::ALL {
-        let mut reader = Reader::new(wire);
+        let mut reader = MessageReader::new(wire);
         reader.feed(b"data: {bro\n\n", &mut Vec::new());
         assert_eq!(reader.failure().unwrap().kind, FailureKind::Malformed);
         assert!(reader.is_over() && !reader.is_whole());
@@ -418,7 +418,7 @@ fn gemini_keeps_signatures_where_they_were() {
 #[test]
 fn inputs_reach_the_engine_as_they_were_written() {
     let part = r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"t","args":{"x":1,"x":2}}}]},"finishReason":"STOP"}]}"#;
-    let (mut reader, mut deltas) = (Reader::new(Wire::Gemini), Vec::new());
+    let (mut reader, mut deltas) = (MessageReader::new(Wire::Gemini), Vec::new());
     reader.feed(format!("data: {part}\n\n").as_bytes(), &mut deltas);
     assert_eq!(
         reader.finish(&mut deltas).calls()[0].input,
@@ -426,7 +426,7 @@ fn inputs_reach_the_engine_as_they_were_written() {
     );
     let message = r#"{"type":"message","role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{"x":1,"x":2}}],"stop_reason":"tool_use"}"#;
     assert_eq!(
-        whole(Wire::Anthropic, message).unwrap().calls()[0].input,
+        read_response(Wire::Anthropic, message).unwrap().calls()[0].input,
         haft::call::CallInput::Text(r#"{"x":1,"x":2}"#.into())
     );
 }
@@ -436,28 +436,28 @@ fn whole_responses_have_the_same_ends() {
     let message = |stop: &str, content: Value| {
         json!({"type": "message", "role": "assistant", "model": "m", "content": content, "stop_reason": stop, "usage": {"input_tokens": 1, "output_tokens": 2}}).to_string()
     };
-    let reply = whole(Wire::Anthropic, &message("refusal", json!([]))).unwrap();
+    let reply = read_response(Wire::Anthropic, &message("refusal", json!([]))).unwrap();
     assert_eq!((reply.stop().word(), reply.items().len(), reply.usage().output_tokens), ("refused", 0, 2));
     let cut = json!([{"type": "tool_use", "id": "a", "name": "t", "input": {}}]);
-    let reply = whole(Wire::Anthropic, &message("max_tokens", cut)).unwrap();
+    let reply = read_response(Wire::Anthropic, &message("max_tokens", cut)).unwrap();
     assert_eq!((reply.calls().len(), reply.requests_calls()), (0, true));
     let chat = json!({"id": "x", "model": "m", "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]});
-    let reply = whole(Wire::OpenAiChat, &chat.to_string()).unwrap();
+    let reply = read_response(Wire::OpenAiChat, &chat.to_string()).unwrap();
     assert_eq!(
         (reply.text(), reply.stop(), reply.items()),
         ("hi", &StopReason::End, &[json!({"role": "assistant", "content": "hi"})][..])
     );
     let error =
         json!({"type": "error", "error": {"type": "authentication_error", "message": "no"}}).to_string();
-    assert_eq!(whole(Wire::Anthropic, &error).unwrap_err().kind, FailureKind::Unauthorized);
+    assert_eq!(read_response(Wire::Anthropic, &error).unwrap_err().kind, FailureKind::Unauthorized);
     for wire in Wire::ALL {
-        assert!(whole(wire, "<html>").is_err());
+        assert!(read_response(wire, "<html>").is_err());
     }
 }
 
 #[test]
 fn what_grows_is_bounded() {
-    let (mut reader, mut deltas) = (Reader::new(Wire::Anthropic), Vec::new());
+    let (mut reader, mut deltas) = (MessageReader::new(Wire::Anthropic), Vec::new());
     for index in 0..20_000 {
         reader.feed(
             format!("data: {}\n\n", block(index, json!({"type": "text", "text": ""}))).as_bytes(),
@@ -465,13 +465,13 @@ fn what_grows_is_bounded() {
         );
     }
     assert_eq!(reader.failure().unwrap().message, "the message has more than 10000 parts");
-    let (mut reader, mut deltas) = (Reader::new(Wire::Anthropic), Vec::new());
+    let (mut reader, mut deltas) = (MessageReader::new(Wire::Anthropic), Vec::new());
     for index in 0..2_000 {
         reader.feed(format!("data: {}\n\n", tool(index, "a")).as_bytes(), &mut deltas);
     }
     assert_eq!(reader.failure().unwrap().kind, FailureKind::TooLarge);
     let deep = format!("data: {{\"type\": \"x\", \"a\": {}\n\n", "[".repeat(100_000));
-    let mut reader = Reader::new(Wire::OpenAi);
+    let mut reader = MessageReader::new(Wire::OpenAi);
     reader.feed(deep.as_bytes(), &mut deltas);
     assert_eq!(reader.failure().unwrap().kind, FailureKind::Malformed);
 }

@@ -1,7 +1,7 @@
 //! Transcripts of every form, read back as calls and what came of them.
 
 use haft_provider::Wire;
-use haft_provider::transcript::{PastCall, Transcript, TranscriptForm, read};
+use haft_provider::transcript::{PastCall, PastConversation, TranscriptForm, read_transcript};
 
 use crate::shared::data;
 
@@ -20,8 +20,8 @@ fn shown(call: &PastCall) -> String {
 }
 
 #[track_caller]
-fn check(text: &str, form: TranscriptForm, expected: &[&str]) -> Transcript {
-    let transcript = read(text).unwrap_or_else(|bad| panic!("{bad}"));
+fn check(text: &str, form: TranscriptForm, expected: &[&str]) -> PastConversation {
+    let transcript = read_transcript(text).unwrap_or_else(|bad| panic!("{bad}"));
     assert_eq!(transcript.calls.iter().map(shown).collect::<Vec<_>>(), expected);
     assert_eq!(transcript.form, Some(form));
     transcript
@@ -130,7 +130,7 @@ fn events_and_the_outcome_of_a_run() {
 #[test]
 fn what_is_no_transcript_says_where() {
     let check = |text: &str, expected: &str| {
-        let bad = read(text).unwrap_err().to_string();
+        let bad = read_transcript(text).unwrap_err().to_string();
         assert!(bad.starts_with(expected), "{bad}");
     };
     check("", "it is empty; accepted are messages of Anthropic");
@@ -155,7 +155,7 @@ fn recorded_streams_are_read() {
     for vendor in ["anthropic-sdk", "vercel-ai-anthropic", "vercel-ai-openai"] {
         for entry in std::fs::read_dir(folder.join(vendor)).unwrap().flatten() {
             let text = std::fs::read_to_string(entry.path()).unwrap();
-            let transcript = read(&text).unwrap_or_else(|bad| panic!("{}: {bad}", entry.path().display()));
+            let transcript = read_transcript(&text).unwrap_or_else(|bad| panic!("{}: {bad}", entry.path().display()));
             assert!(matches!(transcript.form, Some(TranscriptForm::Stream(_))), "{}", entry.path().display());
             calls += transcript.calls.len();
         }

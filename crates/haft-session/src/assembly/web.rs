@@ -12,7 +12,7 @@ use haft_agent::StopReason;
 use haft_net::host::{Host, HostRule};
 use haft_policy::settings::{Search, WebSettings};
 use haft_policy::source::RuleList;
-use haft_provider::client::Client;
+use haft_provider::client::ProviderClient;
 use haft_tools::web::PageReader;
 use haft_tools::web_search::{SearchBackend, ApiKey};
 use haft_tools::{WebFetch, WebSearch, web_fetch};
@@ -107,7 +107,7 @@ fn reader(given: &LoadedSettings, lookup: Lookup<'_>) -> Option<Arc<dyn PageRead
 }
 
 /// A small model that reads pages; or why there is none.
-struct SmallModel(Result<Client, String>);
+struct SmallModel(Result<ProviderClient, String>);
 
 impl PageReader for SmallModel {
     fn answer<'a>(&'a self, question: &'a str, page: &'a str) -> BoxFuture<'a, Result<String, String>> {

@@ -10,7 +10,7 @@ use haft_journal::{
     JournalContents, JournalStore, OutcomeRecord, Record, RecordedBlock, RecoveredSession, StoreError,
 };
 use haft_provider::limits::TRANSCRIPT_BYTES_MAX;
-use haft_provider::transcript::{self, PastResult, Transcript};
+use haft_provider::transcript::{self, PastResult, PastConversation};
 use serde_json::Value;
 
 use crate::SessionError;
@@ -129,7 +129,7 @@ impl CallRecording {
             let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
             SessionError::journal(format!("{source}: line {line}: these bytes are not UTF-8"))
         })?;
-        let transcript = transcript::read(&text)
+        let transcript = transcript::read_transcript(&text)
             .map_err(|bad| SessionError::journal(format!("{source}: {}", one_line(&bad.to_string()))))?;
         Ok(of_transcript(transcript, source.to_owned()))
     }
@@ -153,8 +153,8 @@ fn is_journal(bytes: &[u8]) -> bool {
     bytes.len() > 9 && bytes[..8].iter().all(u8::is_ascii_hexdigit) && bytes[8..].starts_with(b" {")
 }
 
-fn of_transcript(transcript: Transcript, source: String) -> CallRecording {
-    let Transcript { form, cwd, calls, passed_over, stray_results, .. } = transcript;
+fn of_transcript(transcript: PastConversation, source: String) -> CallRecording {
+    let PastConversation { form, cwd, calls, passed_over, stray_results, .. } = transcript;
     let mut warnings = Vec::new();
     if !passed_over.is_empty() {
         warnings.push(format!("passed over, as no tool answers them: {}", passed_over.join(", ")));
@@ -210,7 +210,7 @@ fn of_journal(kept: &JournalContents, source: String) -> CallRecording {
     }
     let items = RecoveredSession::from_contents(kept).items;
     let conversation = Value::Array(items).to_string();
-    let said = transcript::read(&conversation).map(|transcript| transcript.calls).unwrap_or_default();
+    let said = transcript::read_transcript(&conversation).map(|transcript| transcript.calls).unwrap_or_default();
     let said: HashMap<&str, &PastResult> =
         said.iter().filter_map(|call| Some((call.id.as_str(), call.result.as_ref()?))).collect();
     let agent = |agent: &str| (agent != "main").then(|| agent.to_owned());

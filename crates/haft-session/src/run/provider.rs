@@ -9,10 +9,10 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft_agent::{Model, TokenPrices, ToolDeferral};
 use haft_policy::settings::{Provider, RunSettings};
-use haft_provider::client::Client;
-use haft_provider::endpoint::{Endpoint, base_url_variable, default_base_url, key_variable};
+use haft_provider::client::ProviderClient;
+use haft_provider::endpoint::{ProviderEndpoint, base_url_variable, default_base_url, key_variable};
 use haft_provider::limits::SCRIPT_BYTES_MAX;
-use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::scripted::{ModelScript, ScriptedModel};
 use haft_provider::{RequestOptions, Wire};
 
 use super::proxy;
@@ -208,7 +208,7 @@ fn over_http(
     let window = settings.for_provider(provider).window_tokens;
     let window_tokens = window.or_else(|| usual_window(provider).filter(|_| is_vendors));
     let prices = prices_of(settings, &name);
-    let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
+    let mut endpoint = ProviderEndpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
     endpoint.proxy = proxy::proxy_for(&base_url, lookup);
     endpoint.deferral = requirements.deferral;
     if requirements.web_search && !wire.searches() {
@@ -221,12 +221,12 @@ fn over_http(
         Arc::new(move |name: &str| {
             let name = full_name(provider, name).unwrap_or(&usual);
             let options = RequestOptions::new(name).cache_key(&session).web_search(web_search);
-            let model = Client::new(endpoint.clone(), options)?;
+            let model = ProviderClient::new(endpoint.clone(), options)?;
             Ok(NamedModel { model: Arc::new(model), prices: prices_of(&settings, name), window_tokens })
         })
     };
     let options = RequestOptions::new(name).cache_key(session).web_search(requirements.web_search);
-    let client = Client::new(endpoint, options).map_err(SessionError::model)?;
+    let client = ProviderClient::new(endpoint, options).map_err(SessionError::model)?;
     if base_url.starts_with("https://") {
         // Certificates are read while the rest is made ready. Without the thread the first request reads them.
         let warm = client.clone();
@@ -265,7 +265,7 @@ pub fn small(
     model: &str,
     settings: &RunSettings,
     lookup: Lookup<'_>,
-) -> Result<Client, String> {
+) -> Result<ProviderClient, String> {
     let wire = wire(provider);
     let usual = default_base_url(wire);
     let base_url = base_url(provider, settings, lookup).unwrap_or_else(|| usual.to_owned());
@@ -273,9 +273,9 @@ pub fn small(
     if key.is_none() && base_url.trim().trim_end_matches('/') == usual {
         return Err(format!("there is no key for `{}`; {} is not set", provider.word(), key_variable(wire)));
     }
-    let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
+    let mut endpoint = ProviderEndpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
     endpoint.proxy = proxy::proxy_for(&base_url, lookup);
-    Client::new(endpoint, RequestOptions::new(model).max_tokens(SMALL_TOKENS_MAX))
+    ProviderClient::new(endpoint, RequestOptions::new(model).max_tokens(SMALL_TOKENS_MAX))
 }
 
 fn scripted(args: &ModelOptions) -> Result<ChosenModel, SessionError> {
@@ -293,7 +293,7 @@ fn scripted(args: &ModelOptions) -> Result<ChosenModel, SessionError> {
 }
 
 /// Reads a script.
-pub fn script(path: &Path) -> Result<Script, SessionError> {
+pub fn script(path: &Path) -> Result<ModelScript, SessionError> {
     let name = one_line(&path.display().to_string());
     let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
     if bytes > SCRIPT_BYTES_MAX as u64 {
@@ -302,7 +302,7 @@ pub fn script(path: &Path) -> Result<Script, SessionError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         SessionError::model(format!("`{name}` can't be read: {error}; give a script in JSON or YAML"))
     })?;
-    Script::parse(&text).map_err(|bad| SessionError::model(format!("{name}: {}", one_line(&bad.to_string()))))
+    ModelScript::parse(&text).map_err(|bad| SessionError::model(format!("{name}: {}", one_line(&bad.to_string()))))
 }
 
 fn key(provider: Provider, settings: &RunSettings, lookup: Lookup<'_>) -> Option<String> {

@@ -9,7 +9,7 @@ use haft::ports::PermissionMode;
 use haft::{Effects, NoInput, ToolCall, tool};
 use haft_journal::JournalStore;
 use haft_provider::Wire;
-use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::scripted::{ModelScript, ScriptedModel};
 use haft_session::{Environment, ResumeFrom, Session, SessionBuilder, SessionErrorKind, UserAnswer};
 use serde_json::json;
 
@@ -80,7 +80,7 @@ fn bash(command: &str) -> ToolCall {
 }
 
 pub(crate) fn scripted(turns: &serde_json::Value) -> ScriptedModel {
-    let script = Script::parse(&json!({"turns": turns}).to_string()).unwrap();
+    let script = ModelScript::parse(&json!({"turns": turns}).to_string()).unwrap();
     ScriptedModel::new(script, Wire::Anthropic)
 }
 

@@ -10,21 +10,21 @@ use haft_agent::{CallKind, StopReason, TokenUsage};
 use serde_json::{Map, Value, json};
 
 use crate::wire::decoder::{
-    DecodeError, DecodeResult, MessageDecoder, count, field, input_value, is_object, list, merge,
-    message_with, misplaced, required,
+    DecodeError, DecodeResult, MessageDecoder, usage_count, text_field, input_value, is_object, required_list, merge_members,
+    message_with, misplaced_event, required_member,
 };
-use crate::wire::json::{Json, Object};
+use crate::wire::json_text::{JsonText, JsonObject};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct BlockDecoder {
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<u64, DraftBlock>,
     /// The end as the beginning of the message states it: messages that were not written piece by piece have it there.
     stated_end: StatedEnd,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Block {
+struct DraftBlock {
     value: Map<String, Value>,
     /// The text, of blocks of text.
     text: TextRanges,
@@ -50,7 +50,7 @@ struct StatedEnd {
 }
 
 impl StatedEnd {
-    fn read(fields: &Object<'_>) -> StatedEnd {
+    fn read(fields: &JsonObject<'_>) -> StatedEnd {
         let explanation = fields.value("stop_details")["explanation"].as_str().map(str::to_owned);
         StatedEnd { reason: fields.string("stop_reason").unwrap_or_default().into_owned(), explanation }
     }
@@ -71,23 +71,23 @@ impl StatedEnd {
 }
 
 impl MessageDecoder for BlockDecoder {
-    fn decode_event(&mut self, event: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_event(&mut self, event: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         match &*event.text("type")? {
             "message_start" => {
                 if draft.has_started() {
                     draft.restart()?;
                     *self = BlockDecoder::default();
                 }
-                let message = inner(event, "message")?;
+                let message = inner_object(event, "message")?;
                 self.start(&message, draft);
                 self.decode_blocks(&message.items("content"), false, draft)
             }
             "content_block_start" => {
-                let block = inner(event, "content_block")?;
-                self.begin(index(event)?, &block, draft)
+                let block = inner_object(event, "content_block")?;
+                self.begin(block_index(event)?, &block, draft)
             }
-            "content_block_delta" => self.grow(index(event)?, &inner(event, "delta")?, draft),
-            "content_block_stop" => self.close(index(event)?, false, draft),
+            "content_block_delta" => self.grow(block_index(event)?, &inner_object(event, "delta")?, draft),
+            "content_block_stop" => self.close(block_index(event)?, false, draft),
             "message_delta" => {
                 update_usage(event, draft);
                 if let Some(delta) = event.object("delta")? {
@@ -102,25 +102,25 @@ impl MessageDecoder for BlockDecoder {
                 Ok(())
             }
             "error" => draft
-                .check_error(Some(event.given("error").unwrap_or(Json::EMPTY_TEXT)))
+                .check_error(Some(event.given("error").unwrap_or(JsonText::EMPTY_TEXT)))
                 .map_err(DecodeError::from),
             _ => Ok(()),
         }
     }
 
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_message(&mut self, message: JsonText<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(blocks) = message.array() {
             return self.decode_blocks(&blocks, false, draft);
         }
         let fields = message.required_object("a message object or its content array")?;
         if fields.is("type", "error") {
-            draft.check_error(Some(fields.given("error").unwrap_or(Json::EMPTY_TEXT)))?;
+            draft.check_error(Some(fields.given("error").unwrap_or(JsonText::EMPTY_TEXT)))?;
         }
         self.start(&fields, draft);
         let blocks = match fields.get("content") {
             // A message of text alone.
             Some(content) if content.is_string() => Vec::new(),
-            Some(content) => list(Some(content), "an array of content blocks")?,
+            Some(content) => required_list(Some(content), "an array of content blocks")?,
             None if draft.keeps_only_calls() && fields.is("type", "tool_use") => {
                 return self.decode_block(0, message, false, draft);
             }
@@ -152,14 +152,14 @@ impl MessageDecoder for BlockDecoder {
 }
 
 impl BlockDecoder {
-    fn start(&mut self, message: &Object<'_>, draft: &mut MessageDraft) {
+    fn start(&mut self, message: &JsonObject<'_>, draft: &mut MessageDraft) {
         draft.start(message.string("model"));
         update_usage(message, draft);
         self.stated_end = StatedEnd::read(message);
     }
 
     /// Takes blocks that came whole. With `is_cut` the message ended inside the last one.
-    fn decode_blocks(&mut self, blocks: &[Json<'_>], is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_blocks(&mut self, blocks: &[JsonText<'_>], is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
         for (at, block) in (1..).zip(blocks) {
             let is_last = at == blocks.len();
             self.decode_block(at as u64 - 1, *block, is_cut && is_last, draft)?;
@@ -170,7 +170,7 @@ impl BlockDecoder {
     fn decode_block(
         &mut self,
         at: u64,
-        block: Json<'_>,
+        block: JsonText<'_>,
         is_cut: bool,
         draft: &mut MessageDraft,
     ) -> DecodeResult {
@@ -178,18 +178,18 @@ impl BlockDecoder {
         self.close(at, is_cut, draft)
     }
 
-    fn begin(&mut self, at: u64, block: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn begin(&mut self, at: u64, block: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.start(None);
         draft.part()?;
         // Before anything of it counts: the one that is there may be a call that runs already.
         if self.blocks.contains_key(&at) {
-            return Err(misplaced("two blocks with one index"));
+            return Err(misplaced_event("two blocks with one index"));
         }
         let (mut text, mut call, mut except) = (TextRanges::default(), None, ["input", ""]);
         match &*block.string("type").unwrap_or_default() {
             "tool_use" => {
-                let id = required(block, "id", "the `tool_use` block")?.into_owned();
-                let name = required(block, "name", "the `tool_use` block")?.into_owned();
+                let id = required_member(block, "id", "the `tool_use` block")?.into_owned();
+                let name = required_member(block, "name", "the `tool_use` block")?.into_owned();
                 call = Some(BlockCall { number: draft.begin(&id, &name)?, id, name });
             }
             "text" if !draft.keeps_only_calls() => {
@@ -206,18 +206,18 @@ impl BlockDecoder {
         if whole_input.is_some() {
             value.insert("input".to_owned(), Value::Null);
         }
-        let block = Block { value, text, input: String::new(), whole_input, call, is_closed: false };
+        let block = DraftBlock { value, text, input: String::new(), whole_input, call, is_closed: false };
         self.blocks.insert(at, block);
         Ok(())
     }
 
     /// The block with this index, while it grows.
-    fn open(&mut self, at: u64) -> Result<&mut Block, DecodeError> {
+    fn open(&mut self, at: u64) -> Result<&mut DraftBlock, DecodeError> {
         let open = self.blocks.get_mut(&at).filter(|block| !block.is_closed);
-        open.ok_or_else(|| misplaced("an event of a block that isn't open"))
+        open.ok_or_else(|| misplaced_event("an event of a block that isn't open"))
     }
 
-    fn grow(&mut self, at: u64, delta: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn grow(&mut self, at: u64, delta: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         let block = self.open(at)?;
         match &*delta.text("type")? {
             "input_json_delta" => {
@@ -238,12 +238,12 @@ impl BlockDecoder {
                 draft.keep(delta.len())?;
                 let citation = delta.to_map(&["type"])?.remove("citation");
                 let citations = citation.map(|citation| ("citations".to_owned(), json!([citation])));
-                merge(&mut block.value, Map::from_iter(citations));
+                merge_members(&mut block.value, Map::from_iter(citations));
                 return Ok(());
             }
             _ => draft.keep(delta.len())?,
         }
-        merge(&mut block.value, delta.to_map(&["type"])?);
+        merge_members(&mut block.value, delta.to_map(&["type"])?);
         Ok(())
     }
 
@@ -284,9 +284,9 @@ impl BlockDecoder {
     }
 }
 
-impl Block {
+impl DraftBlock {
     fn kind(&self) -> &str {
-        field(&self.value, "type")
+        text_field(&self.value, "type")
     }
 
     /// Makes the block as it is sent back, if it can be.
@@ -294,7 +294,7 @@ impl Block {
         let is_whole = draft.is_whole();
         let is_kept = match (self.kind(), &self.call) {
             ("text", _) => !draft.is_blank(&self.text),
-            ("thinking", _) => self.is_closed && !field(&self.value, "signature").trim().is_empty(),
+            ("thinking", _) => self.is_closed && !text_field(&self.value, "signature").trim().is_empty(),
             // Cut off by the end of the message: answered, not run.
             (_, Some(call)) if !self.is_closed && is_whole => {
                 draft.refuse_cut(CallKind::Function, call.number, &call.id, &call.name);
@@ -330,15 +330,15 @@ fn needs_successor(block: &Value) -> bool {
 }
 
 /// The object that an event is about.
-fn inner<'t>(event: &Object<'t>, key: &str) -> Result<Object<'t>, DecodeError> {
+fn inner_object<'t>(event: &JsonObject<'t>, key: &str) -> Result<JsonObject<'t>, DecodeError> {
     let missing =
-        || misplaced(&format!("a `{}` without a `{key}`", event.string("type").unwrap_or_default()));
+        || misplaced_event(&format!("a `{}` without a `{key}`", event.string("type").unwrap_or_default()));
     event.object(key)?.ok_or_else(missing)
 }
 
-fn index(event: &Object<'_>) -> Result<u64, DecodeError> {
-    let index = event.get("index").and_then(Json::number);
-    index.ok_or_else(|| misplaced("an event of a block without an index"))
+fn block_index(event: &JsonObject<'_>) -> Result<u64, DecodeError> {
+    let index = event.get("index").and_then(JsonText::number);
+    index.ok_or_else(|| misplaced_event("an event of a block without an index"))
 }
 
 fn is_empty_object(text: &str) -> bool {
@@ -346,13 +346,13 @@ fn is_empty_object(text: &str) -> bool {
 }
 
 /// Brings the usage up to date; counts that are left out stay.
-fn update_usage(fields: &Object<'_>, draft: &mut MessageDraft) {
+fn update_usage(fields: &JsonObject<'_>, draft: &mut MessageDraft) {
     let reported = fields.value("usage");
     if !reported.is_object() {
         return;
     }
     let before = &draft.usage;
-    let now = |key: &str, before: u64| if reported[key].is_u64() { count(&reported, key) } else { before };
+    let now = |key: &str, before: u64| if reported[key].is_u64() { usage_count(&reported, key) } else { before };
     let read = now("cache_read_input_tokens", before.cache_read_tokens);
     let written = now("cache_creation_input_tokens", before.cache_write_tokens);
     let cached = before.cache_read_tokens.saturating_add(before.cache_write_tokens);

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use self::decoder::BlockDecoder;
 use super::decoder::message_with;
-use super::json::{Json, JsonError, Object};
+use super::json_text::{JsonText, JsonError, JsonObject};
 use super::script_message::{ScriptTarget, error_kind, named_event};
 use super::{PartKind, ResultFormat, ScriptFormat, WireFormat};
 use crate::definitions::{DeferralFormat, DefinitionFormat, json_text};
 use crate::limits::ANTHROPIC_DEFERRED_TOOLS_MAX;
-use crate::schema::{Dialect, WireSchema};
+use crate::schema::{SchemaDialect, WireSchema};
 use crate::transcript::{PastResult, content_text};
 
 /// The version of the API.
@@ -32,7 +32,7 @@ pub(super) static WIRE: WireFormat = WireFormat {
         [version].into_iter().chain(key.map(|key| ("x-api-key", key.to_owned()))).collect()
     },
     definitions: DefinitionFormat {
-        strict_dialect: Some(Dialect::AnthropicStrict),
+        strict_dialect: Some(SchemaDialect::AnthropicStrict),
         limits_strict_tools: true,
         limits_property_names: true,
         deferral: Some(DeferralFormat::Marked {
@@ -46,7 +46,7 @@ pub(super) static WIRE: WireFormat = WireFormat {
     supports_deferral: |model| {
         !["claude-2", "claude-3", "claude-instant"].iter().any(|old| model.starts_with(old))
     },
-    write_request: request::write,
+    write_request: request::write_request,
     decoder: || Box::new(BlockDecoder::default()),
     owns_frame,
     owns_event: |event| event.is("type", "message_start"),
@@ -60,7 +60,7 @@ pub(super) static WIRE: WireFormat = WireFormat {
     has_answers_in_user_message: true,
     user_part,
     user_item: |parts| message_with("user", "content", parts),
-    encode_result: results::encode,
+    encode_result: results::encode_result,
     encode_note: |note| json!({"type": "text", "text": note}),
     results: ResultFormat {
         wrapper: None,
@@ -103,16 +103,16 @@ fn write_definition(name: &str, description: &str, schema: &WireSchema) -> Strin
     )
 }
 
-fn owns_frame(fields: &Object<'_>) -> Result<bool, JsonError> {
+fn owns_frame(fields: &JsonObject<'_>) -> Result<bool, JsonError> {
     // The API's own mark, where the content has no parts.
-    let is_empty = |content: Json<'_>| content.array().is_some_and(|blocks| blocks.is_empty());
+    let is_empty = |content: JsonText<'_>| content.array().is_some_and(|blocks| blocks.is_empty());
     Ok(match fields.get("content") {
         Some(content) => fields.is("type", "message") && is_empty(content),
         None => classify_part(fields).is_some(),
     })
 }
 
-fn classify_part(part: &Object<'_>) -> Option<PartKind> {
+fn classify_part(part: &JsonObject<'_>) -> Option<PartKind> {
     match &*part.string("type")? {
         "tool_use" => Some(PartKind::Call("tool_use")),
         "tool_result" => Some(PartKind::Result),
@@ -131,10 +131,10 @@ fn user_part(part: &UserPart) -> Value {
     }
 }
 
-fn past_result(block: &Object<'_>) -> Result<(String, PastResult), JsonError> {
+fn past_result(block: &JsonObject<'_>) -> Result<(String, PastResult), JsonError> {
     let Some(id) = block.string("tool_use_id") else {
         return Err(block.error("the `tool_result` has no `tool_use_id`; a string is required"));
     };
-    let is_error = block.get("is_error").is_some_and(Json::is_true);
+    let is_error = block.get("is_error").is_some_and(JsonText::is_true);
     Ok((id.into_owned(), PastResult { is_error, ..content_text(block.get("content")) }))
 }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::results::with_known_references;
 use crate::limits::ANTHROPIC_MAX_TOKENS;
-use crate::request::{RequestBody, RequestOptions, Thinking, system_texts, tools_json, write_json};
+use crate::request::{RequestBody, RequestOptions, ThinkingMode, system_texts, tools_json, write_json};
 
-pub(super) fn write(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
+pub(super) fn write_request(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
     body.put("model", &json!(options.model));
     let max_tokens = options.max_tokens.unwrap_or(ANTHROPIC_MAX_TOKENS);
     body.put("max_tokens", &json!(max_tokens));
@@ -29,17 +29,17 @@ pub(super) fn write(options: &RequestOptions, request: &ModelRequest<'_>, body: 
         system_texts(request).map(|text| json!({"type": "text", "text": text})).collect();
     if let Some(last) = system.last_mut() {
         if options.cache {
-            last["cache_control"] = marker();
+            last["cache_control"] = cache_marker();
         }
         body.put("system", &Value::Array(system));
     }
     match &options.thinking {
         // The budget is part of what the answer may have.
-        Some(Thinking::Tokens(tokens)) => {
+        Some(ThinkingMode::Tokens(tokens)) => {
             let budget = (*tokens).clamp(1_024, max_tokens.saturating_sub(1).max(1_024));
             body.put("thinking", &json!({"type": "enabled", "budget_tokens": budget}));
         }
-        Some(Thinking::Effort(effort)) => {
+        Some(ThinkingMode::Effort(effort)) => {
             body.put("thinking", &json!({"type": "adaptive"}));
             body.put("output_config", &json!({"effort": effort}));
         }
@@ -58,7 +58,7 @@ pub(super) fn write(options: &RequestOptions, request: &ModelRequest<'_>, body: 
     });
 }
 
-fn marker() -> Value {
+fn cache_marker() -> Value {
     json!({"type": "ephemeral"})
 }
 
@@ -73,10 +73,10 @@ fn with_marker(item: &Value) -> Option<Value> {
     let mut item = item.clone();
     match &mut item["content"] {
         Value::Array(blocks) => {
-            blocks.last_mut()?.as_object_mut()?.insert("cache_control".to_owned(), marker());
+            blocks.last_mut()?.as_object_mut()?.insert("cache_control".to_owned(), cache_marker());
         }
         Value::String(text) => {
-            item["content"] = json!([{"type": "text", "text": text, "cache_control": marker()}]);
+            item["content"] = json!([{"type": "text", "text": text, "cache_control": cache_marker()}]);
         }
         _ => return None,
     }

@@ -8,14 +8,14 @@ use haft_agent::{RequestedCall, ToolDeferral, ToolDefinitions};
 use serde_json::{Value, json};
 
 use crate::limits::{ANTHROPIC_IMAGE_BYTES_MAX, DOCUMENT_BYTES_MAX};
-use crate::wire::Answer;
+use crate::wire::EncodedResult;
 use crate::wire::result_content::{NO_OUTPUT, PDF, found_tools, image_type, is_pdf, start_line};
 
 /// What a result says that is nothing but spaces and line breaks, which the API rejects.
 const ONLY_SPACE: &str = "(only white space)";
 
 /// Encodes a result. `content` is a string where there is only text, otherwise blocks; `is_error` is there on errors.
-pub(super) fn encode(call: &RequestedCall, result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer {
+pub(super) fn encode_result(call: &RequestedCall, result: &ToolResult, tools: Option<&ToolDefinitions>) -> EncodedResult {
     let id = &*call.call.id;
     if let Some(tools) = tools.filter(|tools| tools.deferral() == ToolDeferral::Native)
         && result.tool_name() == TOOL_SEARCH
@@ -29,8 +29,8 @@ pub(super) fn encode(call: &RequestedCall, result: &ToolResult, tools: Option<&T
     for block in result.for_model() {
         match encode_block(&block) {
             // Text without anything to read in it is rejected.
-            Block::Text(text) if text.trim().is_empty() => {}
-            Block::Text(text) => match blocks.last_mut() {
+            ResultBlock::Text(text) if text.trim().is_empty() => {}
+            ResultBlock::Text(text) => match blocks.last_mut() {
                 Some(Value::Object(last)) if last["type"] == "text" => {
                     if let Some(Value::String(before)) = last.get_mut("text") {
                         start_line(before);
@@ -39,7 +39,7 @@ pub(super) fn encode(call: &RequestedCall, result: &ToolResult, tools: Option<&T
                 }
                 _ => blocks.push(json!({"type": "text", "text": text})),
             },
-            Block::Other(block) => blocks.push(block),
+            ResultBlock::Other(block) => blocks.push(block),
         }
     }
     let content = match &mut blocks[..] {
@@ -61,19 +61,19 @@ fn encode_content(id: &str, content: Value, is_error: bool) -> Value {
     block
 }
 
-enum Block<'a> {
+enum ResultBlock<'a> {
     Text(Cow<'a, str>),
     Other(Value),
 }
 
-fn encode_block(block: &Content) -> Block<'_> {
+fn encode_block(block: &Content) -> ResultBlock<'_> {
     match block {
         Content::Image(blob) if blob.bytes.len() <= ANTHROPIC_IMAGE_BYTES_MAX => match image_type(blob) {
             Some(kind) => {
                 let source = json!({"type": "base64", "media_type": kind, "data": blob.to_base64()});
-                Block::Other(json!({"type": "image", "source": source}))
+                ResultBlock::Other(json!({"type": "image", "source": source}))
             }
-            None => Block::Text(block.to_text()),
+            None => ResultBlock::Text(block.to_text()),
         },
         Content::Document(blob) if !blob.bytes.is_empty() && blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
             let text = std::str::from_utf8(&blob.bytes).ok().filter(|text| !text.trim().is_empty());
@@ -82,15 +82,15 @@ fn encode_block(block: &Content) -> Block<'_> {
                 ("text/plain", Some(text)) => {
                     json!({"type": "text", "media_type": "text/plain", "data": text})
                 }
-                _ => return Block::Text(block.to_text()),
+                _ => return ResultBlock::Text(block.to_text()),
             };
             let mut document = json!({"type": "document", "source": source});
             if let Some(name) = &blob.name {
                 document["title"] = (&**name).into();
             }
-            Block::Other(document)
+            ResultBlock::Other(document)
         }
-        _ => Block::Text(block.to_text()),
+        _ => ResultBlock::Text(block.to_text()),
     }
 }
 
@@ -98,11 +98,11 @@ fn encode_block(block: &Content) -> Block<'_> {
 /// like any other.
 fn encode_references(result: &ToolResult, tools: &ToolDefinitions) -> Option<Value> {
     let names = found_tools(result).iter().filter_map(|tool| tool["name"].as_str());
-    let references: Vec<Value> = names.filter(|name| tools.is_referable(name)).map(reference).collect();
+    let references: Vec<Value> = names.filter(|name| tools.is_referable(name)).map(tool_reference).collect();
     (!references.is_empty()).then(|| references.into())
 }
 
-fn reference(name: &str) -> Value {
+fn tool_reference(name: &str) -> Value {
     json!({"type": "tool_reference", "tool_name": name})
 }
 
@@ -134,7 +134,7 @@ pub(super) fn with_known_references<'v>(item: &'v Value, tools: &ToolDefinitions
         let kept: Vec<&str> = names.iter().copied().filter(|name| tools.is_referable(name)).collect();
         block["content"] = match kept.is_empty() {
             true => Value::String(format!("found {}", names.join(", "))),
-            false => kept.into_iter().map(reference).collect(),
+            false => kept.into_iter().map(tool_reference).collect(),
         };
     }
     Cow::Owned(item)

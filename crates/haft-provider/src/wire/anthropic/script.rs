@@ -2,32 +2,32 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::scripted::Stopping;
-use crate::wire::request_history::{RequestHistory, joined_text, list, push_line, sent_tools, text};
-use crate::wire::script_message::{ScriptMessage, named_event, pieces};
+use crate::scripted::StopKind;
+use crate::wire::request_history::{RequestHistory, joined_text, required_list, push_line, sent_tools, value_text};
+use crate::wire::script_message::{ScriptMessage, named_event, split_text};
 
 /// The signature of scripted thinking.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
 fn stop_word(message: &ScriptMessage) -> &'static str {
     match message.stopping() {
-        Stopping::End => "end_turn",
-        Stopping::ToolCalls => "tool_use",
-        Stopping::MaxTokens => "max_tokens",
-        Stopping::Refusal => "refusal",
-        Stopping::PauseTurn => "pause_turn",
-        Stopping::ContextFull => "model_context_window_exceeded",
+        StopKind::End => "end_turn",
+        StopKind::ToolCalls => "tool_use",
+        StopKind::MaxTokens => "max_tokens",
+        StopKind::Refusal => "refusal",
+        StopKind::PauseTurn => "pause_turn",
+        StopKind::ContextFull => "model_context_window_exceeded",
     }
 }
 
 fn write_frame(message: &ScriptMessage) -> Value {
     json!({
         "id": format!("msg_{}", message.id), "type": "message", "role": "assistant", "model": message.model, "content": [],
-        "stop_reason": null, "stop_sequence": null, "usage": usage(message, 1),
+        "stop_reason": null, "stop_sequence": null, "usage": usage_object(message, 1),
     })
 }
 
-fn usage(message: &ScriptMessage, output: u64) -> Value {
+fn usage_object(message: &ScriptMessage, output: u64) -> Value {
     json!({
         "input_tokens": message.input_tokens, "output_tokens": output,
         "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
@@ -50,7 +50,7 @@ pub(super) fn write_response(message: &ScriptMessage) -> Value {
     let mut response = write_frame(message);
     response["content"] = content.into();
     response["stop_reason"] = stop_word(message).into();
-    response["usage"] = usage(message, message.output_tokens);
+    response["usage"] = usage_object(message, message.output_tokens);
     response
 }
 
@@ -72,27 +72,27 @@ pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<S
         events.push(named_event("content_block_stop", &json!({"type": "content_block_stop", "index": at})));
     };
     if !message.thinking.is_empty() {
-        let mut deltas: Vec<Value> = pieces(&message.thinking, chunk_chars)
+        let mut deltas: Vec<Value> = split_text(&message.thinking, chunk_chars)
             .map(|piece| json!({"type": "thinking_delta", "thinking": piece}))
             .collect();
         deltas.push(json!({"type": "signature_delta", "signature": SIGNATURE}));
         block(json!({"type": "thinking", "thinking": "", "signature": ""}), deltas);
     }
     if !message.text.is_empty() {
-        let deltas = pieces(&message.text, chunk_chars)
+        let deltas = split_text(&message.text, chunk_chars)
             .map(|piece| json!({"type": "text_delta", "text": piece}))
             .collect();
         block(json!({"type": "text", "text": ""}), deltas);
     }
     for (at, call) in message.calls.iter().enumerate() {
-        let deltas = pieces(message.input(at), chunk_chars)
+        let deltas = split_text(message.input(at), chunk_chars)
             .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}))
             .collect();
         block(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}}), deltas);
     }
     let delta = json!({"stop_reason": stop_word(message), "stop_sequence": null});
     let end =
-        json!({"type": "message_delta", "delta": delta, "usage": usage(message, message.output_tokens)});
+        json!({"type": "message_delta", "delta": delta, "usage": usage_object(message, message.output_tokens)});
     events.push(named_event("message_delta", &end));
     events.push(named_event("message_stop", &json!({"type": "message_stop"})));
     events
@@ -101,15 +101,15 @@ pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<S
 pub(super) fn read_history(body: &Map<String, Value>, history: &mut RequestHistory) -> Result<(), String> {
     let tools = sent_tools(body);
     check_deferred(tools)?;
-    for message in list(body, "messages")? {
+    for message in required_list(body, "messages")? {
         let content = &message["content"];
         match message["role"].as_str() {
             Some("assistant") => {
                 history.begin_message();
                 for block in content.as_array().into_iter().flatten() {
                     match block["type"].as_str() {
-                        Some("tool_use") => history.push_call(text(block.get("id")), text(block.get("name"))),
-                        Some("text") if text(block.get("text")).trim().is_empty() => {
+                        Some("tool_use") => history.push_call(value_text(block.get("id")), value_text(block.get("name"))),
+                        Some("text") if value_text(block.get("text")).trim().is_empty() => {
                             return Err("a text block is empty; text blocks must have text".to_owned());
                         }
                         _ => {}
@@ -117,7 +117,7 @@ pub(super) fn read_history(body: &Map<String, Value>, history: &mut RequestHisto
                 }
             }
             Some("user") => {
-                let mut prompt = text(Some(content));
+                let mut prompt = value_text(Some(content));
                 for block in content.as_array().into_iter().flatten() {
                     match block["type"].as_str() {
                         Some("tool_result") => {
@@ -130,9 +130,9 @@ pub(super) fn read_history(body: &Map<String, Value>, history: &mut RequestHisto
                                 }
                                 None => joined_text(&block["content"]),
                             };
-                            history.push_result(&text(block.get("tool_use_id")), result, None, is_error)?;
+                            history.push_result(&value_text(block.get("tool_use_id")), result, None, is_error)?;
                         }
-                        _ => push_line(&mut prompt, &text(block.get("text"))),
+                        _ => push_line(&mut prompt, &value_text(block.get("text"))),
                     }
                 }
                 history.check_answered(|id, tool| {

@@ -10,26 +10,26 @@ use serde_json::{Map, Value, json};
 
 use super::call_of;
 use crate::wire::decoder::{
-    DecodeResult, MessageDecoder, count, field, list, message_with, required, required_text,
+    DecodeResult, MessageDecoder, usage_count, text_field, required_list, message_with, required_member, required_text,
 };
-use crate::wire::json::{Json, Object};
+use crate::wire::json_text::{JsonText, JsonObject};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct PartDecoder {
-    parts: Vec<Part>,
+    parts: Vec<DraftPart>,
 }
 
 /// A part, the number of the call in it, and its text, which is in the value only where it is a thought.
 #[derive(Debug, Clone, PartialEq)]
-struct Part {
+struct DraftPart {
     value: Map<String, Value>,
     call: Option<usize>,
     text: Option<TextRanges>,
 }
 
 impl MessageDecoder for PartDecoder {
-    fn decode_event(&mut self, chunk: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_event(&mut self, chunk: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.check_error(chunk.get("error"))?;
         draft.start(chunk.string("modelVersion"));
         let usage = chunk.value("usageMetadata");
@@ -49,14 +49,14 @@ impl MessageDecoder for PartDecoder {
         }
     }
 
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_message(&mut self, message: JsonText<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(parts) = message.array() {
             return self.take_parts(&parts, false, draft);
         }
         let response = message.required_object("a content object")?;
         if let Some(candidates) = response.get("candidates") {
             let is_blocked = !response.value("promptFeedback")["blockReason"].is_null();
-            if list(Some(candidates), "an array of candidates")?.is_empty() && !is_blocked {
+            if required_list(Some(candidates), "an array of candidates")?.is_empty() && !is_blocked {
                 return Err(candidates.error("the response has no candidate; one is required").into());
             }
         }
@@ -77,16 +77,16 @@ impl MessageDecoder for PartDecoder {
 }
 
 impl PartDecoder {
-    fn take_candidate(&mut self, candidate: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn take_candidate(&mut self, candidate: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         let reason =
-            either(candidate, "finishReason", "finish_reason").and_then(Json::string).unwrap_or_default();
+            either_field(candidate, "finishReason", "finish_reason").and_then(JsonText::string).unwrap_or_default();
         let parts = match candidate.get("content") {
             // A candidate that was blocked has none.
             Some(content) if content.is_null() => None,
             Some(content) => content.required_object("a content object")?.get("parts"),
             None => candidate.get("parts"),
         };
-        self.take_parts(&list(parts, "an array of parts")?, reason == "MAX_TOKENS", draft)?;
+        self.take_parts(&required_list(parts, "an array of parts")?, reason == "MAX_TOKENS", draft)?;
         match &*reason {
             // There is nothing in the message; asked again, the model mostly does better.
             "MALFORMED_FUNCTION_CALL" if !draft.keeps_only_calls() => {
@@ -103,7 +103,7 @@ impl PartDecoder {
     }
 
     /// Takes the parts of a response. With `is_cut` it ended inside its last part.
-    fn take_parts(&mut self, parts: &[Json<'_>], is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
+    fn take_parts(&mut self, parts: &[JsonText<'_>], is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
         for (at, part) in parts.iter().enumerate() {
             let part = part.required_object("a part")?;
             match call_of(&part) {
@@ -120,20 +120,20 @@ impl PartDecoder {
 
     fn take_call(
         &mut self,
-        part: &Object<'_>,
+        part: &JsonObject<'_>,
         key: &str,
-        call: &Object<'_>,
+        call: &JsonObject<'_>,
         is_cut: bool,
         draft: &mut MessageDraft,
     ) -> DecodeResult {
-        let name = required(call, "name", "the function call")?;
+        let name = required_member(call, "name", "the function call")?;
         let id = match call.given("id") {
             None => Cow::Borrowed(""),
             Some(id) => required_text(id, "id", "the function call")?,
         };
         let number = draft.begin(&id, &name)?;
-        let input = call.given("args").map_or("{}", Json::text);
-        if is_cut || either(call, "willContinue", "will_continue").is_some_and(Json::is_true) {
+        let input = call.given("args").map_or("{}", JsonText::text);
+        if is_cut || either_field(call, "willContinue", "will_continue").is_some_and(JsonText::is_true) {
             draft.refuse_cut(CallKind::Function, number, &id, &name);
         } else {
             draft.input(number, input)?;
@@ -152,14 +152,14 @@ impl PartDecoder {
         self.push(value, Some(number), None, draft)
     }
 
-    fn take_text(&mut self, part: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
-        let has_text = part.get("text").is_some_and(Json::is_string);
-        let is_thought = part.get("thought").is_some_and(Json::is_true);
+    fn take_text(&mut self, part: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
+        let has_text = part.get("text").is_some_and(JsonText::is_string);
+        let is_thought = part.get("thought").is_some_and(JsonText::is_true);
         let text = part.text("text")?;
         if is_thought {
             draft.thinking(&text)?;
             let value = draft.copy_fields(part, &[])?;
-            if let Some(Part { value: before, text: None, .. }) = self.parts.last_mut()
+            if let Some(DraftPart { value: before, text: None, .. }) = self.parts.last_mut()
                 && has_text
                 && is_plain(&value)
                 && is_plain(before)
@@ -174,7 +174,7 @@ impl PartDecoder {
         let mut ranges = TextRanges::default();
         draft.text(text, &mut ranges)?;
         let value = draft.copy_fields(part, if has_text { &["text"] } else { &[] })?;
-        if let Some(Part { value: before, text: Some(before_text), .. }) = self.parts.last_mut()
+        if let Some(DraftPart { value: before, text: Some(before_text), .. }) = self.parts.last_mut()
             && has_text
             && is_plain(&value)
             && is_plain(before)
@@ -194,19 +194,19 @@ impl PartDecoder {
     ) -> DecodeResult {
         draft.part()?;
         draft.keep(64)?;
-        self.parts.push(Part { value, call, text });
+        self.parts.push(DraftPart { value, call, text });
         Ok(())
     }
 }
 
-impl Part {
+impl DraftPart {
     /// Makes the part as it is sent back, if it can be.
     fn into_value(mut self, draft: &MessageDraft) -> Option<Value> {
         if let Some(text) = self.text {
             self.value.insert("text".to_owned(), draft.text_of(&text).into());
         }
         let is_empty =
-            self.value.len() == 1 && self.value.contains_key("text") && field(&self.value, "text").is_empty();
+            self.value.len() == 1 && self.value.contains_key("text") && text_field(&self.value, "text").is_empty();
         let is_answered = self.call.is_none_or(|call| draft.has_answer(call));
         (!is_empty && is_answered).then_some(Value::Object(self.value))
     }
@@ -217,11 +217,11 @@ fn is_plain(part: &Map<String, Value>) -> bool {
     part.keys().all(|key| matches!(key.as_str(), "text" | "thought"))
 }
 
-fn either<'t>(value: &Object<'t>, camel: &str, snake: &str) -> Option<Json<'t>> {
+fn either_field<'t>(value: &JsonObject<'t>, camel: &str, snake: &str) -> Option<JsonText<'t>> {
     value.get(camel).or_else(|| value.get(snake))
 }
 
-fn stop_reason(reason: &str, message: Option<String>, last: Option<&Part>) -> StopReason {
+fn stop_reason(reason: &str, message: Option<String>, last: Option<&DraftPart>) -> StopReason {
     match reason {
         "STOP" => StopReason::End,
         "MAX_TOKENS" => StopReason::MaxTokens { in_call: last.is_some_and(|part| part.call.is_some()) },
@@ -232,7 +232,7 @@ fn stop_reason(reason: &str, message: Option<String>, last: Option<&Part>) -> St
 }
 
 fn read_usage(usage: &Value) -> TokenUsage {
-    let count = |key: &str| count(usage, key);
+    let count = |key: &str| usage_count(usage, key);
     let thinking = count("thoughtsTokenCount");
     TokenUsage {
         input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),

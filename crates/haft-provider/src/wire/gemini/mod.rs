@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use self::decoder::PartDecoder;
 use super::decoder::message_with;
-use super::json::{Json, JsonError, Object};
+use super::json_text::{JsonText, JsonError, JsonObject};
 use super::script_message::{ScriptTarget, plain_event};
 use super::{PartKind, ResultFormat, ScriptFormat, WireFormat};
 use crate::definitions::{DefinitionFormat, json_text};
-use crate::schema::{Dialect, WireSchema};
+use crate::schema::{SchemaDialect, WireSchema};
 
 pub(super) static WIRE: WireFormat = WireFormat {
     name: "gemini",
@@ -25,12 +25,12 @@ pub(super) static WIRE: WireFormat = WireFormat {
     request_headers: |key| key.map(|key| ("x-goog-api-key", key.to_owned())).into_iter().collect(),
     definitions: DefinitionFormat {
         list: ("[{\"functionDeclarations\":[", "]}]"),
-        dialect: Dialect::Gemini,
+        dialect: SchemaDialect::Gemini,
         ..DefinitionFormat::plain(|name, tool, schema| write_definition(name, tool.description(), schema))
     },
     search_tool: Some(r#"{"googleSearch":{}}"#),
     supports_deferral: |_| false,
-    write_request: request::write,
+    write_request: request::write_request,
     decoder: || Box::new(PartDecoder::default()),
     owns_frame,
     owns_event: |event| event.has("candidates"),
@@ -44,7 +44,7 @@ pub(super) static WIRE: WireFormat = WireFormat {
     has_answers_in_user_message: true,
     user_part,
     user_item: |parts| message_with("user", "parts", parts),
-    encode_result: results::encode,
+    encode_result: results::encode_result,
     encode_note: |note| json!({"text": note}),
     results: ResultFormat {
         wrapper: Some("functionResponse"),
@@ -93,17 +93,17 @@ fn write_definition(name: &str, description: &str, schema: &WireSchema) -> Strin
 }
 
 /// Returns the call of a part, and how its key is spelled.
-fn call_of<'t>(part: &Object<'t>) -> Option<(&'static str, Json<'t>)> {
+fn call_of<'t>(part: &JsonObject<'t>) -> Option<(&'static str, JsonText<'t>)> {
     ["functionCall", "function_call"].into_iter().find_map(|key| Some((key, part.given(key)?)))
 }
 
-fn owns_frame(fields: &Object<'_>) -> Result<bool, JsonError> {
+fn owns_frame(fields: &JsonObject<'_>) -> Result<bool, JsonError> {
     let has_parts = fields.get("parts").is_some_and(|parts| parts.array().is_some());
     let wraps_parts = || Ok(fields.object("content")?.is_some_and(|content| content.has("parts")));
     if fields.has("candidates") || has_parts { Ok(true) } else { wraps_parts() }
 }
 
-fn classify_part(part: &Object<'_>) -> Option<PartKind> {
+fn classify_part(part: &JsonObject<'_>) -> Option<PartKind> {
     // The old form of a chat message has a `function_call` beside its role; the decoder of that wire reports it.
     if part.string("type").is_some() || part.has("role") {
         return None;

@@ -3,9 +3,9 @@
 use haft_agent::ModelRequest;
 use serde_json::{Map, Value, json};
 
-use crate::request::{RequestBody, RequestOptions, Thinking, system_texts, tools_json, write_json};
+use crate::request::{RequestBody, RequestOptions, ThinkingMode, system_texts, tools_json, write_json};
 
-pub(super) fn write(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
+pub(super) fn write_request(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
     if let Some(tools) = tools_json(request) {
         body.raw("tools", |json| options.push_tools(json, tools, super::WIRE.search_tool));
     }
@@ -21,8 +21,8 @@ pub(super) fn write(options: &RequestOptions, request: &ModelRequest<'_>, body: 
         config.insert("temperature".to_owned(), temperature.into());
     }
     let thinking = options.thinking.as_ref().map(|thinking| match thinking {
-        Thinking::Effort(effort) => json!({"includeThoughts": true, "thinkingLevel": effort}),
-        Thinking::Tokens(tokens) => json!({"includeThoughts": true, "thinkingBudget": tokens}),
+        ThinkingMode::Effort(effort) => json!({"includeThoughts": true, "thinkingLevel": effort}),
+        ThinkingMode::Tokens(tokens) => json!({"includeThoughts": true, "thinkingBudget": tokens}),
     });
     config.extend(thinking.map(|thinking| ("thinkingConfig".to_owned(), thinking)));
     if !config.is_empty() {

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::transcript::PastResult;
-use crate::wire::Answer;
-use crate::wire::json::{Json, JsonError, Object};
+use crate::wire::EncodedResult;
+use crate::wire::json_text::{JsonText, JsonError, JsonObject};
 use crate::wire::result_content::{PDF, image_type, is_pdf, join_text};
 
 /// Encodes a result under the name by which the call asked, which may be another name of the tool. `response` has
 /// `output`, or `error` on errors; images and PDFs are in `parts`. A structured result stays a value.
-pub(super) fn encode(call: &RequestedCall, result: &ToolResult, _: Option<&ToolDefinitions>) -> Answer {
+pub(super) fn encode_result(call: &RequestedCall, result: &ToolResult, _: Option<&ToolDefinitions>) -> EncodedResult {
     let (mut parts, mut blocks) = (Vec::new(), result.for_model());
     let response = if result.is_error() {
         json!({"error": join_text(&blocks)})
@@ -65,9 +65,9 @@ pub(super) fn read_response(response: &Value) -> (&str, &Value, bool) {
 }
 
 /// Reads the result in a part of an old conversation.
-pub(super) fn past_result(part: &Object<'_>) -> Result<(String, PastResult), JsonError> {
+pub(super) fn past_result(part: &JsonObject<'_>) -> Result<(String, PastResult), JsonError> {
     let response = ["functionResponse", "function_response"].into_iter().find_map(|key| part.get(key));
-    let response = response.and_then(Json::to_value).unwrap_or_default();
+    let response = response.and_then(JsonText::to_value).unwrap_or_default();
     let (id, value, is_error) = read_response(&response);
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let others = response["parts"].as_array().map_or(0, Vec::len);

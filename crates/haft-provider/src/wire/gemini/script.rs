@@ -5,19 +5,19 @@
 use serde_json::{Map, Value, json};
 
 use super::results::read_response;
-use crate::scripted::Stopping;
-use crate::wire::request_history::{RequestHistory, list, push_line, text};
-use crate::wire::script_message::{ScriptCall, ScriptMessage, pieces, plain_event};
+use crate::scripted::StopKind;
+use crate::wire::request_history::{RequestHistory, required_list, push_line, value_text};
+use crate::wire::script_message::{ScriptCall, ScriptMessage, split_text, plain_event};
 
 fn finish_reason(message: &ScriptMessage) -> &'static str {
     match message.stopping() {
-        Stopping::End | Stopping::ToolCalls | Stopping::PauseTurn => "STOP",
-        Stopping::MaxTokens | Stopping::ContextFull => "MAX_TOKENS",
-        Stopping::Refusal => "SAFETY",
+        StopKind::End | StopKind::ToolCalls | StopKind::PauseTurn => "STOP",
+        StopKind::MaxTokens | StopKind::ContextFull => "MAX_TOKENS",
+        StopKind::Refusal => "SAFETY",
     }
 }
 
-fn frame(message: &ScriptMessage, parts: Vec<Value>, finish: Option<&str>) -> Value {
+fn response_frame(message: &ScriptMessage, parts: Vec<Value>, finish: Option<&str>) -> Value {
     let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
     if let Some(finish) = finish {
         candidate["finishReason"] = finish.into();
@@ -29,7 +29,7 @@ fn frame(message: &ScriptMessage, parts: Vec<Value>, finish: Option<&str>) -> Va
     json!({"candidates": [candidate], "usageMetadata": usage, "modelVersion": message.model, "responseId": message.id})
 }
 
-fn calls(message: &ScriptMessage) -> Vec<Value> {
+fn call_parts(message: &ScriptMessage) -> Vec<Value> {
     let call = |(at, call): (usize, &ScriptCall)| {
         json!({
             "functionCall": {"id": call.id, "name": call.name, "args": message.input_value(at)},
@@ -47,26 +47,26 @@ pub(super) fn write_response(message: &ScriptMessage) -> Value {
     if !message.text.is_empty() {
         parts.push(json!({"text": message.text}));
     }
-    parts.extend(calls(message));
-    frame(message, parts, Some(finish_reason(message)))
+    parts.extend(call_parts(message));
+    response_frame(message, parts, Some(finish_reason(message)))
 }
 
 pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<String> {
     let mut events = Vec::new();
-    let mut push = |part: Value| events.push(plain_event(&frame(message, vec![part], None)));
-    for piece in pieces(&message.thinking, chunk_chars) {
+    let mut push = |part: Value| events.push(plain_event(&response_frame(message, vec![part], None)));
+    for piece in split_text(&message.thinking, chunk_chars) {
         push(json!({"text": piece, "thought": true}));
     }
-    for piece in pieces(&message.text, chunk_chars) {
+    for piece in split_text(&message.text, chunk_chars) {
         push(json!({"text": piece}));
     }
-    let mut calls = calls(message);
+    let mut calls = call_parts(message);
     // The end comes with the last call where it cuts into it, as it does there.
     let last = if message.cuts_call(message.calls.len().wrapping_sub(1)) { calls.pop() } else { None };
     for call in calls {
         push(call);
     }
-    events.push(plain_event(&frame(message, last.into_iter().collect(), Some(finish_reason(message)))));
+    events.push(plain_event(&response_frame(message, last.into_iter().collect(), Some(finish_reason(message)))));
     events
 }
 
@@ -85,14 +85,14 @@ pub(super) fn error_kind(status: u16) -> &'static str {
 }
 
 pub(super) fn read_history(body: &Map<String, Value>, history: &mut RequestHistory) -> Result<(), String> {
-    for content in list(body, "contents")? {
+    for content in required_list(body, "contents")? {
         let all = content["parts"].as_array().into_iter().flatten();
         if content["role"] == "model" {
             history.begin_message();
             for call in all.filter_map(|part| part.get("functionCall")) {
                 // Calls have an id or are answered by name.
-                let id = text(call.get("id"));
-                let name = text(call.get("name"));
+                let id = value_text(call.get("id"));
+                let name = value_text(call.get("name"));
                 history.push_call(if id.is_empty() { name.clone() } else { id }, name);
             }
             continue;
@@ -100,7 +100,7 @@ pub(super) fn read_history(body: &Map<String, Value>, history: &mut RequestHisto
         let mut prompt = String::new();
         for part in all {
             let Some(response) = part.get("functionResponse") else {
-                push_line(&mut prompt, &text(part.get("text")));
+                push_line(&mut prompt, &value_text(part.get("text")));
                 continue;
             };
             let (id, value, is_error) = read_response(response);

@@ -8,9 +8,9 @@ use haft_agent::{CallKind, StopReason};
 use serde_json::{Map, Value, json};
 
 use crate::wire::decoder::{
-    DecodeResult, MessageDecoder, arguments, input_text, is_object, list, merge, required,
+    DecodeResult, MessageDecoder, read_arguments, input_text, is_object, required_list, merge_members, required_member,
 };
-use crate::wire::json::{Json, JsonError, Object};
+use crate::wire::json_text::{JsonText, JsonError, JsonObject};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
 use crate::wire::openai_responses::read_usage;
 
@@ -21,11 +21,11 @@ pub(super) struct ChunkDecoder {
     refusal: TextRanges,
     /// Unknown fields of the message.
     unknown: Map<String, Value>,
-    calls: Vec<Call>,
+    calls: Vec<DraftCall>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Call {
+struct DraftCall {
     index: u64,
     number: Option<usize>,
     id: String,
@@ -37,12 +37,12 @@ struct Call {
 }
 
 impl MessageDecoder for ChunkDecoder {
-    fn decode_event(&mut self, chunk: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_event(&mut self, chunk: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         self.read_frame(chunk, draft)?;
         for choice in chunk.items("choices") {
             let choice = choice.required_object("a choice")?;
             // One answer was asked for.
-            if choice.get("index").and_then(Json::number).unwrap_or_default() != 0 {
+            if choice.get("index").and_then(JsonText::number).unwrap_or_default() != 0 {
                 continue;
             }
             if let Some(delta) = choice.object("delta")? {
@@ -53,7 +53,7 @@ impl MessageDecoder for ChunkDecoder {
         Ok(())
     }
 
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_message(&mut self, message: JsonText<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(calls) = message.array() {
             return self.take_calls(&calls, false, draft);
         }
@@ -62,7 +62,7 @@ impl MessageDecoder for ChunkDecoder {
         let choice = match frame.get("choices") {
             None if draft.keeps_only_calls() => frame,
             None => return Err(frame.error("the completion has no `choices`; an array is required").into()),
-            Some(choices) => match &list(Some(choices), "an array of choices")?[..] {
+            Some(choices) => match &required_list(Some(choices), "an array of choices")?[..] {
                 [] => return Err(choices.error("the completion has no choice; one is required").into()),
                 [first, ..] => first.required_object("a choice")?,
             },
@@ -97,7 +97,7 @@ impl MessageDecoder for ChunkDecoder {
 }
 
 impl ChunkDecoder {
-    fn read_frame(&mut self, chunk: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn read_frame(&mut self, chunk: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.check_error(chunk.get("error"))?;
         if self.id.is_empty() {
             self.id = chunk.string("id").unwrap_or_default().into_owned();
@@ -111,7 +111,7 @@ impl ChunkDecoder {
     }
 
     /// Takes a piece of the message. With `is_cut` it came whole, and ended inside its last call.
-    fn grow(&mut self, delta: &Object<'_>, is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
+    fn grow(&mut self, delta: &JsonObject<'_>, is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
         if !draft.keeps_only_calls() {
             self.grow_text(delta, draft)?;
         }
@@ -126,7 +126,7 @@ impl ChunkDecoder {
                 }
             }
             false => {
-                let calls = list(delta.get("tool_calls"), "an array of tool calls")?;
+                let calls = required_list(delta.get("tool_calls"), "an array of tool calls")?;
                 self.take_calls(&calls, is_cut, draft)?;
             }
         }
@@ -134,11 +134,11 @@ impl ChunkDecoder {
         let mut unknown = draft.copy_fields(delta, &known)?;
         unknown.retain(|_, value| !value.is_null());
         draft.keep(unknown.values().map(|value| value.as_str().map_or(64, str::len)).sum())?;
-        merge(&mut self.unknown, unknown);
+        merge_members(&mut self.unknown, unknown);
         Ok(())
     }
 
-    fn grow_text(&mut self, delta: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn grow_text(&mut self, delta: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.text(delta.text("refusal")?, &mut self.refusal)?;
         for key in ["reasoning_content", "reasoning"] {
             let text = delta.text(key)?;
@@ -158,7 +158,7 @@ impl ChunkDecoder {
     }
 
     /// Takes calls that came whole. With `is_cut` the message ended inside the last one.
-    fn take_calls(&mut self, calls: &[Json<'_>], is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
+    fn take_calls(&mut self, calls: &[JsonText<'_>], is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
         for (at, call) in (0..).zip(calls) {
             let call = call.required_object("a tool call")?;
             check_call(&call)?;
@@ -168,14 +168,14 @@ impl ChunkDecoder {
         Ok(())
     }
 
-    fn grow_call(&mut self, at: u64, delta: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
-        let index = delta.get("index").and_then(Json::number).unwrap_or(at);
+    fn grow_call(&mut self, at: u64, delta: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
+        let index = delta.get("index").and_then(JsonText::number).unwrap_or(at);
         let id = delta.text("id")?;
         let is_free_form = delta.is("type", "custom");
         let (holder, input) = if is_free_form { ("custom", "input") } else { ("function", "arguments") };
         let function = delta.object(holder)?;
         let name = function.as_ref().map(|function| function.text("name")).transpose()?.unwrap_or_default();
-        let input = arguments(function.as_ref().and_then(|function| function.get(input)));
+        let input = read_arguments(function.as_ref().and_then(|function| function.get(input)));
         // The same index with another id is another call: some servers send index 0 for all of them.
         let known = self.calls.iter().position(|call| {
             call.index == index && !call.has_ended && (id.is_empty() || call.id.is_empty() || call.id == id)
@@ -187,7 +187,7 @@ impl ChunkDecoder {
                 draft.part()?;
                 // Without an id one is made, so that the result has something to answer to.
                 let id = if id.is_empty() { self.make_id() } else { id.into_owned() };
-                self.calls.push(Call { index, id, is_free_form, ..Call::default() });
+                self.calls.push(DraftCall { index, id, is_free_form, ..DraftCall::default() });
                 self.calls.len() - 1
             }
         };
@@ -205,7 +205,7 @@ impl ChunkDecoder {
             Some(number) => draft.input(number, &input)?,
             None => draft.keep(input.len())?,
         }
-        merge(&mut call.unknown, draft.copy_fields(delta, &["index", "id", "type", holder])?);
+        merge_members(&mut call.unknown, draft.copy_fields(delta, &["index", "id", "type", holder])?);
         Ok(())
     }
 
@@ -233,7 +233,7 @@ impl ChunkDecoder {
         }
     }
 
-    fn finish(&mut self, choice: &Object<'_>, draft: &mut MessageDraft) {
+    fn finish(&mut self, choice: &JsonObject<'_>, draft: &mut MessageDraft) {
         let in_call = self.calls.last().is_some_and(|call| !is_object(&call.input));
         let stop = match &*choice.string("finish_reason").unwrap_or_default() {
             "" => return,
@@ -248,7 +248,7 @@ impl ChunkDecoder {
     }
 }
 
-impl Call {
+impl DraftCall {
     /// Makes the call as it is sent back, if it can be.
     fn into_value(self, draft: &MessageDraft) -> Option<Value> {
         let is_answered = self.is_free_form || self.number.is_some_and(|number| draft.has_answer(number));
@@ -272,13 +272,13 @@ impl Call {
 }
 
 /// Checks that a call that came whole can be answered.
-fn check_call(call: &Object<'_>) -> Result<(), JsonError> {
-    required(call, "id", "the tool call")?;
+fn check_call(call: &JsonObject<'_>) -> Result<(), JsonError> {
+    required_member(call, "id", "the tool call")?;
     let (key, input) =
         if call.is("type", "custom") { ("custom", "input") } else { ("function", "arguments") };
     let Some(function) = call.get(key) else {
         return Err(call.error(format!("the tool call has no `{key}`; an object is required")));
     };
     let function = function.required_object(&format!("an object with `name` and `{input}`"))?;
-    required(&function, "name", "the tool call").map(drop)
+    required_member(&function, "name", "the tool call").map(drop)
 }

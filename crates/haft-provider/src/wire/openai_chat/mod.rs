@@ -8,14 +8,14 @@ use haft_agent::{ModelRequest, RequestedCall, ToolDefinitions, UserPart};
 use serde_json::{Value, json};
 
 use self::decoder::ChunkDecoder;
-use super::json::{Json, JsonError, Object};
+use super::json_text::{JsonText, JsonError, JsonObject};
 use super::openai_responses::{bearer_header, write_error};
 use super::result_content::{data_url, result_text};
 use super::script_message::{ScriptTarget, plain_event};
-use super::{Answer, PartKind, ResultFormat, ScriptFormat, WireFormat};
+use super::{EncodedResult, PartKind, ResultFormat, ScriptFormat, WireFormat};
 use crate::definitions::{DefinitionFormat, json_text};
-use crate::request::{RequestBody, RequestOptions, Thinking, joined_system, tools_json, write_json};
-use crate::schema::{Dialect, WireSchema};
+use crate::request::{RequestBody, RequestOptions, ThinkingMode, joined_system, tools_json, write_json};
+use crate::schema::{SchemaDialect, WireSchema};
 use crate::transcript::{PastResult, content_text};
 
 pub(super) static WIRE: WireFormat = WireFormat {
@@ -26,7 +26,7 @@ pub(super) static WIRE: WireFormat = WireFormat {
     request_url: |base, _, _| Ok(format!("{base}/chat/completions")),
     request_headers: bearer_header,
     definitions: DefinitionFormat {
-        strict_dialect: Some(Dialect::OpenAiStrict),
+        strict_dialect: Some(SchemaDialect::OpenAiStrict),
         is_strict_by_default: true,
         ..DefinitionFormat::plain(|name, tool, schema| write_definition(name, tool.description(), schema))
     },
@@ -40,7 +40,7 @@ pub(super) static WIRE: WireFormat = WireFormat {
     },
     // Some servers leave the name out of their first chunk.
     owns_event: |event| {
-        let is_empty_chunk = event.get("choices").and_then(Json::array).is_some_and(|all| all.is_empty());
+        let is_empty_chunk = event.get("choices").and_then(JsonText::array).is_some_and(|all| all.is_empty());
         event.is("object", "chat.completion.chunk") || is_empty_chunk
     },
     classify_part,
@@ -101,7 +101,7 @@ fn write_request(options: &RequestOptions, request: &ModelRequest<'_>, body: &mu
     if let Some(tokens) = options.max_tokens {
         body.put("max_tokens", &json!(tokens));
     }
-    if let Some(Thinking::Effort(effort)) = &options.thinking {
+    if let Some(ThinkingMode::Effort(effort)) = &options.thinking {
         body.put("reasoning_effort", &json!(effort));
     }
     body.put_temperature(options);
@@ -115,8 +115,8 @@ fn write_request(options: &RequestOptions, request: &ModelRequest<'_>, body: &mu
     });
 }
 
-fn classify_part(part: &Object<'_>) -> Option<PartKind> {
-    let has = |key: &str| part.get(key).is_some_and(Json::is_object);
+fn classify_part(part: &JsonObject<'_>) -> Option<PartKind> {
+    let has = |key: &str| part.get(key).is_some_and(JsonText::is_object);
     match (part.string("type").as_deref(), part.string("role").as_deref()) {
         (Some("custom"), _) if has("custom") => Some(PartKind::Call("custom")),
         _ if has("function") => Some(PartKind::Call("function")),
@@ -136,11 +136,11 @@ fn user_part(part: &UserPart) -> Value {
 }
 
 /// Encodes a result as a message of the role `tool`, which takes text alone.
-fn encode_result(call: &RequestedCall, result: &ToolResult, _: Option<&ToolDefinitions>) -> Answer {
+fn encode_result(call: &RequestedCall, result: &ToolResult, _: Option<&ToolDefinitions>) -> EncodedResult {
     (json!({"role": "tool", "tool_call_id": &*call.call.id, "content": result_text(result)}), None)
 }
 
-fn past_result(message: &Object<'_>) -> Result<(String, PastResult), JsonError> {
+fn past_result(message: &JsonObject<'_>) -> Result<(String, PastResult), JsonError> {
     let id = message.string("tool_call_id").or_else(|| message.string("name")).unwrap_or_default();
     Ok((id.into_owned(), content_text(message.get("content"))))
 }

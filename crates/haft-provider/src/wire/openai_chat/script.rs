@@ -2,28 +2,28 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::scripted::Stopping;
-use crate::wire::request_history::{RequestHistory, joined_text, list, text};
+use crate::scripted::StopKind;
+use crate::wire::request_history::{RequestHistory, joined_text, required_list, value_text};
 use crate::wire::result_content::ERROR_PREFIX;
-use crate::wire::script_message::{ScriptCall, ScriptMessage, pieces, plain_event};
+use crate::wire::script_message::{ScriptCall, ScriptMessage, split_text, plain_event};
 
 fn finish_reason(message: &ScriptMessage) -> &'static str {
     match message.stopping() {
-        Stopping::End | Stopping::PauseTurn => "stop",
-        Stopping::ToolCalls => "tool_calls",
-        Stopping::MaxTokens | Stopping::ContextFull => "length",
-        Stopping::Refusal => "content_filter",
+        StopKind::End | StopKind::PauseTurn => "stop",
+        StopKind::ToolCalls => "tool_calls",
+        StopKind::MaxTokens | StopKind::ContextFull => "length",
+        StopKind::Refusal => "content_filter",
     }
 }
 
-fn usage(message: &ScriptMessage) -> Value {
+fn usage_object(message: &ScriptMessage) -> Value {
     json!({
         "prompt_tokens": message.input_tokens, "completion_tokens": message.output_tokens,
         "total_tokens": message.input_tokens + message.output_tokens,
     })
 }
 
-fn frame(message: &ScriptMessage, kind: &str, choices: Value) -> Value {
+fn chunk_frame(message: &ScriptMessage, kind: &str, choices: Value) -> Value {
     json!({"id": format!("chatcmpl-{}", message.id), "object": kind, "created": 0, "model": message.model, "choices": choices})
 }
 
@@ -41,8 +41,8 @@ pub(super) fn write_response(message: &ScriptMessage) -> Value {
     }
     let choice =
         json!({"index": 0, "message": body, "logprobs": null, "finish_reason": finish_reason(message)});
-    let mut whole = frame(message, "chat.completion", json!([choice]));
-    whole["usage"] = usage(message);
+    let mut whole = chunk_frame(message, "chat.completion", json!([choice]));
+    whole["usage"] = usage_object(message);
     whole
 }
 
@@ -50,44 +50,44 @@ pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<S
     let mut events = Vec::new();
     let mut push = |delta: Value, finish: Option<&str>| {
         let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish});
-        events.push(plain_event(&frame(message, "chat.completion.chunk", json!([choice]))));
+        events.push(plain_event(&chunk_frame(message, "chat.completion.chunk", json!([choice]))));
     };
     push(json!({"role": "assistant", "content": ""}), None);
-    for piece in pieces(&message.thinking, chunk_chars) {
+    for piece in split_text(&message.thinking, chunk_chars) {
         push(json!({"reasoning_content": piece}), None);
     }
-    for piece in pieces(&message.text, chunk_chars) {
+    for piece in split_text(&message.text, chunk_chars) {
         push(json!({"content": piece}), None);
     }
     for (at, call) in message.calls.iter().enumerate() {
         let begin = json!({"index": at, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}});
         push(json!({"tool_calls": [begin]}), None);
-        for piece in pieces(message.input(at), chunk_chars) {
+        for piece in split_text(message.input(at), chunk_chars) {
             push(json!({"tool_calls": [{"index": at, "function": {"arguments": piece}}]}), None);
         }
     }
     push(json!({}), Some(finish_reason(message)));
-    let mut end = frame(message, "chat.completion.chunk", json!([]));
-    end["usage"] = usage(message);
+    let mut end = chunk_frame(message, "chat.completion.chunk", json!([]));
+    end["usage"] = usage_object(message);
     events.push(plain_event(&end));
     events.push("data: [DONE]\n\n".to_owned());
     events
 }
 
 pub(super) fn read_history(body: &Map<String, Value>, history: &mut RequestHistory) -> Result<(), String> {
-    for message in list(body, "messages")? {
+    for message in required_list(body, "messages")? {
         match message["role"].as_str() {
             Some("assistant") => {
                 history.begin_message();
                 for call in message["tool_calls"].as_array().into_iter().flatten() {
                     let function = if call["type"] == "custom" { &call["custom"] } else { &call["function"] };
-                    history.push_call(text(call.get("id")), text(function.get("name")));
+                    history.push_call(value_text(call.get("id")), value_text(function.get("name")));
                 }
             }
             Some("tool") => {
                 let result = joined_text(&message["content"]);
                 let is_error = result.starts_with(ERROR_PREFIX);
-                history.push_result(&text(message.get("tool_call_id")), result, None, is_error)?;
+                history.push_result(&value_text(message.get("tool_call_id")), result, None, is_error)?;
             }
             Some("user") => {
                 history.check_answered(|id, tool| {

@@ -13,20 +13,20 @@ use serde_json::{Map, Value, json};
 use super::OTHER_CALLS;
 use crate::failure;
 use crate::wire::decoder::{
-    DecodeError, DecodeResult, MessageDecoder, arguments, count, field, input_text, is_json, is_object, list,
-    misplaced, required,
+    DecodeError, DecodeResult, MessageDecoder, read_arguments, usage_count, text_field, input_text, is_json, is_object, required_list,
+    misplaced_event, required_member,
 };
-use crate::wire::json::{Json, JsonError, Object};
+use crate::wire::json_text::{JsonText, JsonError, JsonObject};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ItemDecoder {
-    items: BTreeMap<u64, Item>,
+    items: BTreeMap<u64, DraftItem>,
     is_refused: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Item {
+struct DraftItem {
     call: Option<usize>,
     /// The text of a message so far.
     text: TextRanges,
@@ -36,7 +36,7 @@ struct Item {
 }
 
 impl MessageDecoder for ItemDecoder {
-    fn decode_event(&mut self, event: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_event(&mut self, event: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         match &*event.text("type")? {
             "response.created" | "response.in_progress" | "response.queued" => {
                 let response = event.object("response")?;
@@ -44,10 +44,10 @@ impl MessageDecoder for ItemDecoder {
                 Ok(())
             }
             "response.output_item.added" => {
-                self.add(place(event)?, &inner(event, "item", "an added item that is no object")?, draft)
+                self.add(output_index(event)?, &inner_object(event, "item", "an added item that is no object")?, draft)
             }
             "response.output_text.delta" => {
-                let item = self.at(place(event)?, draft)?;
+                let item = self.at(output_index(event)?, draft)?;
                 Ok(draft.text(event.text("delta")?, &mut item.text)?)
             }
             "response.refusal.delta" => {
@@ -58,16 +58,16 @@ impl MessageDecoder for ItemDecoder {
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 Ok(draft.thinking(&event.text("delta")?)?)
             }
-            "response.function_call_arguments.delta" => match self.at(place(event)?, draft)?.call {
+            "response.function_call_arguments.delta" => match self.at(output_index(event)?, draft)?.call {
                 Some(call) => Ok(draft.input(call, &event.text("delta")?)?),
                 None => Ok(()),
             },
             "response.output_item.done" => {
-                let item = inner(event, "item", "a done item that is no object")?;
-                self.finish(place(event)?, &item, draft)
+                let item = inner_object(event, "item", "a done item that is no object")?;
+                self.finish(output_index(event)?, &item, draft)
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
-                self.end(&inner(event, "response", "an end without the response")?, draft)
+                self.end(&inner_object(event, "response", "an end without the response")?, draft)
             }
             "error" => {
                 let error = event.value("error");
@@ -78,7 +78,7 @@ impl MessageDecoder for ItemDecoder {
         }
     }
 
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_message(&mut self, message: JsonText<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(items) = message.array() {
             return self.finish_all(&items, draft);
         }
@@ -106,14 +106,14 @@ impl MessageDecoder for ItemDecoder {
 }
 
 impl ItemDecoder {
-    fn at(&mut self, place: u64, draft: &mut MessageDraft) -> Result<&mut Item, ModelFailure> {
+    fn at(&mut self, place: u64, draft: &mut MessageDraft) -> Result<&mut DraftItem, ModelFailure> {
         if !self.items.contains_key(&place) {
             draft.part()?;
         }
         Ok(self.items.entry(place).or_default())
     }
 
-    fn add(&mut self, place: u64, fields: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn add(&mut self, place: u64, fields: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.start(None);
         let item = self.at(place, draft)?;
         if fields.is("type", "function_call") && item.call.is_none() {
@@ -123,31 +123,31 @@ impl ItemDecoder {
     }
 
     /// Takes an item that is done.
-    fn finish(&mut self, place: u64, fields: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn finish(&mut self, place: u64, fields: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         self.add(place, fields, draft)?;
         let item = self.at(place, draft)?;
         if item.done.is_some() {
-            return Err(misplaced("an item that is done twice"));
+            return Err(misplaced_event("an item that is done twice"));
         }
         let kind = fields.string("type").unwrap_or_default();
         match &*kind {
             "function_call" => {
                 let call = item.call.unwrap_or_default();
-                let id = required(fields, "call_id", "the `function_call`")?;
-                let name = required(fields, "name", "the `function_call`")?;
+                let id = required_member(fields, "call_id", "the `function_call`")?;
+                let name = required_member(fields, "name", "the `function_call`")?;
                 finish_call(CallKind::Function, call, [&id, &name], fields, draft);
             }
             "custom_tool_call" => {
-                let id = required(fields, "call_id", "the `custom_tool_call`")?;
-                let name = required(fields, "name", "the `custom_tool_call`")?;
+                let id = required_member(fields, "call_id", "the `custom_tool_call`")?;
+                let name = required_member(fields, "name", "the `custom_tool_call`")?;
                 draft.refuse_free_form(&id, &name);
             }
             // One that the provider's own search answers has no id of ours.
             "tool_search_call" if !fields.is("execution", "server") && fields.string("call_id").is_some() => {
-                let id = required(fields, "call_id", "the `tool_search_call`")?;
+                let id = required_member(fields, "call_id", "the `tool_search_call`")?;
                 let call = draft.begin(&id, TOOL_SEARCH)?;
                 item.call = Some(call);
-                draft.input(call, &arguments(fields.get("arguments")))?;
+                draft.input(call, &read_arguments(fields.get("arguments")))?;
                 finish_call(CallKind::ToolSearch, call, [&id, TOOL_SEARCH], fields, draft);
             }
             kind if OTHER_CALLS.contains(&kind) && !fields.is("execution", "server") => draft.pass_over(kind),
@@ -169,7 +169,7 @@ impl ItemDecoder {
         Ok(())
     }
 
-    fn finish_all(&mut self, items: &[Json<'_>], draft: &mut MessageDraft) -> DecodeResult {
+    fn finish_all(&mut self, items: &[JsonText<'_>], draft: &mut MessageDraft) -> DecodeResult {
         for (at, item) in (0..).zip(items) {
             let fields = item.required_object("an output item")?;
             self.take_text(at, &fields, draft)?;
@@ -179,7 +179,7 @@ impl ItemDecoder {
     }
 
     /// Reports the text of a message that did not come in pieces.
-    fn take_text(&mut self, place: u64, fields: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn take_text(&mut self, place: u64, fields: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if draft.keeps_only_calls() {
             return Ok(());
         }
@@ -201,7 +201,7 @@ impl ItemDecoder {
         Ok(())
     }
 
-    fn end(&mut self, response: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn end(&mut self, response: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.start(response.string("model"));
         let usage = response.value("usage");
         if usage.is_object() {
@@ -210,14 +210,14 @@ impl ItemDecoder {
         draft.check_error(response.get("error"))?;
         // Servers that stream no items have them here. Others count places differently here and there.
         if !self.items.values().any(|item| item.done.is_some()) {
-            let items = list(response.get("output"), "an array of output items")?;
+            let items = required_list(response.get("output"), "an array of output items")?;
             self.finish_all(&items, draft)?;
         }
         self.stop(response, draft);
         Ok(())
     }
 
-    fn stop(&mut self, response: &Object<'_>, draft: &mut MessageDraft) {
+    fn stop(&mut self, response: &JsonObject<'_>, draft: &mut MessageDraft) {
         let details = response.value("incomplete_details");
         let stop = match (&*response.string("status").unwrap_or_default(), details["reason"].as_str()) {
             (_, Some("max_output_tokens")) => StopReason::MaxTokens { in_call: self.ends_in_call() },
@@ -234,18 +234,18 @@ impl ItemDecoder {
     fn ends_in_call(&self) -> bool {
         let last = self.items.values().next_back();
         last.is_some_and(|item| {
-            item.call.is_some() && item.done.as_ref().is_none_or(|done| field(done, "status") == "incomplete")
+            item.call.is_some() && item.done.as_ref().is_none_or(|done| text_field(done, "status") == "incomplete")
         })
     }
 }
 
-impl Item {
+impl DraftItem {
     /// Makes the item as it is sent back, if it can be.
     fn into_value(self, draft: &MessageDraft) -> Option<Value> {
         match self.done {
             // The stream broke before the call was whole.
             Some(_) if self.call.is_some_and(|call| !draft.has_answer(call)) => None,
-            Some(done) if field(&done, "type") == "message" && !has_content(&done) => None,
+            Some(done) if text_field(&done, "type") == "message" && !has_content(&done) => None,
             Some(mut done) => {
                 if let Some(part) = done.get_mut("content").filter(|_| self.is_without_text) {
                     part[0]["text"] = draft.text_of(&self.text).into();
@@ -266,33 +266,33 @@ fn finish_call(
     kind: CallKind,
     call: usize,
     [id, name]: [&str; 2],
-    fields: &Object<'_>,
+    fields: &JsonObject<'_>,
     draft: &mut MessageDraft,
 ) {
     match is_cut(fields) {
         true => draft.refuse_cut(kind, call, id, name),
-        false => draft.end_call(kind, call, id, name, &arguments(fields.get("arguments"))),
+        false => draft.end_call(kind, call, id, name, &read_arguments(fields.get("arguments"))),
     }
 }
 
 /// Whether a call was cut off. A call of a program is `in_progress` until it is answered; a call that is still being
 /// written isn't whole.
-fn is_cut(fields: &Object<'_>) -> bool {
+fn is_cut(fields: &JsonObject<'_>) -> bool {
     fields.is("status", "incomplete")
         || (fields.is("type", "function_call")
             && fields.is("status", "in_progress")
-            && !is_json(&arguments(fields.get("arguments"))))
+            && !is_json(&read_arguments(fields.get("arguments"))))
 }
 
 /// The arguments of a call as they stand in the history.
-fn past_arguments(fields: &Object<'_>) -> String {
-    let text = arguments(fields.get("arguments"));
+fn past_arguments(fields: &JsonObject<'_>) -> String {
+    let text = read_arguments(fields.get("arguments"));
     if is_cut(fields) && !is_object(&text) { "{}".to_owned() } else { input_text(&text) }
 }
 
 /// Copies a message whose text is stored already: the same text is not stored twice. `None` for another item.
 fn without_text(
-    fields: &Object<'_>,
+    fields: &JsonObject<'_>,
     text: &TextRanges,
     draft: &MessageDraft,
 ) -> Result<Option<Map<String, Value>>, JsonError> {
@@ -315,22 +315,22 @@ fn has_content(message: &Map<String, Value>) -> bool {
     message.get("content").and_then(Value::as_array).is_some_and(|content| !content.is_empty())
 }
 
-fn inner<'t>(event: &Object<'t>, key: &str, otherwise: &str) -> Result<Object<'t>, DecodeError> {
-    event.object(key)?.ok_or_else(|| misplaced(otherwise))
+fn inner_object<'t>(event: &JsonObject<'t>, key: &str, otherwise: &str) -> Result<JsonObject<'t>, DecodeError> {
+    event.object(key)?.ok_or_else(|| misplaced_event(otherwise))
 }
 
-fn place(event: &Object<'_>) -> Result<u64, DecodeError> {
-    let place = event.get("output_index").and_then(Json::number);
-    place.ok_or_else(|| misplaced("an event of an item without its place"))
+fn output_index(event: &JsonObject<'_>) -> Result<u64, DecodeError> {
+    let place = event.get("output_index").and_then(JsonText::number);
+    place.ok_or_else(|| misplaced_event("an event of an item without its place"))
 }
 
 /// Reads OpenAI's usage. Its two wires have different names for the same: `input_tokens` with `input_tokens_details`, and
 /// so on.
 pub(in crate::wire) fn read_usage(usage: &Value, input: &str, output: &str) -> TokenUsage {
-    let detail = |name: &str, key: &str| count(&usage[format!("{name}_details")], key);
+    let detail = |name: &str, key: &str| usage_count(&usage[format!("{name}_details")], key);
     TokenUsage {
-        input_tokens: count(usage, input),
-        output_tokens: count(usage, output),
+        input_tokens: usage_count(usage, input),
+        output_tokens: usage_count(usage, output),
         cache_read_tokens: detail(input, "cached_tokens"),
         cache_write_tokens: detail(input, "cache_write_tokens"),
         thinking_tokens: detail(output, "reasoning_tokens"),

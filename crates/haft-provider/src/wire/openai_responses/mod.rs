@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use self::decoder::ItemDecoder;
 pub(super) use self::decoder::read_usage;
-use super::json::{JsonError, Object};
+use super::json_text::{JsonError, JsonObject};
 use super::result_content::data_url;
 use super::script_message::{ScriptTarget, named_event};
 use super::{PartKind, ResultFormat, ScriptFormat, WireFormat};
 use crate::definitions::{DeferralFormat, DefinitionFormat, json_text};
-use crate::schema::{Dialect, WireSchema};
+use crate::schema::{SchemaDialect, WireSchema};
 use crate::transcript::{PastResult, content_text};
 
 /// Items that wait for an answer of another kind than a tool's.
@@ -36,14 +36,14 @@ pub(super) static WIRE: WireFormat = WireFormat {
     request_url: |base, _, _| Ok(format!("{base}/responses")),
     request_headers: bearer_header,
     definitions: DefinitionFormat {
-        strict_dialect: Some(Dialect::OpenAiStrict),
+        strict_dialect: Some(SchemaDialect::OpenAiStrict),
         is_strict_by_default: true,
         deferral: Some(DeferralFormat::InConversation { write_search }),
         ..DefinitionFormat::plain(|name, tool, schema| write_definition(name, tool.description(), schema))
     },
     search_tool: Some(r#"{"type":"web_search"}"#),
     supports_deferral,
-    write_request: request::write,
+    write_request: request::write_request,
     decoder: || Box::new(ItemDecoder::default()),
     owns_frame,
     owns_event: |event| event.string("type").is_some_and(|kind| kind.starts_with("response.")),
@@ -57,7 +57,7 @@ pub(super) static WIRE: WireFormat = WireFormat {
     has_answers_in_user_message: false,
     user_part,
     user_item: |parts| json!({"type": "message", "role": "user", "content": parts}),
-    encode_result: results::encode,
+    encode_result: results::encode_result,
     encode_note: |note| {
         let text = json!({"type": "input_text", "text": note});
         json!({"type": "message", "role": "developer", "content": [text]})
@@ -138,13 +138,13 @@ fn supports_deferral(model: &str) -> bool {
     !is_old && version.is_none_or(|version| version >= (5, 4))
 }
 
-fn owns_frame(fields: &Object<'_>) -> Result<bool, JsonError> {
+fn owns_frame(fields: &JsonObject<'_>) -> Result<bool, JsonError> {
     let has_output = fields.get("output").is_some_and(|output| output.array().is_some());
     let is_item = !fields.has("content") && classify_part(fields).is_some();
     Ok(has_output || is_item || fields.is("object", "response"))
 }
 
-fn classify_part(item: &Object<'_>) -> Option<PartKind> {
+fn classify_part(item: &JsonObject<'_>) -> Option<PartKind> {
     let kind = item.string("type")?;
     let calls = ["function_call", "custom_tool_call", "tool_search_call"];
     if let Some(call) = calls.into_iter().find(|call| *call == kind) {
@@ -170,7 +170,7 @@ fn user_part(part: &UserPart) -> Value {
     }
 }
 
-fn past_result(item: &Object<'_>) -> Result<(String, PastResult), JsonError> {
+fn past_result(item: &JsonObject<'_>) -> Result<(String, PastResult), JsonError> {
     let id = item.string("call_id").unwrap_or_default().into_owned();
     Ok((id, content_text(item.get("output").or_else(|| item.get("tools")))))
 }

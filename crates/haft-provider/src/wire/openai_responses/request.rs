@@ -4,9 +4,9 @@ use haft_agent::{ModelRequest, ToolDeferral};
 use serde_json::{Value, json};
 
 use super::results::as_function;
-use crate::request::{RequestBody, RequestOptions, Thinking, joined_system, tools_json, write_json};
+use crate::request::{RequestBody, RequestOptions, ThinkingMode, joined_system, tools_json, write_json};
 
-pub(super) fn write(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
+pub(super) fn write_request(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
     body.put("model", &json!(options.model));
     if let Some(tools) = tools_json(request) {
         body.raw("tools", |json| options.push_tools(json, tools, super::WIRE.search_tool));
@@ -22,7 +22,7 @@ pub(super) fn write(options: &RequestOptions, request: &ModelRequest<'_>, body: 
     if has_reasoning(options) {
         body.put("include", &json!(["reasoning.encrypted_content"]));
     }
-    if let Some(Thinking::Effort(effort)) = &options.thinking {
+    if let Some(ThinkingMode::Effort(effort)) = &options.thinking {
         body.put("reasoning", &json!({"effort": effort, "summary": "auto"}));
     }
     if let Some(key) = options.cache_key.as_ref().filter(|_| options.cache) {

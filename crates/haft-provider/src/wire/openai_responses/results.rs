@@ -6,13 +6,13 @@ use haft_agent::{CallKind, RequestedCall, ToolDefinitions};
 use serde_json::{Value, json};
 
 use crate::limits::DOCUMENT_BYTES_MAX;
-use crate::schema::{Dialect, Refused, emit};
-use crate::wire::Answer;
+use crate::schema::{SchemaDialect, SchemaRefusal, encode_schema};
+use crate::wire::EncodedResult;
 use crate::wire::result_content::{PDF, data_url, error_text, found_tools, image_type, is_pdf, result_text};
 
 /// Encodes a result. `output` is a string where there is only text, otherwise a list of parts. There is no flag for
 /// errors: their text begins with `error: `.
-pub(super) fn encode(call: &RequestedCall, result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer {
+pub(super) fn encode_result(call: &RequestedCall, result: &ToolResult, tools: Option<&ToolDefinitions>) -> EncodedResult {
     let (id, kind) = match (&*call.call.id, call.kind) {
         (id, CallKind::ToolSearch) => return encode_search(id, result, tools),
         (id, CallKind::FreeForm) => (id, "custom_tool_call_output"),
@@ -46,7 +46,7 @@ fn encode_part(block: &Content) -> Option<Value> {
 
 /// Encodes the result of a search, which holds definitions. What else there is to say goes beside it: an error, the notes
 /// of hooks, tools that the model has already. Without `tools` it holds everything that was found.
-fn encode_search(id: &str, result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer {
+fn encode_search(id: &str, result: &ToolResult, tools: Option<&ToolDefinitions>) -> EncodedResult {
     let mut notes: Vec<String> = result.error().map(|error| error.message().to_owned()).into_iter().collect();
     let mut definitions = Vec::new();
     for tool in found_tools(result) {
@@ -58,7 +58,7 @@ fn encode_search(id: &str, result: &ToolResult, tools: Option<&ToolDefinitions>)
         }
         match deferred_definition(name, description.unwrap_or_default(), &tool["input_schema"]) {
             Ok(definition) => definitions.push(definition),
-            Err(Refused(reason)) => notes.push(format!("{name} can't be shown to you: {reason}")),
+            Err(SchemaRefusal(reason)) => notes.push(format!("{name} can't be shown to you: {reason}")),
         }
     }
     notes.extend(result.notes().iter().cloned());
@@ -68,8 +68,8 @@ fn encode_search(id: &str, result: &ToolResult, tools: Option<&ToolDefinitions>)
     (output, (!notes.is_empty()).then(|| notes.join("\n")))
 }
 
-fn deferred_definition(name: &str, description: &str, schema: &Value) -> Result<Value, Refused> {
-    let json = super::write_definition(name, description, &emit(schema, Dialect::OpenAiStrict)?);
+fn deferred_definition(name: &str, description: &str, schema: &Value) -> Result<Value, SchemaRefusal> {
+    let json = super::write_definition(name, description, &encode_schema(schema, SchemaDialect::OpenAiStrict)?);
     let mut definition: Value = serde_json::from_str(&json).expect("definitions are JSON");
     definition["defer_loading"] = true.into();
     Ok(definition)

@@ -3,12 +3,12 @@
 use haft::search::TOOL_SEARCH;
 use serde_json::{Map, Value, json};
 
-use crate::scripted::Stopping;
-use crate::wire::request_history::{RequestHistory, joined_text, list, text};
+use crate::scripted::StopKind;
+use crate::wire::request_history::{RequestHistory, joined_text, required_list, value_text};
 use crate::wire::result_content::ERROR_PREFIX;
-use crate::wire::script_message::{ScriptMessage, named_event, pieces};
+use crate::wire::script_message::{ScriptMessage, named_event, split_text};
 
-fn items(message: &ScriptMessage) -> Vec<Value> {
+fn output_items(message: &ScriptMessage) -> Vec<Value> {
     let mut items = Vec::new();
     if !message.thinking.is_empty() {
         let summary = json!([{"type": "summary_text", "text": message.thinking}]);
@@ -19,7 +19,7 @@ fn items(message: &ScriptMessage) -> Vec<Value> {
     }
     if !message.text.is_empty() {
         let part = match message.stopping() {
-            Stopping::Refusal => json!({"type": "refusal", "refusal": message.text}),
+            StopKind::Refusal => json!({"type": "refusal", "refusal": message.text}),
             _ => json!({"type": "output_text", "text": message.text, "annotations": []}),
         };
         items.push(json!({
@@ -44,12 +44,12 @@ fn items(message: &ScriptMessage) -> Vec<Value> {
     items
 }
 
-fn response(message: &ScriptMessage, status: &str, output: Vec<Value>) -> Value {
+fn response_object(message: &ScriptMessage, status: &str, output: Vec<Value>) -> Value {
     let reason = match message.stopping() {
-        Stopping::MaxTokens | Stopping::ContextFull if status == "incomplete" => {
+        StopKind::MaxTokens | StopKind::ContextFull if status == "incomplete" => {
             json!({"reason": "max_output_tokens"})
         }
-        Stopping::Refusal if status == "incomplete" => json!({"reason": "content_filter"}),
+        StopKind::Refusal if status == "incomplete" => json!({"reason": "content_filter"}),
         _ => Value::Null,
     };
     let usage = json!({
@@ -65,16 +65,16 @@ fn response(message: &ScriptMessage, status: &str, output: Vec<Value>) -> Value 
     })
 }
 
-fn status(message: &ScriptMessage) -> &'static str {
+fn response_status(message: &ScriptMessage) -> &'static str {
     match message.stopping() {
-        Stopping::MaxTokens | Stopping::ContextFull => "incomplete",
-        Stopping::Refusal if message.text.is_empty() => "incomplete",
+        StopKind::MaxTokens | StopKind::ContextFull => "incomplete",
+        StopKind::Refusal if message.text.is_empty() => "incomplete",
         _ => "completed",
     }
 }
 
 pub(super) fn write_response(message: &ScriptMessage) -> Value {
-    response(message, status(message), items(message))
+    response_object(message, response_status(message), output_items(message))
 }
 
 pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<String> {
@@ -86,9 +86,9 @@ pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<S
         number += 1;
         events.push(named_event(kind, &event));
     };
-    push("response.created", json!({"response": response(message, "in_progress", Vec::new())}));
-    push("response.in_progress", json!({"response": response(message, "in_progress", Vec::new())}));
-    for (place, item) in items(message).iter().enumerate() {
+    push("response.created", json!({"response": response_object(message, "in_progress", Vec::new())}));
+    push("response.in_progress", json!({"response": response_object(message, "in_progress", Vec::new())}));
+    for (place, item) in output_items(message).iter().enumerate() {
         let (kind, id) = (item["type"].as_str().unwrap_or_default(), item["id"].clone());
         let mut begun = item.clone();
         if kind != "reasoning" {
@@ -105,7 +105,7 @@ pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<S
             "reasoning" => {
                 let part = |text: &str| json!({"item_id": id, "output_index": place, "summary_index": 0, "part": {"type": "summary_text", "text": text}});
                 push("response.reasoning_summary_part.added", part(""));
-                for piece in pieces(&message.thinking, chunk_chars) {
+                for piece in split_text(&message.thinking, chunk_chars) {
                     let event =
                         json!({"item_id": id, "output_index": place, "summary_index": 0, "delta": piece});
                     push("response.reasoning_summary_text.delta", event);
@@ -126,7 +126,7 @@ pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<S
                     event
                 };
                 push("response.content_part.added", with("part", empty));
-                for piece in pieces(&message.text, chunk_chars) {
+                for piece in split_text(&message.text, chunk_chars) {
                     let mut event = with("delta", piece.into());
                     if !is_refusal {
                         event["logprobs"] = json!([]);
@@ -144,7 +144,7 @@ pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<S
             "tool_search_call" => {}
             _ => {
                 let arguments = item["arguments"].as_str().unwrap_or_default();
-                for piece in pieces(arguments, chunk_chars) {
+                for piece in split_text(arguments, chunk_chars) {
                     let event = json!({"item_id": id, "output_index": place, "delta": piece});
                     push("response.function_call_arguments.delta", event);
                 }
@@ -154,8 +154,8 @@ pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<S
         }
         push("response.output_item.done", json!({"output_index": place, "item": item}));
     }
-    let end = json!({"response": response(message, status(message), items(message))});
-    push(&format!("response.{}", status(message)), end);
+    let end = json!({"response": response_object(message, response_status(message), output_items(message))});
+    push(&format!("response.{}", response_status(message)), end);
     events
 }
 
@@ -164,28 +164,28 @@ pub(super) fn read_history(body: &Map<String, Value>, history: &mut RequestHisto
         history.push_user(input.clone());
         return Ok(());
     }
-    for item in list(body, "input")? {
+    for item in required_list(body, "input")? {
         match (item["type"].as_str(), item["role"].as_str()) {
             (Some("message") | None, Some("user")) => history.push_user(joined_text(&item["content"])),
             (Some("message") | None, Some("system" | "developer")) => history.end_message(),
             (Some("function_call" | "custom_tool_call"), _) => {
                 history.continue_message();
-                history.push_call(text(item.get("call_id")), text(item.get("name")));
+                history.push_call(value_text(item.get("call_id")), value_text(item.get("name")));
             }
             (Some("function_call_output" | "custom_tool_call_output"), _) => {
                 let result = joined_text(&item["output"]);
                 let is_error = result.starts_with(ERROR_PREFIX);
-                history.push_result(&text(item.get("call_id")), result, None, is_error)?;
+                history.push_result(&value_text(item.get("call_id")), result, None, is_error)?;
             }
             (Some("tool_search_call"), _) if item["execution"] == "client" => {
                 history.continue_message();
-                history.push_call(text(item.get("call_id")), TOOL_SEARCH.to_owned());
+                history.push_call(value_text(item.get("call_id")), TOOL_SEARCH.to_owned());
                 history.deferral_feature = Some("tool_search_call");
             }
             (Some("tool_search_output"), _) if item["execution"] == "client" => {
                 let tools = &item["tools"];
                 history.push_result(
-                    &text(item.get("call_id")),
+                    &value_text(item.get("call_id")),
                     tools.to_string(),
                     Some(tools.clone()),
                     false,

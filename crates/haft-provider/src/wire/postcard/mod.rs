@@ -7,16 +7,16 @@ use haft::ToolResult;
 use haft_agent::{CallKind, ModelRequest, RequestedCall, StopReason, ToolDefinitions, UserPart};
 use serde_json::{Map, Value, json};
 
-use super::decoder::{DecodeResult, MessageDecoder, input_value, message_with, required};
-use super::json::{Json, Object};
+use super::decoder::{DecodeResult, MessageDecoder, input_value, message_with, required_member};
+use super::json_text::{JsonText, JsonObject};
 use super::message_draft::{MessageDraft, TextRanges};
-use super::request_history::{RequestHistory, list, text};
+use super::request_history::{RequestHistory, required_list, value_text};
 use super::result_content::{error_text, result_text};
-use super::script_message::{ScriptMessage, ScriptTarget, pieces, plain_event};
-use super::{Answer, PartKind, ResultFormat, ScriptFormat, WireFormat};
+use super::script_message::{ScriptMessage, ScriptTarget, split_text, plain_event};
+use super::{EncodedResult, PartKind, ResultFormat, ScriptFormat, WireFormat};
 use crate::definitions::{DefinitionFormat, json_text};
 use crate::request::{RequestBody, RequestOptions, tools_json, write_json};
-use crate::scripted::Stopping;
+use crate::scripted::StopKind;
 use crate::transcript::content_text;
 
 pub(super) static WIRE: WireFormat = WireFormat {
@@ -73,7 +73,7 @@ pub(super) static WIRE: WireFormat = WireFormat {
         parse_path: |path| path.ends_with("/cards").then(ScriptTarget::default),
         read_history,
         write_events,
-        write_response: |message| card(message, lines(message), true),
+        write_response: |message| card_object(message, card_lines(message), true),
         write_error: |status, kind, message| json!({"error": {"code": status, "type": kind, "message": message}}),
         write_error_event: plain_event,
     },
@@ -88,7 +88,7 @@ fn write_request(options: &RequestOptions, request: &ModelRequest<'_>, body: &mu
     body.list("post", request.conversation.items().iter(), |item, json| write_json(json, item));
 }
 
-fn encode_result(call: &RequestedCall, result: &ToolResult, _: Option<&ToolDefinitions>) -> Answer {
+fn encode_result(call: &RequestedCall, result: &ToolResult, _: Option<&ToolDefinitions>) -> EncodedResult {
     (json!({"did": &*call.call.id, "said": result_text(result)}), None)
 }
 
@@ -99,7 +99,7 @@ struct CardDecoder {
 }
 
 impl MessageDecoder for CardDecoder {
-    fn decode_event(&mut self, event: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_event(&mut self, event: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.check_error(event.get("error"))?;
         draft.start(event.string("from"));
         let end = event.string("end").unwrap_or_default();
@@ -110,8 +110,8 @@ impl MessageDecoder for CardDecoder {
                 draft.text(line.text("say")?, &mut self.text)?;
                 continue;
             }
-            let (id, name) = (required(&line, "no", "the call")?, required(&line, "do", "the call")?);
-            let (call, input) = (draft.begin(&id, &name)?, line.get("with").map_or("{}", Json::text));
+            let (id, name) = (required_member(&line, "no", "the call")?, required_member(&line, "do", "the call")?);
+            let (call, input) = (draft.begin(&id, &name)?, line.get("with").map_or("{}", JsonText::text));
             match end == "cut" && at == lines.len() {
                 true => draft.refuse_cut(CallKind::Function, call, &id, &name),
                 false => draft.end_call(CallKind::Function, call, &id, &name, input),
@@ -126,7 +126,7 @@ impl MessageDecoder for CardDecoder {
         Ok(())
     }
 
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_message(&mut self, message: JsonText<'_>, draft: &mut MessageDraft) -> DecodeResult {
         let card = message.required_object("a card")?;
         if !card.has("card") && !card.has("error") {
             return Err(card.error("the message has no `card`; an array is required").into());
@@ -148,50 +148,50 @@ impl MessageDecoder for CardDecoder {
 }
 
 fn read_history(body: &Map<String, Value>, history: &mut RequestHistory) -> Result<(), String> {
-    for item in list(body, "post")? {
+    for item in required_list(body, "post")? {
         let lines = item["card"].as_array().into_iter().flatten();
         if item["role"] == "assistant" {
             history.begin_message();
             let calls = lines.filter(|line| line.get("do").is_some());
-            calls.for_each(|call| history.push_call(text(call.get("no")), text(call.get("do"))));
+            calls.for_each(|call| history.push_call(value_text(call.get("no")), value_text(call.get("do"))));
             continue;
         }
         for line in lines {
             match line["did"].as_str() {
                 Some(id) => {
-                    let said = text(line.get("said"));
+                    let said = value_text(line.get("said"));
                     let is_error = said.starts_with(&error_text(""));
                     history.push_result(id, said, None, is_error)?;
                 }
-                None => history.push_user(text(line.get("say"))),
+                None => history.push_user(value_text(line.get("say"))),
             }
         }
     }
     Ok(())
 }
 
-fn lines(message: &ScriptMessage) -> Vec<Value> {
+fn card_lines(message: &ScriptMessage) -> Vec<Value> {
     let text = (!message.text.is_empty()).then(|| json!({"say": message.text}));
     let call = |at: usize| json!({"do": message.calls[at].name, "no": message.calls[at].id, "with": message.input_value(at)});
     text.into_iter().chain((0..message.calls.len()).map(call)).collect()
 }
 
-fn card(message: &ScriptMessage, lines: Vec<Value>, is_last: bool) -> Value {
+fn card_object(message: &ScriptMessage, lines: Vec<Value>, is_last: bool) -> Value {
     let end = match message.stopping() {
         _ if !is_last => Value::Null,
-        Stopping::MaxTokens => "cut".into(),
+        StopKind::MaxTokens => "cut".into(),
         _ => "done".into(),
     };
     json!({"from": message.model, "card": lines, "end": end})
 }
 
 fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<String> {
-    let mut calls = lines(message);
+    let mut calls = card_lines(message);
     if !message.text.is_empty() {
         calls.remove(0);
     }
     let text =
-        pieces(&message.text, chunk_chars).map(|piece| card(message, vec![json!({"say": piece})], false));
-    let cards = text.chain([card(message, calls, true)]);
+        split_text(&message.text, chunk_chars).map(|piece| card_object(message, vec![json!({"say": piece})], false));
+    let cards = text.chain([card_object(message, calls, true)]);
     cards.map(|card| plain_event(&card)).collect()
 }

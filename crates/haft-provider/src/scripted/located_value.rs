@@ -10,17 +10,17 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value};
 
 use crate::limits::{SCRIPT_BYTES_MAX, SCRIPT_DEPTH_MAX};
-use crate::wire::json::Json;
+use crate::wire::json_text::JsonText;
 
 /// Why a script can't be used: on which line, where in it, and what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadScript {
+pub struct InvalidScript {
     line: Option<usize>,
     path: String,
     message: String,
 }
 
-impl BadScript {
+impl InvalidScript {
     /// The line, from 1, where it is known.
     pub fn line(&self) -> Option<usize> {
         self.line
@@ -32,7 +32,7 @@ impl BadScript {
     }
 }
 
-impl fmt::Display for BadScript {
+impl fmt::Display for InvalidScript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(line) = self.line {
             write!(f, "line {line}: ")?;
@@ -44,22 +44,22 @@ impl fmt::Display for BadScript {
     }
 }
 
-impl std::error::Error for BadScript {}
+impl std::error::Error for InvalidScript {}
 
 /// A value, and where its parts stand.
-pub(super) struct Placed<'t> {
+pub(super) struct LocatedValue<'t> {
     pub(super) value: Value,
-    lines: Lines<'t>,
+    lines: LineLocations<'t>,
 }
 
-enum Lines<'t> {
+enum LineLocations<'t> {
     Json(&'t str),
     Yaml(HashMap<String, usize>),
 }
 
-impl Placed<'_> {
-    pub(super) fn read(text: &str) -> Result<Placed<'_>, BadScript> {
-        let bad = |line, message: String| BadScript { line, path: String::new(), message };
+impl LocatedValue<'_> {
+    pub(super) fn read(text: &str) -> Result<LocatedValue<'_>, InvalidScript> {
+        let bad = |line, message: String| InvalidScript { line, path: String::new(), message };
         if text.len() > SCRIPT_BYTES_MAX {
             let words =
                 format!("the script has {} bytes; at most {SCRIPT_BYTES_MAX} are accepted", text.len());
@@ -75,21 +75,21 @@ impl Placed<'_> {
                 let words = words.split(" at line ").next().unwrap_or_default();
                 bad(Some(error.line()), format!("this is not JSON: {words}"))
             })?;
-            return Ok(Placed { value, lines: Lines::Json(text) });
+            return Ok(LocatedValue { value, lines: LineLocations::Json(text) });
         }
-        let (value, lines) = yaml(text).map_err(|(line, words)| bad(Some(line), words))?;
-        Ok(Placed { value, lines: Lines::Yaml(lines) })
+        let (value, lines) = parse_yaml(text).map_err(|(line, words)| bad(Some(line), words))?;
+        Ok(LocatedValue { value, lines: LineLocations::Yaml(lines) })
     }
 
     /// Something that is wrong at a place.
-    pub(super) fn bad(&self, path: &str, message: impl Into<String>) -> BadScript {
-        BadScript { line: Some(self.line(path)), path: path.to_owned(), message: message.into() }
+    pub(super) fn bad(&self, path: &str, message: impl Into<String>) -> InvalidScript {
+        InvalidScript { line: Some(self.line(path)), path: path.to_owned(), message: message.into() }
     }
 
     /// The line of a place, or of the nearest thing around it that is there.
     fn line(&self, path: &str) -> usize {
         match &self.lines {
-            Lines::Yaml(lines) => {
+            LineLocations::Yaml(lines) => {
                 let mut path = path;
                 loop {
                     match (lines.get(path), path.rfind('/')) {
@@ -99,8 +99,8 @@ impl Placed<'_> {
                     }
                 }
             }
-            Lines::Json(text) => {
-                let mut found = Json::new(text).ok();
+            LineLocations::Json(text) => {
+                let mut found = JsonText::new(text).ok();
                 let mut at = 0;
                 for key in path.split('/').skip(1) {
                     let Some(value) = found else { break };
@@ -121,16 +121,16 @@ impl Placed<'_> {
 }
 
 /// A collection that is not closed yet.
-enum Open {
+enum OpenCollection {
     Sequence(Vec<Value>),
     Mapping(Map<String, Value>, Option<String>),
 }
 
-type Bad = (usize, String);
+type YamlError = (usize, String);
 
-fn yaml(text: &str) -> Result<(Value, HashMap<String, usize>), Bad> {
+fn parse_yaml(text: &str) -> Result<(Value, HashMap<String, usize>), YamlError> {
     let mut lines = HashMap::new();
-    let mut stack: Vec<(Open, String)> = Vec::new();
+    let mut stack: Vec<(OpenCollection, String)> = Vec::new();
     let mut whole: Option<Value> = None;
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
@@ -153,7 +153,7 @@ fn yaml(text: &str) -> Result<(Value, HashMap<String, usize>), Bad> {
                 return refuse("tags (`!name`) are not read here; leave them out");
             }
             Event::Scalar(text, style, _, None) => {
-                if let Some((Open::Mapping(fields, key @ None), _)) = stack.last_mut() {
+                if let Some((OpenCollection::Mapping(fields, key @ None), _)) = stack.last_mut() {
                     if fields.contains_key(&*text) {
                         return Err((line, format!("the key `{text}` is there twice; give it once")));
                     }
@@ -161,7 +161,7 @@ fn yaml(text: &str) -> Result<(Value, HashMap<String, usize>), Bad> {
                     continue;
                 }
                 match style {
-                    ScalarStyle::Plain => plain(&text),
+                    ScalarStyle::Plain => plain_scalar(&text),
                     _ => Value::String(text.into_owned()),
                 }
             }
@@ -169,29 +169,29 @@ fn yaml(text: &str) -> Result<(Value, HashMap<String, usize>), Bad> {
                 if stack.len() == SCRIPT_DEPTH_MAX {
                     return Err((line, format!("this nests deeper than {SCRIPT_DEPTH_MAX}")));
                 }
-                if let Some((Open::Mapping(_, None), _)) = stack.last() {
+                if let Some((OpenCollection::Mapping(_, None), _)) = stack.last() {
                     return refuse("a key is a list or an object; a text is accepted");
                 }
-                let path = place(&stack);
+                let path = next_pointer(&stack);
                 lines.insert(path.clone(), line);
                 let open = match event {
-                    Event::SequenceStart(..) => Open::Sequence(Vec::new()),
-                    _ => Open::Mapping(Map::new(), None),
+                    Event::SequenceStart(..) => OpenCollection::Sequence(Vec::new()),
+                    _ => OpenCollection::Mapping(Map::new(), None),
                 };
                 stack.push((open, path));
                 continue;
             }
             Event::SequenceEnd | Event::MappingEnd => match stack.pop() {
-                Some((Open::Sequence(items), _)) => Value::Array(items),
-                Some((Open::Mapping(fields, _), _)) => Value::Object(fields),
+                Some((OpenCollection::Sequence(items), _)) => Value::Array(items),
+                Some((OpenCollection::Mapping(fields, _), _)) => Value::Object(fields),
                 None => continue,
             },
         };
-        lines.entry(place(&stack)).or_insert(line);
+        lines.entry(next_pointer(&stack)).or_insert(line);
         match stack.last_mut() {
             None => whole = Some(done),
-            Some((Open::Sequence(items), _)) => items.push(done),
-            Some((Open::Mapping(fields, key), _)) => {
+            Some((OpenCollection::Sequence(items), _)) => items.push(done),
+            Some((OpenCollection::Mapping(fields, key), _)) => {
                 fields.insert(key.take().unwrap_or_default(), done);
             }
         }
@@ -200,11 +200,11 @@ fn yaml(text: &str) -> Result<(Value, HashMap<String, usize>), Bad> {
 }
 
 /// The pointer to what comes next.
-fn place(stack: &[(Open, String)]) -> String {
+fn next_pointer(stack: &[(OpenCollection, String)]) -> String {
     match stack.last() {
         None => String::new(),
-        Some((Open::Sequence(items), path)) => format!("{path}/{}", items.len()),
-        Some((Open::Mapping(_, key), path)) => {
+        Some((OpenCollection::Sequence(items), path)) => format!("{path}/{}", items.len()),
+        Some((OpenCollection::Mapping(_, key), path)) => {
             let key = key.as_deref().unwrap_or_default();
             format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"))
         }
@@ -212,7 +212,7 @@ fn place(stack: &[(Open, String)]) -> String {
 }
 
 /// A plain scalar by the core schema.
-fn plain(text: &str) -> Value {
+fn plain_scalar(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
         "true" | "True" | "TRUE" => return Value::Bool(true),
@@ -240,7 +240,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Value) {
-        match Placed::read(text) {
+        match LocatedValue::read(text) {
             Ok(placed) => assert_eq!(placed.value, expected, "{text}"),
             Err(bad) => panic!("{text}\n{bad}"),
         }
@@ -248,7 +248,7 @@ mod tests {
 
     #[track_caller]
     fn refused(text: &str, expected: &str) {
-        let bad = Placed::read(text).err().map(|bad| bad.to_string());
+        let bad = LocatedValue::read(text).err().map(|bad| bad.to_string());
         assert!(bad.as_deref().is_some_and(|bad| bad.starts_with(expected)), "{text}\n{bad:?}");
     }
 
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn places_have_lines() {
         for text in ["{\n \"a\": [\n  1,\n  {\"b/c\":\n 2}\n ]}", "# x\na:\n  - 1\n  - b/c: 2\n    d: 3"] {
-            let placed = Placed::read(text).unwrap();
+            let placed = LocatedValue::read(text).unwrap();
             let line = |path: &str| placed.bad(path, "").line().unwrap();
             assert_eq!((line("/a/0"), line("/a/1")), (3, 4), "{text}");
             assert!(line("/a/1/b~1c") >= 4);

@@ -44,18 +44,18 @@ impl RetryPolicy {
 
 /// How long the provider wants to be left alone: `retry-after-ms`, or `retry-after` in seconds or as a date.
 #[cfg(any(test, feature = "http"))]
-pub(crate) fn after<'h>(header: impl Fn(&str) -> Option<&'h str>, now: SystemTime) -> Option<Duration> {
+pub(crate) fn retry_delay<'h>(header: impl Fn(&str) -> Option<&'h str>, now: SystemTime) -> Option<Duration> {
     let number = |name: &str| -> Option<f64> { header(name)?.trim().parse().ok() };
     match number("retry-after-ms").map(|ms| ms / 1_000.0).or_else(|| number("retry-after")) {
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
         // A date that is over means now.
-        None => Some(date(header("retry-after")?.trim())?.duration_since(now).unwrap_or_default()),
+        None => Some(parse_http_date(header("retry-after")?.trim())?.duration_since(now).unwrap_or_default()),
     }
 }
 
 /// A date as HTTP writes it, `Wed, 21 Oct 2026 07:28:00 GMT`; of its two older forms nobody makes use.
 #[cfg(any(test, feature = "http"))]
-fn date(text: &str) -> Option<SystemTime> {
+fn parse_http_date(text: &str) -> Option<SystemTime> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let (_, rest) = text.split_once(", ")?;
     let parts: Vec<&str> = rest.split(' ').collect();
@@ -100,7 +100,7 @@ mod tests {
     fn what_the_provider_asks_for() {
         let check = |name: &'static str, value: &'static str, expected: Option<Duration>| {
             let now = UNIX_EPOCH + Duration::from_secs(1_792_567_650);
-            assert_eq!(after(|asked| (asked == name).then_some(value), now), expected, "{value}");
+            assert_eq!(retry_delay(|asked| (asked == name).then_some(value), now), expected, "{value}");
         };
         check("retry-after", "2", Some(Duration::from_secs(2)));
         check("retry-after", " 0.5 ", Some(Duration::from_millis(500)));

@@ -23,12 +23,12 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::wire::MessageDecoder;
 use crate::wire::decoder::DecodeError;
 use crate::wire::detection::{detect_wire, reject_foreign_calls};
-use crate::wire::json::{self, Json};
+use crate::wire::json_text::{self, JsonText};
 use crate::wire::message_draft::MessageDraft;
 
 /// A model's message with its calls.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Message {
+pub struct ModelMessage {
     wire: Wire,
     pub(crate) requested: Vec<RequestedCall>,
     passed_over: Vec<String>,
@@ -36,19 +36,19 @@ pub struct Message {
 
 /// Why a message can't be used: what, and where in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadMessage {
+pub struct InvalidMessage {
     path: String,
     message: String,
     wire_helps: bool,
 }
 
-impl BadMessage {
-    pub(crate) fn new(path: String, message: impl Into<String>, wire_helps: bool) -> BadMessage {
-        BadMessage { path, message: message.into(), wire_helps }
+impl InvalidMessage {
+    pub(crate) fn new(path: String, message: impl Into<String>, wire_helps: bool) -> InvalidMessage {
+        InvalidMessage { path, message: message.into(), wire_helps }
     }
 
-    fn whole(message: impl Into<String>) -> BadMessage {
-        BadMessage::new(String::new(), message, false)
+    fn whole(message: impl Into<String>) -> InvalidMessage {
+        InvalidMessage::new(String::new(), message, false)
     }
 
     /// Whether the message may be readable if the caller names its [`Wire`].
@@ -62,16 +62,16 @@ impl BadMessage {
     }
 }
 
-impl fmt::Display for BadMessage {
+impl fmt::Display for InvalidMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.as_str() {
             "" => f.write_str(&self.message),
-            path => write!(f, "at `{}`: {}", json::short(path), self.message),
+            path => write!(f, "at `{}`: {}", json_text::shorten_text(path), self.message),
         }
     }
 }
 
-impl std::error::Error for BadMessage {}
+impl std::error::Error for InvalidMessage {}
 
 /// Reads a message. Without a wire, its shape says which it is.
 ///
@@ -85,7 +85,7 @@ impl std::error::Error for BadMessage {}
 /// # Errors
 /// Text that is no JSON, a shape that no wire has or that several have, calls of another wire than the one that was
 /// said, equal keys in the frame, and calls that can't be answered because they lack an id or a name.
-pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
+pub fn decode_message(text: &str, wire: Option<Wire>) -> Result<ModelMessage, InvalidMessage> {
     let message = open_message(text)?;
     let wire = match wire {
         Some(wire) => wire,
@@ -94,28 +94,28 @@ pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
     let mut draft = MessageDraft::for_calls(wire);
     decode_into(message, wire, &mut draft).map_err(|error| match error {
         DecodeError::Message(error) => error.locate(text),
-        DecodeError::Failure(failure) => BadMessage::whole(failure.message),
+        DecodeError::Failure(failure) => InvalidMessage::whole(failure.message),
     })?;
     Ok(draft.into_message())
 }
 
 /// Opens the text of a message.
-pub(crate) fn open_message(text: &str) -> Result<Json<'_>, BadMessage> {
+pub(crate) fn open_message(text: &str) -> Result<JsonText<'_>, InvalidMessage> {
     if text.len() > MESSAGE_BYTES_MAX {
         let bytes = text.len();
         let words = format!("the message has {bytes} bytes; at most {MESSAGE_BYTES_MAX} are accepted");
-        return Err(BadMessage::whole(words));
+        return Err(InvalidMessage::whole(words));
     }
     if text.trim().is_empty() {
-        return Err(BadMessage::whole("the message is empty; an assistant message as JSON is accepted"));
+        return Err(InvalidMessage::whole("the message is empty; an assistant message as JSON is accepted"));
     }
-    Json::new(text)
-        .map_err(|error| BadMessage::whole(format!("the message is not JSON: {}", not_json(&error))))
+    JsonText::new(text)
+        .map_err(|error| InvalidMessage::whole(format!("the message is not JSON: {}", not_json(&error))))
 }
 
 /// Decodes a whole message and returns its decoder.
 pub(crate) fn decode_into(
-    message: Json<'_>,
+    message: JsonText<'_>,
     wire: Wire,
     draft: &mut MessageDraft,
 ) -> Result<Box<dyn MessageDecoder>, DecodeError> {
@@ -125,9 +125,9 @@ pub(crate) fn decode_into(
     Ok(decoder)
 }
 
-impl Message {
-    pub(crate) fn new(wire: Wire) -> Message {
-        Message { wire, requested: Vec::new(), passed_over: Vec::new() }
+impl ModelMessage {
+    pub(crate) fn new(wire: Wire) -> ModelMessage {
+        ModelMessage { wire, requested: Vec::new(), passed_over: Vec::new() }
     }
 
     /// Returns whether anything waits for an answer, also what can't be run.
@@ -165,7 +165,7 @@ impl Message {
 
     /// The message that answers, in the same provider's JSON: one result for each call, in order.
     ///
-    /// `results` are those of [`calls`](Message::calls), in the same order. Anthropic and Gemini: the user's message.
+    /// `results` are those of [`calls`](ModelMessage::calls), in the same order. Anthropic and Gemini: the user's message.
     /// OpenAI Responses: the list of output items. Chat: the list of tool messages.
     pub fn answer(&self, results: &[ToolResult]) -> Value {
         let replacement = |_: &ToolResult| None;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::places::{BadScript, Placed};
+use super::located_value::{InvalidScript, LocatedValue};
 use crate::limits::{SCRIPT_DELAY_MS_MAX, SCRIPT_TURNS_MAX};
 
 /// What a scripted model says, turn by turn.
@@ -13,26 +13,26 @@ use crate::limits::{SCRIPT_DELAY_MS_MAX, SCRIPT_TURNS_MAX};
 #[serde(deny_unknown_fields)]
 #[schemars(title = "A script for haft's scripted model")]
 #[non_exhaustive]
-pub struct Script {
+pub struct ModelScript {
     /// Where this schema is, for editors.
     #[serde(default, rename = "$schema")]
     pub schema: Option<String>,
     /// The turns in order. The first answers a conversation in which the model has not spoken yet, the second one in
     /// which it has spoken once, and so on.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ScriptTurn>,
     /// Other turns for other conversations, such as those of sub-agents: the first whose condition holds of the user's
     /// first words is played.
     #[serde(default)]
-    pub agents: Vec<Part>,
+    pub agents: Vec<ScriptPart>,
     /// The answer to requests that offer no tools. Without it they are answered like any other.
     #[serde(default)]
-    pub side: Option<Side>,
+    pub side: Option<SideAnswer>,
     /// The name that the model says it has. Default: the one that was asked for.
     #[serde(default)]
     pub model: Option<String>,
     /// How fast everything is streamed, where a turn doesn't say.
     #[serde(default)]
-    pub stream: Option<Pace>,
+    pub stream: Option<StreamPace>,
     /// Whether it knows of deferred tools (`defer_loading`, `tool_search`), as the providers do that have them. If not,
     /// requests with them are refused. Default: it does.
     #[serde(default)]
@@ -43,18 +43,20 @@ pub struct Script {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Part {
+#[schemars(rename = "Part")]
+pub struct ScriptPart {
     /// What has to hold of the first words of the user.
-    pub when: Condition,
+    pub when: RequestCondition,
     /// The turns in order.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ScriptTurn>,
 }
 
 /// The answer to requests that offer no tools.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Side {
+#[schemars(rename = "Side")]
+pub struct SideAnswer {
     /// What is said.
     pub text: String,
 }
@@ -63,7 +65,8 @@ pub struct Side {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Turn {
+#[schemars(rename = "Turn")]
+pub struct ScriptTurn {
     /// What the model says.
     #[serde(default)]
     pub text: Option<String>,
@@ -72,33 +75,34 @@ pub struct Turn {
     pub thinking: Option<String>,
     /// The calls that it makes, in order.
     #[serde(default)]
-    pub tool_calls: Vec<Call>,
+    pub tool_calls: Vec<ScriptedCall>,
     /// How long it takes before anything comes, in milliseconds.
     #[serde(default)]
     #[schemars(range(max = 600_000))]
     pub delay_ms: u64,
     /// How fast it is streamed.
     #[serde(default)]
-    pub stream: Option<Pace>,
+    pub stream: Option<StreamPace>,
     /// Why the message ends. Default: `tool_calls` where there are calls, `end` where there are none.
     #[serde(default)]
-    pub stop: Option<Stopping>,
+    pub stop: Option<StopKind>,
     /// An error in place of the message, or in the middle of it.
     #[serde(default)]
-    pub error: Option<Injected>,
+    pub error: Option<InjectedError>,
     /// What must hold of the request. If something doesn't, the answer is an error (400) that says what.
     #[serde(default)]
-    pub expect: Vec<Condition>,
+    pub expect: Vec<RequestCondition>,
     /// Other messages for this turn: the first whose condition holds is said instead.
     #[serde(default)]
-    pub cases: Vec<Case>,
+    pub cases: Vec<TurnCase>,
 }
 
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Call {
+#[schemars(rename = "Call")]
+pub struct ScriptedCall {
     /// The tool.
     pub name: String,
     /// Its input. Default: an empty object.
@@ -116,7 +120,8 @@ pub struct Call {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Pace {
+#[schemars(rename = "Pace")]
+pub struct StreamPace {
     /// How many characters of text or input come at once. Default: 24.
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -131,7 +136,8 @@ pub struct Pace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Stopping {
+#[schemars(rename = "Stopping")]
+pub enum StopKind {
     /// The model is done.
     End,
     /// The model waits for results.
@@ -150,7 +156,8 @@ pub enum Stopping {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Injected {
+#[schemars(rename = "Injected")]
+pub struct InjectedError {
     /// The HTTP status of the answer. Default: 500.
     #[serde(default)]
     #[schemars(range(min = 400, max = 599))]
@@ -179,18 +186,20 @@ pub struct Injected {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Case {
+#[schemars(rename = "Case")]
+pub struct TurnCase {
     /// What has to hold.
-    pub when: Condition,
+    pub when: RequestCondition,
     /// What is said then.
-    pub turn: Turn,
+    pub turn: ScriptTurn,
 }
 
 /// What is asked of a request: of the results in it, or of the user's last words. Everything that is given has to hold.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Condition {
+#[schemars(rename = "Condition")]
+pub struct RequestCondition {
     /// Which of the newest results, from 0. Default: any of them may fit.
     #[serde(default)]
     pub result: Option<usize>,
@@ -221,18 +230,18 @@ pub struct Condition {
     pub not: bool,
 }
 
-impl Script {
+impl ModelScript {
     /// Reads a script in JSON or YAML.
     ///
     /// # Errors
     /// What is wrong, where, and on which line.
-    pub fn parse(text: &str) -> Result<Script, BadScript> {
-        let placed = Placed::read(text)?;
+    pub fn parse(text: &str) -> Result<ModelScript, InvalidScript> {
+        let placed = LocatedValue::read(text)?;
         if !placed.value.is_object() {
             return Err(placed.bad("", "a script is an object with `turns`"));
         }
-        let script: Script = serde_path_to_error::deserialize(&placed.value)
-            .map_err(|error| placed.bad(&pointer(error.path()), error.inner().to_string()))?;
+        let script: ModelScript = serde_path_to_error::deserialize(&placed.value)
+            .map_err(|error| placed.bad(&error_pointer(error.path()), error.inner().to_string()))?;
         check_pace(script.stream, "/stream", &placed)?;
         check_turns(&script.turns, "/turns", &placed)?;
         if script.agents.len() > SCRIPT_TURNS_MAX {
@@ -246,7 +255,7 @@ impl Script {
     }
 }
 
-fn check_turns(turns: &[Turn], path: &str, placed: &Placed<'_>) -> Result<(), BadScript> {
+fn check_turns(turns: &[ScriptTurn], path: &str, placed: &LocatedValue<'_>) -> Result<(), InvalidScript> {
     if turns.is_empty() {
         return Err(placed.bad(path, "there are no turns; give at least one"));
     }
@@ -261,11 +270,11 @@ fn check_turns(turns: &[Turn], path: &str, placed: &Placed<'_>) -> Result<(), Ba
 }
 
 /// The JSON Schema of scripts.
-pub fn schema() -> Value {
-    schemars::schema_for!(Script).to_value()
+pub fn script_schema() -> Value {
+    schemars::schema_for!(ModelScript).to_value()
 }
 
-fn check_turn(turn: &Turn, path: &str, placed: &Placed<'_>) -> Result<(), BadScript> {
+fn check_turn(turn: &ScriptTurn, path: &str, placed: &LocatedValue<'_>) -> Result<(), InvalidScript> {
     let says =
         turn.text.is_some() || !turn.tool_calls.is_empty() || turn.error.is_some() || turn.stop.is_some();
     if !says && turn.cases.is_empty() {
@@ -311,7 +320,7 @@ fn check_turn(turn: &Turn, path: &str, placed: &Placed<'_>) -> Result<(), BadScr
     Ok(())
 }
 
-fn check_pace(pace: Option<Pace>, path: &str, placed: &Placed<'_>) -> Result<(), BadScript> {
+fn check_pace(pace: Option<StreamPace>, path: &str, placed: &LocatedValue<'_>) -> Result<(), InvalidScript> {
     let Some(pace) = pace else { return Ok(()) };
     if pace.chunk_chars == Some(0) {
         return Err(
@@ -325,8 +334,8 @@ fn check_pace(pace: Option<Pace>, path: &str, placed: &Placed<'_>) -> Result<(),
     Ok(())
 }
 
-fn check_condition(condition: &Condition, path: &str, placed: &Placed<'_>) -> Result<(), BadScript> {
-    let Condition { equals, contains, regex, is_error, tool, pointer, .. } = condition;
+fn check_condition(condition: &RequestCondition, path: &str, placed: &LocatedValue<'_>) -> Result<(), InvalidScript> {
+    let RequestCondition { equals, contains, regex, is_error, tool, pointer, .. } = condition;
     if let Some(regex) = regex
         && let Err(error) = Regex::new(regex)
     {
@@ -354,7 +363,7 @@ fn check_condition(condition: &Condition, path: &str, placed: &Placed<'_>) -> Re
     Ok(())
 }
 
-fn pointer(path: &serde_path_to_error::Path) -> String {
+fn error_pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
     let mut pointer = String::new();
     for segment in path.iter() {
@@ -375,7 +384,7 @@ mod tests {
 
     #[track_caller]
     fn refused(text: &str, expected: &str) {
-        assert_eq!(Script::parse(text).unwrap_err().to_string(), expected, "{text}");
+        assert_eq!(ModelScript::parse(text).unwrap_err().to_string(), expected, "{text}");
     }
 
     #[test]
@@ -423,7 +432,7 @@ mod tests {
     #[test]
     fn the_form_of_the_issue_is_read() {
         let text = r#"{"turns": [{"text": "a", "tool_calls": [{"name": "Read", "input": {"file_path": "x"}}], "delay_ms": 5}, {"text": "done"}], "side": {"text": "title"}}"#;
-        let script = Script::parse(text).unwrap();
+        let script = ModelScript::parse(text).unwrap();
         assert_eq!((script.turns.len(), script.side.unwrap().text.as_str()), (2, "title"));
         assert_eq!(script.turns[0].tool_calls[0].name, "Read");
     }

@@ -11,11 +11,11 @@ use crate::limits::{BREAKER_FAILURES_MAX, BREAKER_REST_SECONDS};
 use haft_agent::{FailureKind, ModelFailure};
 
 #[derive(Debug)]
-pub(super) struct Breaker(CircuitBreaker);
+pub(super) struct EndpointBreaker(CircuitBreaker);
 
-impl Breaker {
-    pub(super) fn new() -> Breaker {
-        Breaker(CircuitBreaker::new(BREAKER_FAILURES_MAX, Duration::from_secs(BREAKER_REST_SECONDS)))
+impl EndpointBreaker {
+    pub(super) fn new() -> EndpointBreaker {
+        EndpointBreaker(CircuitBreaker::new(BREAKER_FAILURES_MAX, Duration::from_secs(BREAKER_REST_SECONDS)))
     }
 
     /// Whether a request may be made now.
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn it_opens_rests_lets_one_try_and_closes() {
-        let mut breaker = Breaker::new();
+        let mut breaker = EndpointBreaker::new();
         let now = Instant::now();
         let broken = ModelFailure::new(FailureKind::Server, "x");
         for _ in 0..BREAKER_FAILURES_MAX {

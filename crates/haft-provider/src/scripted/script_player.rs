@@ -10,7 +10,7 @@ use haft::text::truncate_with_ellipsis;
 use regex::Regex;
 use serde_json::Value;
 
-use super::script::{Condition, Injected, Pace, Script, Turn};
+use super::script_format::{RequestCondition, InjectedError, StreamPace, ModelScript, ScriptTurn};
 use crate::Wire;
 use crate::limits::SCRIPT_ERRORS_MAX;
 use crate::wire::request_history::{RequestHistory, SentResult};
@@ -23,22 +23,22 @@ const SHOWN_CHARS_MAX: usize = 200;
 const CHUNK_CHARS: usize = 24;
 
 /// Plays a script.
-pub(super) struct Player {
-    script: Arc<Script>,
+pub(super) struct ScriptPlayer {
+    script: Arc<ModelScript>,
     /// How often an error was given to the same request.
     given: Mutex<HashMap<u64, u32>>,
 }
 
 /// How a request is answered.
 #[derive(Debug)]
-pub(super) struct Performance {
+pub(super) struct ScriptedResponse {
     /// What passes before anything comes.
     pub(super) delay: Duration,
-    pub(super) act: Act,
+    pub(super) act: ResponseAction,
 }
 
 #[derive(Debug)]
-pub(super) enum Act {
+pub(super) enum ResponseAction {
     Refuse {
         status: u16,
         body: String,
@@ -54,9 +54,9 @@ pub(super) enum Act {
     HangUp,
 }
 
-impl Player {
-    pub(super) fn new(script: Arc<Script>) -> Player {
-        Player { script, given: Mutex::default() }
+impl ScriptPlayer {
+    pub(super) fn new(script: Arc<ModelScript>) -> ScriptPlayer {
+        ScriptPlayer { script, given: Mutex::default() }
     }
 
     /// Answers a request. `stream` and `model` are what the address says, where it says it.
@@ -66,10 +66,10 @@ impl Player {
         body: &str,
         stream: Option<bool>,
         model: Option<&str>,
-    ) -> Performance {
-        let refuse = |words: &str| Performance {
+    ) -> ScriptedResponse {
+        let refuse = |words: &str| ScriptedResponse {
             delay: Duration::ZERO,
-            act: Act::Refuse {
+            act: ResponseAction::Refuse {
                 status: 400,
                 body: (wire.format().script.write_error)(400, None, words).to_string(),
                 retry_after: None,
@@ -91,22 +91,22 @@ impl Player {
             model.clone_into(&mut seen.model);
         }
         if let Some(side) = self.script.side.as_ref().filter(|_| !seen.has_tools) {
-            let turn = Turn { text: Some(side.text.clone()), ..Turn::default() };
+            let turn = ScriptTurn { text: Some(side.text.clone()), ..ScriptTurn::default() };
             return self.say(wire, &turn, &seen, body);
         }
         let part = self
             .script
             .agents
             .iter()
-            .find(|part| fits(&part.when, &seen.first_prompt, None) != part.when.not);
+            .find(|part| check_text(&part.when, &seen.first_prompt, None) != part.when.not);
         let turns = part.map_or(&self.script.turns, |part| &part.turns);
         let Some(turn) = turns.get(seen.turn) else {
             let (all, next) = (turns.len(), seen.turn + 1);
             return refuse(&format!("the script has {all} turns, and turn {next} was asked for"));
         };
-        let turn = chosen(turn, &seen);
+        let turn = choose_turn(turn, &seen);
         for (at, condition) in turn.expect.iter().enumerate() {
-            if let Err(words) = holds(condition, &seen) {
+            if let Err(words) = check_condition(condition, &seen) {
                 return refuse(&format!(
                     "turn {} of the script expects something else (`expect/{at}`): {words}",
                     seen.turn + 1
@@ -116,26 +116,26 @@ impl Player {
         self.say(wire, turn, &seen, body)
     }
 
-    fn say(&self, wire: Wire, turn: &Turn, seen: &RequestHistory, body: &str) -> Performance {
+    fn say(&self, wire: Wire, turn: &ScriptTurn, seen: &RequestHistory, body: &str) -> ScriptedResponse {
         let delay = Duration::from_millis(turn.delay_ms);
         let error = turn.error.as_ref().filter(|error| self.is_due(error, seen.turn, body));
         if let Some(error) = error.filter(|error| error.after_events.is_none()) {
             let act = match error.disconnect {
-                true => Act::HangUp,
-                false => refusal(wire, error),
+                true => ResponseAction::HangUp,
+                false => refuse_request(wire, error),
             };
-            return Performance { delay, act };
+            return ScriptedResponse { delay, act };
         }
         let pace = turn.stream.or(self.script.stream).unwrap_or_default();
         let message = self.message(wire, turn, seen, body);
         if !seen.stream {
             // An error in the middle of what comes at once is one in its place.
             let act = match error {
-                Some(error) if error.disconnect => Act::HangUp,
-                Some(error) => refusal(wire, error),
-                None => Act::Whole((wire.format().script.write_response)(&message).to_string()),
+                Some(error) if error.disconnect => ResponseAction::HangUp,
+                Some(error) => refuse_request(wire, error),
+                None => ResponseAction::Whole((wire.format().script.write_response)(&message).to_string()),
             };
-            return Performance { delay, act };
+            return ScriptedResponse { delay, act };
         }
         let mut frames =
             (wire.format().script.write_events)(&message, pace.chunk_chars.unwrap_or(CHUNK_CHARS));
@@ -147,11 +147,11 @@ impl Player {
                 frames.push(error_event(wire, error));
             }
         }
-        Performance { delay, act: Act::Stream { frames, between: between(pace), cut } }
+        ScriptedResponse { delay, act: ResponseAction::Stream { frames, between: chunk_delay(pace), cut } }
     }
 
     /// Whether an error is still to be given to this request.
-    fn is_due(&self, error: &Injected, turn: usize, body: &str) -> bool {
+    fn is_due(&self, error: &InjectedError, turn: usize, body: &str) -> bool {
         let Some(times) = error.times else { return true };
         let mut hasher = DefaultHasher::new();
         (turn, body).hash(&mut hasher);
@@ -165,9 +165,9 @@ impl Player {
         due
     }
 
-    fn message(&self, wire: Wire, turn: &Turn, seen: &RequestHistory, body: &str) -> ScriptMessage {
+    fn message(&self, wire: Wire, turn: &ScriptTurn, seen: &RequestHistory, body: &str) -> ScriptMessage {
         let number = seen.turn + 1;
-        let call = |(at, call): (usize, &super::script::Call)| {
+        let call = |(at, call): (usize, &super::script_format::ScriptedCall)| {
             let made = format!("{}_scripted_{number}_{at}", wire.format().script.call_prefix);
             let input = match (&call.input, &call.raw_input) {
                 (_, Some(raw)) => raw.clone(),
@@ -195,44 +195,44 @@ impl Player {
     }
 }
 
-fn between(pace: Pace) -> Duration {
+fn chunk_delay(pace: StreamPace) -> Duration {
     Duration::from_millis(pace.chunk_delay_ms)
 }
 
-fn words(error: &Injected) -> &str {
+fn error_message(error: &InjectedError) -> &str {
     error.message.as_deref().unwrap_or("the script has an error here")
 }
 
 /// Writes an error that interrupts a stream.
-fn error_event(wire: Wire, error: &Injected) -> String {
+fn error_event(wire: Wire, error: &InjectedError) -> String {
     let script = &wire.format().script;
-    (script.write_error_event)(&(script.write_error)(500, error.kind.as_deref(), words(error)))
+    (script.write_error_event)(&(script.write_error)(500, error.kind.as_deref(), error_message(error)))
 }
 
-fn refusal(wire: Wire, error: &Injected) -> Act {
+fn refuse_request(wire: Wire, error: &InjectedError) -> ResponseAction {
     let status = error.status.unwrap_or(500);
-    let body = (wire.format().script.write_error)(status, error.kind.as_deref(), words(error)).to_string();
-    Act::Refuse { status, body, retry_after: error.retry_after_ms.map(Duration::from_millis) }
+    let body = (wire.format().script.write_error)(status, error.kind.as_deref(), error_message(error)).to_string();
+    ResponseAction::Refuse { status, body, retry_after: error.retry_after_ms.map(Duration::from_millis) }
 }
 
 /// The turn, or the first of its cases that holds.
-fn chosen<'t>(turn: &'t Turn, seen: &RequestHistory) -> &'t Turn {
-    match turn.cases.iter().find(|case| holds(&case.when, seen).is_ok()) {
-        Some(case) => chosen(&case.turn, seen),
+fn choose_turn<'t>(turn: &'t ScriptTurn, seen: &RequestHistory) -> &'t ScriptTurn {
+    match turn.cases.iter().find(|case| check_condition(&case.when, seen).is_ok()) {
+        Some(case) => choose_turn(&case.turn, seen),
         None => turn,
     }
 }
 
 /// Whether a condition holds; if not, why.
-fn holds(condition: &Condition, seen: &RequestHistory) -> Result<(), String> {
+fn check_condition(condition: &RequestCondition, seen: &RequestHistory) -> Result<(), String> {
     let found = if condition.prompt {
-        fits(condition, &seen.prompt, None)
+        check_text(condition, &seen.prompt, None)
     } else {
         let fitting = |(at, result): (usize, &SentResult)| {
             condition.result.is_none_or(|wanted| wanted == at)
                 && condition.tool.as_ref().is_none_or(|tool| *tool == result.tool)
                 && condition.is_error.is_none_or(|is_error| is_error == result.is_error)
-                && fits(condition, &result.text, result.value.as_ref())
+                && check_text(condition, &result.text, result.value.as_ref())
         };
         seen.results.iter().enumerate().any(fitting)
     };
@@ -252,7 +252,7 @@ fn holds(condition: &Condition, seen: &RequestHistory) -> Result<(), String> {
     Err(came)
 }
 
-fn fits(condition: &Condition, text: &str, value: Option<&Value>) -> bool {
+fn check_text(condition: &RequestCondition, text: &str, value: Option<&Value>) -> bool {
     let parsed = || value.cloned().or_else(|| serde_json::from_str(text).ok());
     let at = match &condition.pointer {
         None => None,
@@ -295,8 +295,8 @@ mod tests {
 
     #[track_caller]
     fn check(condition: Value, text: &str, expected: bool) {
-        let condition: Condition = serde_json::from_value(condition).unwrap();
-        assert_eq!(holds(&condition, &seen(text)).is_ok(), expected, "{condition:?} {text}");
+        let condition: RequestCondition = serde_json::from_value(condition).unwrap();
+        assert_eq!(check_condition(&condition, &seen(text)).is_ok(), expected, "{condition:?} {text}");
     }
 
     #[test]

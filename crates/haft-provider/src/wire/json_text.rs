@@ -18,33 +18,33 @@ use haft::text::truncate_with_ellipsis;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use crate::decode::BadMessage;
+use crate::decode_message::InvalidMessage;
 use crate::limits::WORDS_CHARS_MAX;
 
 /// A value: a piece of text that is known to be JSON, without space around it.
 #[derive(Clone, Copy)]
-pub(crate) struct Json<'t> {
+pub(crate) struct JsonText<'t> {
     text: &'t str,
     rejects_duplicate_keys: bool,
 }
 
 /// The members of an object.
-pub(crate) struct Object<'t> {
-    json: Json<'t>,
-    fields: BTreeMap<Cow<'t, str>, Json<'t>>,
+pub(crate) struct JsonObject<'t> {
+    json: JsonText<'t>,
+    fields: BTreeMap<Cow<'t, str>, JsonText<'t>>,
 }
 
-impl<'t> Json<'t> {
+impl<'t> JsonText<'t> {
     /// Takes a text that is one JSON value.
-    pub(crate) fn new(text: &'t str) -> Result<Json<'t>, serde_json::Error> {
+    pub(crate) fn new(text: &'t str) -> Result<JsonText<'t>, serde_json::Error> {
         serde_json::from_str::<IgnoredAny>(text)?;
         let text = text.trim_matches(|char| u8::try_from(char).is_ok_and(is_space));
-        Ok(Json { text, rejects_duplicate_keys: true })
+        Ok(JsonText { text, rejects_duplicate_keys: true })
     }
 
     /// Takes an event of a stream.
-    pub(crate) fn new_event(text: &'t str) -> Result<Json<'t>, serde_json::Error> {
-        Ok(Json { rejects_duplicate_keys: false, ..Json::new(text)? })
+    pub(crate) fn new_event(text: &'t str) -> Result<JsonText<'t>, serde_json::Error> {
+        Ok(JsonText { rejects_duplicate_keys: false, ..JsonText::new(text)? })
     }
 
     /// An error at this place.
@@ -57,7 +57,7 @@ impl<'t> Json<'t> {
     }
 
     /// The members of an array or an object with their keys, as they are written.
-    fn members(self) -> Vec<(Cow<'t, str>, Json<'t>)> {
+    fn members(self) -> Vec<(Cow<'t, str>, JsonText<'t>)> {
         if let Some(items) = self.array() {
             return items.into_iter().enumerate().map(|(at, item)| (at.to_string().into(), item)).collect();
         }
@@ -70,7 +70,7 @@ impl<'t> Json<'t> {
     }
 
     /// A text without content.
-    pub(crate) const EMPTY_TEXT: Json<'static> = Json { text: "\"\"", rejects_duplicate_keys: true };
+    pub(crate) const EMPTY_TEXT: JsonText<'static> = JsonText { text: "\"\"", rejects_duplicate_keys: true };
 
     /// The value as it was written.
     pub(crate) fn text(self) -> &'t str {
@@ -111,7 +111,7 @@ impl<'t> Json<'t> {
     }
 
     /// The items of an array.
-    pub(crate) fn array(self) -> Option<Vec<Json<'t>>> {
+    pub(crate) fn array(self) -> Option<Vec<JsonText<'t>>> {
         let mut rest = self.text.strip_prefix('[')?;
         let mut items = Vec::new();
         while let Some(item) = self.next(&mut rest) {
@@ -121,22 +121,22 @@ impl<'t> Json<'t> {
     }
 
     /// Opens an object; `None` if it is none.
-    pub(crate) fn object(self) -> Result<Option<Object<'t>>, JsonError> {
+    pub(crate) fn object(self) -> Result<Option<JsonObject<'t>>, JsonError> {
         let Some(mut rest) = self.text.strip_prefix('{') else { return Ok(None) };
         let mut fields = BTreeMap::new();
         while let Some(key) = self.next(&mut rest) {
             let Some(name) = key.string() else {
                 return Err(
-                    self.error(format!("the key {} is no text: half a surrogate is in it", short(key.text)))
+                    self.error(format!("the key {} is no text: half a surrogate is in it", shorten_text(key.text)))
                 );
             };
             let Some(value) = self.next(&mut rest) else { break };
             if fields.insert(name, value).is_some() && self.rejects_duplicate_keys {
-                let key = short(key.text);
+                let key = shorten_text(key.text);
                 return Err(value.error(format!("the key {key} appears twice in one object; give it once")));
             }
         }
-        Ok(Some(Object { json: self, fields }))
+        Ok(Some(JsonObject { json: self, fields }))
     }
 
     /// Parses the value. `None`: it has a lone surrogate in it, a number out of range, or too many levels.
@@ -154,7 +154,7 @@ impl<'t> Json<'t> {
     }
 
     /// Takes the next value out of the rest of an array or an object; none at its end. Keys are values here.
-    fn next(self, rest: &mut &'t str) -> Option<Json<'t>> {
+    fn next(self, rest: &mut &'t str) -> Option<JsonText<'t>> {
         let bytes = rest.as_bytes();
         let begin = bytes.iter().position(|byte| !is_space(*byte) && !matches!(byte, b',' | b':'))?;
         let end = match bytes[begin] {
@@ -166,19 +166,19 @@ impl<'t> Json<'t> {
                 begin + bytes[begin..].iter().position(ends).unwrap_or(bytes.len() - begin)
             }
         };
-        let value = Json { text: &rest[begin..end], ..self };
+        let value = JsonText { text: &rest[begin..end], ..self };
         *rest = &rest[end..];
         Some(value)
     }
 
     /// Opens what has to be an object.
-    pub(crate) fn required_object(self, what: &str) -> Result<Object<'t>, JsonError> {
+    pub(crate) fn required_object(self, what: &str) -> Result<JsonObject<'t>, JsonError> {
         self.object()?.ok_or_else(|| self.error(format!("{} came; {what} is accepted", self.shown())))
     }
 }
 
-impl<'t> Object<'t> {
-    pub(crate) fn get(&self, key: &str) -> Option<Json<'t>> {
+impl<'t> JsonObject<'t> {
+    pub(crate) fn get(&self, key: &str) -> Option<JsonText<'t>> {
         self.fields.get(key).copied()
     }
 
@@ -187,7 +187,7 @@ impl<'t> Object<'t> {
     }
 
     /// What is there and not null.
-    pub(crate) fn given(&self, key: &str) -> Option<Json<'t>> {
+    pub(crate) fn given(&self, key: &str) -> Option<JsonText<'t>> {
         self.get(key).filter(|value| !value.is_null())
     }
 
@@ -211,17 +211,17 @@ impl<'t> Object<'t> {
 
     /// A field as a value; null where there is none that can be parsed.
     pub(crate) fn value(&self, key: &str) -> Value {
-        self.get(key).and_then(Json::to_value).unwrap_or_default()
+        self.get(key).and_then(JsonText::to_value).unwrap_or_default()
     }
 
     /// The items of a field; none where it is no array.
-    pub(crate) fn items(&self, key: &str) -> Vec<Json<'t>> {
-        self.get(key).and_then(Json::array).unwrap_or_default()
+    pub(crate) fn items(&self, key: &str) -> Vec<JsonText<'t>> {
+        self.get(key).and_then(JsonText::array).unwrap_or_default()
     }
 
     /// Opens a field; `None` if it is no object.
-    pub(crate) fn object(&self, key: &str) -> Result<Option<Object<'t>>, JsonError> {
-        self.get(key).map_or(Ok(None), Json::object)
+    pub(crate) fn object(&self, key: &str) -> Result<Option<JsonObject<'t>>, JsonError> {
+        self.get(key).map_or(Ok(None), JsonText::object)
     }
 
     /// How many bytes it has as it was written.
@@ -240,7 +240,7 @@ impl<'t> Object<'t> {
     /// A value that can't be parsed.
     pub(crate) fn to_map(&self, except: &[&str]) -> Result<Map<String, Value>, JsonError> {
         let members = self.fields.iter().filter(|(key, _)| !except.contains(&&***key));
-        let copy = |(key, value): (&Cow<'t, str>, &Json<'t>)| match value.to_value() {
+        let copy = |(key, value): (&Cow<'t, str>, &JsonText<'t>)| match value.to_value() {
             Some(value) => Ok((key.clone().into_owned(), value)),
             None => Err(value.error(format!("the `{key}` can't be read"))),
         };
@@ -274,9 +274,9 @@ impl JsonError {
     }
 
     /// Determines the path in the text that was read.
-    pub(crate) fn locate(self, root: &str) -> BadMessage {
+    pub(crate) fn locate(self, root: &str) -> InvalidMessage {
         let mut path = String::new();
-        let mut next = Json::new(root).ok().filter(|root| self.address >= root.address());
+        let mut next = JsonText::new(root).ok().filter(|root| self.address >= root.address());
         while let Some(value) = next.filter(|value| value.address() < self.address) {
             let members = value.members().into_iter();
             next = members.take_while(|(_, member)| member.address() <= self.address).last().map(
@@ -287,7 +287,7 @@ impl JsonError {
                 },
             );
         }
-        BadMessage::new(path, self.message, self.wire_helps)
+        InvalidMessage::new(path, self.message, self.wire_helps)
     }
 }
 
@@ -296,7 +296,7 @@ fn is_space(byte: u8) -> bool {
 }
 
 /// A text for a message, not too long.
-pub(crate) fn short(text: &str) -> String {
+pub(crate) fn shorten_text(text: &str) -> String {
     truncate_with_ellipsis(text, WORDS_CHARS_MAX)
 }
 
@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     /// Takes a value apart by its seams and puts it together again.
-    fn rebuilt(json: Json<'_>) -> Value {
+    fn rebuilt(json: JsonText<'_>) -> Value {
         if let Some(items) = json.array() {
             return items.into_iter().map(rebuilt).collect();
         }
@@ -366,17 +366,17 @@ mod tests {
             "{\"a\":1 ,\r\n\t\"b\" : {\"c\":[{},[[]],\"}\"]},\"\":\"\",\"\\u0061b\":null}",
         ] {
             let expected: Value = serde_json::from_str(text).unwrap();
-            assert_eq!(rebuilt(Json::new(text).unwrap()), expected, "{text}");
+            assert_eq!(rebuilt(JsonText::new(text).unwrap()), expected, "{text}");
         }
         for text in ["", "[", "{\"a\" 1}", "[1,]", "1 2", "\"\0\"", "\u{a0}1"] {
-            assert!(Json::new(text).is_err(), "{text}");
+            assert!(JsonText::new(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn what_is_not_opened_is_not_judged() {
         let deep = format!(r#"{{"a":{}{},"b":"\ud800"}}"#, "[".repeat(100_000), "]".repeat(100_000));
-        let object = Json::new(&deep).unwrap().object().unwrap().unwrap();
+        let object = JsonText::new(&deep).unwrap().object().unwrap().unwrap();
         assert_eq!(object.get("a").unwrap().text().len(), 200_000);
         assert_eq!(object.get("b").unwrap().string(), None);
     }
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn equal_keys_are_seen_however_they_are_written() {
         let text = r#"[{"a/b":1,"c":{"x":1,"x":1},"a\/b":2}]"#;
-        let bad = Json::new(text).unwrap().array().unwrap()[0].object().err().unwrap().locate(text);
+        let bad = JsonText::new(text).unwrap().array().unwrap()[0].object().err().unwrap().locate(text);
         assert_eq!(
             bad.to_string(),
             r#"at `/0/a~1b`: the key "a\/b" appears twice in one object; give it once"#

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::types::Types;
+use super::json_types::JsonTypes;
 
 /// Keywords with a plain value, in the order in which they are written.
 pub(super) const FACTS: [&str; 17] = [
@@ -31,10 +31,10 @@ pub(super) static NULL: Value = Value::Null;
 
 /// One subschema. Empty, it accepts everything.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Node<'a> {
+pub(super) struct SchemaNode<'a> {
     /// Accepts nothing at all.
     pub(super) never: bool,
-    pub(super) types: Option<Types>,
+    pub(super) types: Option<JsonTypes>,
     pub(super) title: Option<&'a str>,
     pub(super) description: Option<Cow<'a, str>>,
     /// The only values that are accepted, from `enum` and `const`.
@@ -42,15 +42,15 @@ pub(super) struct Node<'a> {
     /// Whether `properties` was said, even if there are none.
     pub(super) has_properties: bool,
     /// By the bytes of their names.
-    pub(super) properties: Vec<(&'a str, Node<'a>)>,
+    pub(super) properties: Vec<(&'a str, SchemaNode<'a>)>,
     /// By bytes, each once.
     pub(super) required: Vec<&'a str>,
-    pub(super) patterns: Vec<(&'a str, Node<'a>)>,
-    pub(super) additional: Option<Box<Node<'a>>>,
-    pub(super) items: Option<Box<Node<'a>>>,
-    pub(super) prefix: Vec<Node<'a>>,
+    pub(super) patterns: Vec<(&'a str, SchemaNode<'a>)>,
+    pub(super) additional: Option<Box<SchemaNode<'a>>>,
+    pub(super) items: Option<Box<SchemaNode<'a>>>,
+    pub(super) prefix: Vec<SchemaNode<'a>>,
     /// At least one of these as well; empty if there are none.
-    pub(super) any_of: Vec<Node<'a>>,
+    pub(super) any_of: Vec<SchemaNode<'a>>,
     /// By the index in [`FACTS`].
     pub(super) facts: Vec<(usize, &'a Value)>,
     /// What can't be said in keywords, in words.
@@ -63,18 +63,18 @@ pub(super) struct Node<'a> {
     pub(super) mixed: bool,
 }
 
-impl<'a> Node<'a> {
-    pub(super) fn never() -> Node<'a> {
-        Node { never: true, ..Node::default() }
+impl<'a> SchemaNode<'a> {
+    pub(super) fn never() -> SchemaNode<'a> {
+        SchemaNode { never: true, ..SchemaNode::default() }
     }
 
-    pub(super) fn of(types: Types) -> Node<'a> {
-        Node { types: Some(types), ..Node::default() }
+    pub(super) fn from_types(types: JsonTypes) -> SchemaNode<'a> {
+        SchemaNode { types: Some(types), ..SchemaNode::default() }
     }
 
     /// Whether anything is accepted and nothing said.
     pub(super) fn is_any(&self) -> bool {
-        *self == Node::default()
+        *self == SchemaNode::default()
     }
 
     /// Whether nothing is said but what the value is called.
@@ -102,11 +102,11 @@ impl<'a> Node<'a> {
     }
 
     /// The types that it may accept; `None` if nothing is known.
-    pub(super) fn known_types(&self) -> Option<Types> {
+    pub(super) fn known_types(&self) -> Option<JsonTypes> {
         let of_values = self
             .values
             .as_ref()
-            .map(|values| values.iter().fold(Types::NONE, |types, value| types.or(Types::of(value))));
+            .map(|values| values.iter().fold(JsonTypes::NONE, |types, value| types.or(JsonTypes::from_value(value))));
         match (self.types, of_values) {
             (Some(types), Some(values)) => Some(types.and(values)),
             (types, values) => types.or(values),
@@ -114,12 +114,12 @@ impl<'a> Node<'a> {
     }
 
     /// Drops values of types that aren't accepted anyway; without any left nothing is accepted.
-    pub(super) fn settle(mut self) -> Node<'a> {
+    pub(super) fn settle(mut self) -> SchemaNode<'a> {
         if let (Some(types), Some(values)) = (self.types, &mut self.values) {
-            values.retain(|value| types.has(Types::of(value)));
+            values.retain(|value| types.has(JsonTypes::from_value(value)));
         }
-        if self.types == Some(Types::NONE) || self.values.as_ref().is_some_and(Vec::is_empty) {
-            return Node::never();
+        if self.types == Some(JsonTypes::NONE) || self.values.as_ref().is_some_and(Vec::is_empty) {
+            return SchemaNode::never();
         }
         self
     }
@@ -136,7 +136,7 @@ impl<'a> Node<'a> {
     }
 
     /// Calls `visit` with each direct part.
-    pub(super) fn each_part(&mut self, visit: &mut dyn FnMut(&mut Node<'a>)) {
+    pub(super) fn each_part(&mut self, visit: &mut dyn FnMut(&mut SchemaNode<'a>)) {
         self.properties.iter_mut().for_each(|(_, node)| visit(node));
         self.patterns.iter_mut().for_each(|(_, node)| visit(node));
         self.additional.iter_mut().for_each(|node| visit(node));

@@ -9,13 +9,13 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use super::node::{FACTS, Node};
-use super::types::Types;
+use super::schema_node::{FACTS, SchemaNode};
+use super::json_types::JsonTypes;
 use crate::limits::WORDS_CHARS_MAX;
 
 /// Which keywords a wire takes; others are said in the description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(super) enum KeywordSupport {
     All,
     Gemini,
     OpenAiStrict,
@@ -31,20 +31,20 @@ const STORAGE_FORMATS: [&str; 13] = [
     "uint8", "uint128",
 ];
 
-impl Takes {
-    fn takes(self, node: &Node<'_>, fact: &str, value: &Value) -> bool {
+impl KeywordSupport {
+    fn takes(self, node: &SchemaNode<'_>, fact: &str, value: &Value) -> bool {
         match self {
-            Takes::All => true,
-            Takes::Gemini => matches!(fact, "minItems" | "maxItems" | "minimum" | "maximum"),
-            Takes::OpenAiStrict => match fact {
+            KeywordSupport::All => true,
+            KeywordSupport::Gemini => matches!(fact, "minItems" | "maxItems" | "minimum" | "maximum"),
+            KeywordSupport::OpenAiStrict => match fact {
                 "format" => value.as_str().is_some_and(|format| STRICT_FORMATS.contains(&format)),
                 "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
-                    node.known_types().is_some_and(|types| types.has(Types::NUMBER))
+                    node.known_types().is_some_and(|types| types.has(JsonTypes::NUMBER))
                 }
-                "minItems" | "maxItems" => node.known_types().is_some_and(|types| types.has(Types::ARRAY)),
+                "minItems" | "maxItems" => node.known_types().is_some_and(|types| types.has(JsonTypes::ARRAY)),
                 _ => false,
             },
-            Takes::AnthropicStrict => match fact {
+            KeywordSupport::AnthropicStrict => match fact {
                 "format" => {
                     value.as_str().is_some_and(|format| STRICT_FORMATS.contains(&format) || format == "uri")
                 }
@@ -56,25 +56,25 @@ impl Takes {
 }
 
 /// Writes a schema.
-pub(super) fn write(node: &Node<'_>, takes: Takes) -> String {
-    let mut writer = Writer { bytes: Vec::with_capacity(512), takes };
+pub(super) fn write_schema(node: &SchemaNode<'_>, takes: KeywordSupport) -> String {
+    let mut writer = SchemaWriter { bytes: Vec::with_capacity(512), takes };
     writer.node(node);
     String::from_utf8(writer.bytes).expect("JSON is text")
 }
 
-struct Writer {
+struct SchemaWriter {
     bytes: Vec<u8>,
-    takes: Takes,
+    takes: KeywordSupport,
 }
 
-impl Writer {
-    fn node(&mut self, node: &Node<'_>) {
+impl SchemaWriter {
+    fn node(&mut self, node: &SchemaNode<'_>) {
         if node.never {
             self.bytes.extend_from_slice(b"{\"not\":{}}");
             return;
         }
         // Anthropic's strict mode knows one type a schema; several are alternatives.
-        if self.takes == Takes::AnthropicStrict
+        if self.takes == KeywordSupport::AnthropicStrict
             && let Some(types) = node.known_types().filter(|types| !types.single() && node.any_of.is_empty())
         {
             return self.split(node, types);
@@ -86,7 +86,7 @@ impl Writer {
             self.key(start, "type");
             self.types(types);
         }
-        if let Some(title) = node.title.filter(|_| matches!(self.takes, Takes::All | Takes::Gemini)) {
+        if let Some(title) = node.title.filter(|_| matches!(self.takes, KeywordSupport::All | KeywordSupport::Gemini)) {
             self.key(start, "title");
             self.text(title);
         }
@@ -108,13 +108,13 @@ impl Writer {
             self.list(node.required.iter(), |writer, name| writer.text(name));
         }
         let patterns = !node.patterns.is_empty();
-        if patterns && self.takes != Takes::Gemini {
+        if patterns && self.takes != KeywordSupport::Gemini {
             self.key(start, "patternProperties");
             self.map(&node.patterns);
         }
         // Without the patterns, `additionalProperties` would refuse what they accept.
         if let Some(additional) =
-            node.additional.as_ref().filter(|_| !patterns || self.takes != Takes::Gemini)
+            node.additional.as_ref().filter(|_| !patterns || self.takes != KeywordSupport::Gemini)
         {
             self.key(start, "additionalProperties");
             if additional.never {
@@ -132,7 +132,7 @@ impl Writer {
         if let Some(items) = &node.items {
             self.key(start, "items");
             self.node(items);
-        } else if node.types.is_some_and(|types| types.has(Types::ARRAY)) {
+        } else if node.types.is_some_and(|types| types.has(JsonTypes::ARRAY)) {
             // OpenAI and Gemini refuse an array that says nothing of its items.
             self.key(start, "items");
             self.bytes.extend_from_slice(b"{}");
@@ -148,26 +148,26 @@ impl Writer {
     }
 
     /// Several types as alternatives, each with what concerns it.
-    fn split(&mut self, node: &Node<'_>, types: Types) {
+    fn split(&mut self, node: &SchemaNode<'_>, types: JsonTypes) {
         self.bytes.push(b'{');
         let start = self.bytes.len();
         self.description(node, start);
         self.key(start, "anyOf");
-        let each: Vec<Node<'_>> = types
+        let each: Vec<SchemaNode<'_>> = types
             .each()
             .map(|one| {
-                let mut part = Node { types: Some(one), ..Node::default() };
+                let mut part = SchemaNode { types: Some(one), ..SchemaNode::default() };
                 if let Some(values) = &node.values {
-                    let of_type = |value: &&&Value| one.has(Types::of(value));
+                    let of_type = |value: &&&Value| one.has(JsonTypes::from_value(value));
                     part.values = Some(values.iter().filter(of_type).copied().collect());
                 }
-                if one == Types::OBJECT {
+                if one == JsonTypes::OBJECT {
                     part.has_properties = node.has_properties;
                     part.properties = node.properties.clone();
                     part.required = node.required.clone();
                     part.additional = node.additional.clone();
                 }
-                if one == Types::ARRAY {
+                if one == JsonTypes::ARRAY {
                     part.items = node.items.clone();
                 }
                 part
@@ -178,7 +178,7 @@ impl Writer {
     }
 
     /// The description, and after it in brackets what the wire has no keyword for.
-    fn description(&mut self, node: &Node<'_>, start: usize) {
+    fn description(&mut self, node: &SchemaNode<'_>, start: usize) {
         let untaken = |(fact, value): &&(usize, &Value)| {
             !self.takes.takes(node, FACTS[*fact], value) && !is_storage(FACTS[*fact], value)
         };
@@ -189,7 +189,7 @@ impl Writer {
             .map(|(fact, value)| format!("{} {}", FACTS[*fact], haft::canonical::to_string(value)))
             .filter(|words| words.len() <= WORDS_CHARS_MAX)
             .collect();
-        if self.takes == Takes::Gemini && !node.patterns.is_empty() {
+        if self.takes == KeywordSupport::Gemini && !node.patterns.is_empty() {
             let names: Vec<&str> = node.patterns.iter().map(|(pattern, _)| *pattern).collect();
             words.push(format!("further names match {}", names.join(" or ")));
         }
@@ -207,7 +207,7 @@ impl Writer {
         self.text(&format!("{text}{space}[{}]", words.join("; ")));
     }
 
-    fn types(&mut self, types: Types) {
+    fn types(&mut self, types: JsonTypes) {
         if types.single() {
             for name in types.names() {
                 self.text(name);
@@ -237,7 +237,7 @@ impl Writer {
         }
     }
 
-    fn list<T>(&mut self, items: impl Iterator<Item = T>, mut each: impl FnMut(&mut Writer, T)) {
+    fn list<T>(&mut self, items: impl Iterator<Item = T>, mut each: impl FnMut(&mut SchemaWriter, T)) {
         self.bytes.push(b'[');
         for (at, item) in items.enumerate() {
             if at > 0 {
@@ -248,7 +248,7 @@ impl Writer {
         self.bytes.push(b']');
     }
 
-    fn map(&mut self, parts: &[(&str, Node<'_>)]) {
+    fn map(&mut self, parts: &[(&str, SchemaNode<'_>)]) {
         self.bytes.push(b'{');
         for (at, (name, part)) in parts.iter().enumerate() {
             if at > 0 {
