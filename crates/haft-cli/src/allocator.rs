@@ -14,9 +14,9 @@ use mimalloc::MiMalloc;
 const LARGE_BYTES: usize = 64 * 1024;
 
 #[global_allocator]
-static ALLOCATOR: BySize = BySize;
+static ALLOCATOR: SizeSplitAllocator = SizeSplitAllocator;
 
-struct BySize;
+struct SizeSplitAllocator;
 
 fn is_large(bytes: usize) -> bool {
     bytes >= LARGE_BYTES
@@ -24,7 +24,7 @@ fn is_large(bytes: usize) -> bool {
 
 // SAFETY: each block is asked of, changed by and given back to one of two allocators, which is chosen by its layout's size
 // alone; the caller promises that this is the size that the block has. One that passes the bound is made anew and copied.
-unsafe impl GlobalAlloc for BySize {
+unsafe impl GlobalAlloc for SizeSplitAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promised.
         unsafe { if is_large(layout.size()) { System.alloc(layout) } else { MiMalloc.alloc(layout) } }

@@ -1,7 +1,7 @@
 //! The command line: what can be said, and how it is explained.
 //!
 //! Common flags may stand before and after the subcommand. They are declared at both places and put together by
-//! [`Common::with`], because clap's own global flags keep only one of two lists: a `--deny` before the subcommand would
+//! [`CommonArgs::with`], because clap's own global flags keep only one of two lists: a `--deny` before the subcommand would
 //! be lost by a `--deny` after it.
 
 use std::num::NonZeroUsize;
@@ -14,7 +14,7 @@ use haft_provider::Wire;
 use haft_session::ConflictRule;
 use haft_session::trust::{InvalidDigest, Digest};
 
-use crate::kept::args::{LogArgs, SessionsArgs, StatsArgs};
+use crate::sessions::args::{LogArgs, SessionsArgs, StatsArgs};
 use crate::mcp::args::McpArgs;
 use crate::replay::args::ReplayArgs;
 use crate::run::args::{RunArgs, ScriptArgs};
@@ -33,15 +33,15 @@ use crate::serve::args::ServeArgs;
                   of `check` also 10 it would ask, 11 it would be denied.\n\
                   Standard output carries results only; everything else goes to standard error."
 )]
-pub(crate) struct Cli {
+pub(crate) struct CliArgs {
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Call one tool and print its result.
     Call(CallArgs),
     /// Explain whether a call would run, and which rule says so; runs nothing.
@@ -82,13 +82,13 @@ pub(crate) struct CallArgs {
     #[arg(value_name = "JSON|-", allow_negative_numbers = true)]
     pub(crate) input: Option<String>,
     /// Form of the result: its text, or one JSON object on one line.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
     /// For Agent: a script in place of a model, in JSON or YAML.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -100,14 +100,14 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "JSON|-", allow_negative_numbers = true)]
     pub(crate) input: Option<String>,
     /// Form of the explanation: lines for people, or one JSON object on one line.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum OutputForm {
     Text,
     Json,
 }
@@ -121,7 +121,7 @@ pub(crate) struct DispatchArgs {
     #[arg(long, value_parser = wire_parser(), value_name = "WIRE")]
     pub(crate) from: Option<Wire>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -130,10 +130,10 @@ pub(crate) struct DispatchArgs {
 )]
 pub(crate) struct DoctorArgs {
     /// Form of the report: lines for people, or one JSON object on one line.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// The names of the wires.
@@ -152,18 +152,18 @@ pub(crate) struct SettingsArgs {
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 pub(crate) enum SettingsCommand {
     /// Print every value that counts, with the file and line that it comes from.
-    Show(ShowArgs),
+    Show(SettingsShowArgs),
     /// Print the JSON Schema of a settings file.
     Schema,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
+pub(crate) struct SettingsShowArgs {
     /// Form of the list: lines for people, or one JSON object on one line.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -178,29 +178,29 @@ pub(crate) struct TrustArgs {
     #[arg(long, conflicts_with = "yes")]
     pub(crate) forget: bool,
     /// Form of what is shown: lines for people, or one JSON object on one line, which never asks.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
     /// Form of the list: a table, JSON, or the `tools` array of a provider.
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = ToolsFormat::Table)]
+    pub(crate) format: ToolsFormat,
     /// Also list tools that are not offered, and why. Of a provider's form: also those found by searching.
     #[arg(long)]
     pub(crate) all: bool,
     /// Whether a provider's form uses strict mode where a schema fits it. Default: yes for OpenAI, no for Anthropic.
     #[arg(long, value_enum, value_name = "WHETHER")]
-    pub(crate) strict: Option<Strict>,
+    pub(crate) strict: Option<StrictMode>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum ToolsFormat {
     Table,
     Json,
     Anthropic,
@@ -213,7 +213,7 @@ pub(crate) enum Format {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Strict {
+pub(crate) enum StrictMode {
     Yes,
     No,
 }
@@ -221,7 +221,7 @@ pub(crate) enum Strict {
 /// Flags that every subcommand takes.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Common options")]
-pub(crate) struct Common {
+pub(crate) struct CommonArgs {
     /// Directory to work in. Default: the current one.
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
@@ -253,11 +253,11 @@ pub(crate) struct Common {
     #[arg(long, value_name = "FILE")]
     pub(crate) mcp_config: Vec<PathBuf>,
     /// Trust the workspace in this run if its hash is this one, as `haft trust` shows it.
-    #[arg(long, value_name = "HASH", value_parser = hash)]
+    #[arg(long, value_name = "HASH", value_parser = parse_hash)]
     pub(crate) trust_hash: Option<String>,
     /// What keeps calls apart: their classes (default), or that their effects overlap.
     #[arg(long, value_enum, value_name = "HOW")]
-    pub(crate) schedule: Option<Schedule>,
+    pub(crate) schedule: Option<ScheduleMode>,
     /// Calls that run at once. Default: $HAFT_MAX_CONCURRENCY, or 10.
     #[arg(long, value_name = "N", value_parser = haft::env::count)]
     pub(crate) max_concurrency: Option<NonZeroUsize>,
@@ -271,28 +271,28 @@ pub(crate) struct Common {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
-pub(crate) enum Schedule {
+pub(crate) enum ScheduleMode {
     Classes,
     Effects,
 }
 
-impl From<Schedule> for ConflictRule {
-    fn from(schedule: Schedule) -> ConflictRule {
+impl From<ScheduleMode> for ConflictRule {
+    fn from(schedule: ScheduleMode) -> ConflictRule {
         match schedule {
-            Schedule::Classes => ConflictRule::Classes,
-            Schedule::Effects => ConflictRule::Effects,
+            ScheduleMode::Classes => ConflictRule::Classes,
+            ScheduleMode::Effects => ConflictRule::Effects,
         }
     }
 }
 
-impl Common {
+impl CommonArgs {
     /// These flags and those that stood after the subcommand: lists together, of single values the later one.
-    pub(crate) fn with(self, later: Common) -> Common {
+    pub(crate) fn with(self, later: CommonArgs) -> CommonArgs {
         fn both<T>(mut first: Vec<T>, then: Vec<T>) -> Vec<T> {
             first.extend(then);
             first
         }
-        Common {
+        CommonArgs {
             cwd: later.cwd.or(self.cwd),
             add_dir: both(self.add_dir, later.add_dir),
             tools_dir: both(self.tools_dir, later.tools_dir),
@@ -313,7 +313,7 @@ impl Common {
 }
 
 /// A hash that can be read.
-fn hash(text: &str) -> Result<String, InvalidDigest> {
+fn parse_hash(text: &str) -> Result<String, InvalidDigest> {
     text.parse::<Digest>().map(|hash| hash.to_string())
 }
 
@@ -325,14 +325,14 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        CliArgs::command().debug_assert();
     }
 
     #[test]
     fn common_flags_count_before_and_after_the_subcommand() {
         let line = "haft --deny A --cwd x --allow B call T --deny C --cwd y --non-interactive";
-        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
-        let Command::Call(args) = cli.command else { panic!("it is a call") };
+        let cli = CliArgs::try_parse_from(line.split(' ')).unwrap();
+        let CliCommand::Call(args) = cli.command else { panic!("it is a call") };
         let common = cli.common.with(args.common);
         assert_eq!((common.deny, common.allow), (vec!["A".into(), "C".into()], vec!["B".into()]));
         assert_eq!((common.cwd, common.non_interactive), (Some("y".into()), true));

@@ -9,75 +9,75 @@ use haft_provider::limits::MESSAGE_BYTES_MAX;
 use haft_provider::{ModelMessage, decode_message};
 use haft_session::SessionPurpose;
 
-use crate::args::{Common, DispatchArgs};
-use crate::interrupt::Interrupts;
-use crate::output::Reader;
-use crate::{Exit, Usage, output, session};
+use crate::args::{CommonArgs, DispatchArgs};
+use crate::interrupt::InterruptHandler;
+use crate::output::OutputReader;
+use crate::{ExitStatus, UsageError, output, session};
 
-pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
+pub(crate) fn run(args: &DispatchArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let interrupts =
-        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let session = session::open(&common.options(), SessionPurpose::Once)?;
-    let message = message(args)?;
+        InterruptHandler::listen().map_err(|error| UsageError(format!("signals can't be heard: {error}")))?;
+    let session = session::open_session(&common.options(), SessionPurpose::Once)?;
+    let message = read_message(args)?;
     for kind in message.passed_over() {
-        output::warning(&format!("a `{kind}` waits for an answer that is not a tool's; it is left to you"));
+        output::print_warning(&format!("a `{kind}` waits for an answer that is not a tool's; it is left to you"));
     }
     let results = session::run_calls(&session, message.calls(), &interrupts)?;
     session.report_tasks();
     session.report_hooks();
     session.report_turn_end(&results);
-    let written = output::result(&haft::canonical::to_string(&message.answer(&results)), Reader::Whole);
+    let written = output::write_result(&haft::canonical::to_string(&message.answer(&results)), OutputReader::Whole);
     Ok(match written {
-        _ if interrupts.any() => Exit::Interrupted,
+        _ if interrupts.any() => ExitStatus::Interrupted,
         Err(exit) => exit,
-        Ok(()) => Exit::Done,
+        Ok(()) => ExitStatus::Done,
     })
 }
 
-fn message(args: &DispatchArgs) -> Result<ModelMessage, Usage> {
+fn read_message(args: &DispatchArgs) -> Result<ModelMessage, UsageError> {
     let (bytes, source) = match args.file.as_deref() {
         None if io::stdin().is_terminal() => {
             let words = "no message; give a file, or pipe an assistant message to standard input";
-            return Err(Usage(words.to_owned()));
+            return Err(UsageError(words.to_owned()));
         }
-        None => (read(io::stdin().lock(), "standard input")?, "standard input".to_owned()),
+        None => (read_all(io::stdin().lock(), "standard input")?, "standard input".to_owned()),
         Some(path) if path.as_os_str() == "-" => {
-            (read(io::stdin().lock(), "standard input")?, "standard input".to_owned())
+            (read_all(io::stdin().lock(), "standard input")?, "standard input".to_owned())
         }
         Some(path) => {
             let name = format!("`{}`", output::one_line(&path.display().to_string()));
-            let file = File::open(path).map_err(|error| unreadable(&name, &error))?;
-            (read(file, &name)?, name)
+            let file = File::open(path).map_err(|error| unreadable_error(&name, &error))?;
+            (read_all(file, &name)?, name)
         }
     };
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Usage(format!("{source} is not JSON: the bytes from offset {at} on are not valid UTF-8"))
+        UsageError(format!("{source} is not JSON: the bytes from offset {at} on are not valid UTF-8"))
     })?;
     // Some editors and shells put a mark before the text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     decode_message(text, args.from).map_err(|bad| {
         let flag = if bad.wire_helps() { " (--from)" } else { "" };
-        Usage(format!("{source}: {}{flag}", output::one_line(&bad.to_string())))
+        UsageError(format!("{source}: {}{flag}", output::one_line(&bad.to_string())))
     })
 }
 
-fn read(from: impl Read, name: &str) -> Result<Vec<u8>, Usage> {
+fn read_all(from: impl Read, name: &str) -> Result<Vec<u8>, UsageError> {
     let mut bytes = Vec::new();
     let read = from.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| unreadable(name, &error))?;
+    read.map_err(|error| unreadable_error(name, &error))?;
     if bytes.len() > MESSAGE_BYTES_MAX {
-        return Err(Usage(format!("{name} has more than {MESSAGE_BYTES_MAX} bytes")));
+        return Err(UsageError(format!("{name} has more than {MESSAGE_BYTES_MAX} bytes")));
     }
     Ok(bytes)
 }
 
-fn unreadable(name: &str, error: &io::Error) -> Usage {
+fn unreadable_error(name: &str, error: &io::Error) -> UsageError {
     let reason = match error.kind() {
         io::ErrorKind::NotFound => "it does not exist".to_owned(),
         io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
         io::ErrorKind::PermissionDenied => "its permissions don't allow it".to_owned(),
         _ => error.to_string(),
     };
-    Usage(format!("{name} can't be read: {reason}; give a file with an assistant message, or `-`"))
+    UsageError(format!("{name} can't be read: {reason}; give a file with an assistant message, or `-`"))
 }

@@ -8,9 +8,9 @@ use haft_session::sandbox_report::{NamespaceMaker, SandboxLevel, SandboxPart, Sa
 use haft_session::trust::TrustState;
 use serde::Serialize;
 
-use crate::args::{Common, DoctorArgs, Form};
-use crate::output::{Reader, one_line};
-use crate::{Exit, Usage, output, session};
+use crate::args::{CommonArgs, DoctorArgs, OutputForm};
+use crate::output::{OutputReader, one_line};
+use crate::{ExitStatus, UsageError, output, session};
 
 /// Programs that tools start, and what goes without them.
 const PROGRAMS: [(&str, &str); 2] =
@@ -19,52 +19,52 @@ const PROGRAMS: [(&str, &str); 2] =
 /// What holds commands back that want too much. Not tried, since it is there wherever a sandbox is.
 const BOUNDS: &str = "open files and sizes of files have limits, memory has none";
 
-pub(crate) fn run(args: &DoctorArgs, common: &Common) -> Result<Exit, Usage> {
-    let session = session::inspect(&common.options(), SessionPurpose::Inspect)?;
+pub(crate) fn run(args: &DoctorArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let session = session::inspect_session(&common.options(), SessionPurpose::Inspect)?;
     let sandbox = SandboxReport::probe();
-    let report = Report {
+    let report = DoctorReport {
         sandbox: sandbox.level.into(),
-        namespaces: sandbox.namespace_maker.map(By::from),
-        parts: sandbox.parts.into_iter().map(Part::from).collect(),
+        namespaces: sandbox.namespace_maker.map(NamespaceSource::from),
+        parts: sandbox.parts.into_iter().map(SandboxCheck::from).collect(),
         process_limits: sandbox.process_limits,
         isolated_code: sandbox.isolated_code,
-        programs: PROGRAMS.into_iter().map(|(name, without)| Program::find(name, without)).collect(),
+        programs: PROGRAMS.into_iter().map(|(name, without)| ProgramCheck::find(name, without)).collect(),
         workspace: session.given.workspace().display().to_string(),
         trust: match session.given.trust_state() {
-            TrustState::NotNeeded => Trust::NotNeeded,
-            TrustState::Trusted => Trust::Trusted,
-            TrustState::Untrusted(_) => Trust::NotTrusted,
+            TrustState::NotNeeded => TrustStatus::NotNeeded,
+            TrustState::Trusted => TrustStatus::Trusted,
+            TrustState::Untrusted(_) => TrustStatus::NotTrusted,
         },
         findings: session.warnings.clone(),
     };
     let (text, reader) = match args.output {
-        Form::Text => (report.text(), Reader::Sampler),
-        Form::Json => (serde_json::to_string(&report).expect("a report has text keys"), Reader::Whole),
+        OutputForm::Text => (report.text(), OutputReader::Sampler),
+        OutputForm::Json => (serde_json::to_string(&report).expect("a report has text keys"), OutputReader::Whole),
     };
-    let exit = if report.sandbox == Made::None { Exit::Failed } else { Exit::Done };
-    Ok(output::result(&text, reader).err().unwrap_or(exit))
+    let exit = if report.sandbox == ReportedSandbox::None { ExitStatus::Failed } else { ExitStatus::Done };
+    Ok(output::write_result(&text, reader).err().unwrap_or(exit))
 }
 
 /// What was found, as `--output json` prints it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Report {
+pub(crate) struct DoctorReport {
     /// How much of the sandbox can be made.
-    sandbox: Made,
+    sandbox: ReportedSandbox,
     /// Who makes the namespaces that all of it takes; null if it isn't all.
-    namespaces: Option<By>,
+    namespaces: Option<NamespaceSource>,
     /// The parts that were tried.
-    parts: Vec<Part>,
+    parts: Vec<SandboxCheck>,
     /// How many processes commands may have.
     process_limits: String,
     /// What confines isolated tools, and decoders of PDF, pictures and notebooks.
     isolated_code: String,
     /// Programs that tools start.
-    programs: Vec<Program>,
+    programs: Vec<ProgramCheck>,
     /// The directory to work in.
     workspace: String,
     /// Whether what its files would run or loosen counts.
-    trust: Trust,
+    trust: TrustStatus,
     /// What is doubtful about settings, rules, hooks and trust.
     findings: Vec<String>,
 }
@@ -73,7 +73,8 @@ pub(crate) struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-enum Made {
+#[cfg_attr(test, schemars(rename = "Made"))]
+enum ReportedSandbox {
     /// All of it.
     Full,
     /// Reads are limited; no names are protected, and no hosts can be granted.
@@ -82,12 +83,12 @@ enum Made {
     None,
 }
 
-impl From<SandboxLevel> for Made {
-    fn from(level: SandboxLevel) -> Made {
+impl From<SandboxLevel> for ReportedSandbox {
+    fn from(level: SandboxLevel) -> ReportedSandbox {
         match level {
-            SandboxLevel::Full => Made::Full,
-            SandboxLevel::Fallback => Made::Fallback,
-            SandboxLevel::Unavailable => Made::None,
+            SandboxLevel::Full => ReportedSandbox::Full,
+            SandboxLevel::Fallback => ReportedSandbox::Fallback,
+            SandboxLevel::Unavailable => ReportedSandbox::None,
         }
     }
 }
@@ -96,18 +97,19 @@ impl From<SandboxLevel> for Made {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-enum By {
+#[cfg_attr(test, schemars(rename = "By"))]
+enum NamespaceSource {
     /// This program.
     Haft,
     /// Bubblewrap, because this machine doesn't let this program.
     Bubblewrap,
 }
 
-impl From<NamespaceMaker> for By {
-    fn from(maker: NamespaceMaker) -> By {
+impl From<NamespaceMaker> for NamespaceSource {
+    fn from(maker: NamespaceMaker) -> NamespaceSource {
         match maker {
-            NamespaceMaker::OwnProcess => By::Haft,
-            NamespaceMaker::Bubblewrap => By::Bubblewrap,
+            NamespaceMaker::OwnProcess => NamespaceSource::Haft,
+            NamespaceMaker::Bubblewrap => NamespaceSource::Bubblewrap,
         }
     }
 }
@@ -115,7 +117,8 @@ impl From<NamespaceMaker> for By {
 /// A part that was tried.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Part {
+#[cfg_attr(test, schemars(rename = "Part"))]
+struct SandboxCheck {
     /// What it is.
     part: String,
     /// Whether it works.
@@ -123,18 +126,18 @@ struct Part {
     /// What was found.
     detail: String,
     /// The stack that is impossible without it; null if it is only an addition.
-    needed_for: Option<Made>,
+    needed_for: Option<ReportedSandbox>,
     /// What it takes to have it.
     advice: Option<String>,
 }
 
-impl From<SandboxPart> for Part {
-    fn from(part: SandboxPart) -> Part {
-        Part {
+impl From<SandboxPart> for SandboxCheck {
+    fn from(part: SandboxPart) -> SandboxCheck {
+        SandboxCheck {
             part: part.name.to_owned(),
             works: part.works,
             detail: part.detail,
-            needed_for: part.needed_for.map(Made::from),
+            needed_for: part.needed_for.map(ReportedSandbox::from),
             advice: part.advice,
         }
     }
@@ -143,7 +146,8 @@ impl From<SandboxPart> for Part {
 /// A program that tools start.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Program {
+#[cfg_attr(test, schemars(rename = "Program"))]
+struct ProgramCheck {
     /// Its name.
     name: String,
     /// Where it is; null if it isn't.
@@ -152,8 +156,8 @@ struct Program {
     without: String,
 }
 
-impl Program {
-    fn find(name: &str, without: &str) -> Program {
+impl ProgramCheck {
+    fn find(name: &str, without: &str) -> ProgramCheck {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_program = |path: &PathBuf| {
             use std::os::unix::fs::PermissionsExt as _;
@@ -161,7 +165,7 @@ impl Program {
         };
         let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(is_program);
         let path = found.map(|path| path.display().to_string());
-        Program { name: name.to_owned(), path, without: without.to_owned() }
+        ProgramCheck { name: name.to_owned(), path, without: without.to_owned() }
     }
 }
 
@@ -169,7 +173,8 @@ impl Program {
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-enum Trust {
+#[cfg_attr(test, schemars(rename = "Trust"))]
+enum TrustStatus {
     /// It has nothing of that kind.
     NotNeeded,
     /// It does.
@@ -178,16 +183,16 @@ enum Trust {
     NotTrusted,
 }
 
-impl Report {
+impl DoctorReport {
     fn text(&self) -> String {
         let mut text = String::new();
         let words = match self.sandbox {
-            Made::Full if self.namespaces == Some(By::Bubblewrap) => {
+            ReportedSandbox::Full if self.namespaces == Some(NamespaceSource::Bubblewrap) => {
                 "full, through bubblewrap: commands can do no more than they are granted"
             }
-            Made::Full => "full: commands can do no more than they are granted",
-            Made::Fallback => "fallback: reads are limited; no names are protected, no hosts can be granted",
-            Made::None => "none: commands are refused unless `--no-sandbox` is given",
+            ReportedSandbox::Full => "full: commands can do no more than they are granted",
+            ReportedSandbox::Fallback => "fallback: reads are limited; no names are protected, no hosts can be granted",
+            ReportedSandbox::None => "none: commands are refused unless `--no-sandbox` is given",
         };
         let _ = writeln!(text, "sandbox    {words}");
         let width = self.parts.iter().map(|part| part.part.chars().count()).max().unwrap_or(0);
@@ -202,7 +207,7 @@ impl Report {
                 let _ = writeln!(text, "       {:width$}  {line}", "");
             }
         }
-        if self.sandbox != Made::None {
+        if self.sandbox != ReportedSandbox::None {
             let _ = writeln!(text, "\nbounds     {}\n           {BOUNDS}", one_line(&self.process_limits));
         }
         let code = one_line(&self.isolated_code);
@@ -211,16 +216,16 @@ impl Report {
             "\ndecoders   PDF, pictures, notebooks and isolated tools run in\n           {code}"
         );
         let _ = writeln!(text, "\nprograms");
-        for Program { name, path, without } in &self.programs {
+        for ProgramCheck { name, path, without } in &self.programs {
             let _ = match path {
                 Some(path) => writeln!(text, "  yes  {name:8} {}", one_line(path)),
                 None => writeln!(text, "  no   {name:8} {without}"),
             };
         }
         let trust = match self.trust {
-            Trust::NotNeeded => "nothing in it needs trust",
-            Trust::Trusted => "trusted",
-            Trust::NotTrusted => "not trusted; `haft trust` shows what is left out",
+            TrustStatus::NotNeeded => "nothing in it needs trust",
+            TrustStatus::Trusted => "trusted",
+            TrustStatus::NotTrusted => "not trusted; `haft trust` shows what is left out",
         };
         let _ = writeln!(text, "\nworkspace  {}\n           {trust}", one_line(&self.workspace));
         match self.findings.as_slice() {

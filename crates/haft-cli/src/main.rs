@@ -13,7 +13,7 @@ mod check;
 mod dispatch;
 mod doctor;
 mod interrupt;
-mod kept;
+mod sessions;
 mod mcp;
 mod output;
 mod replay;
@@ -33,11 +33,11 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use haft_session::{SessionError, SessionOption};
 
-use args::{Cli, Command};
+use args::{CliArgs, CliCommand};
 
 /// How a run of the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Exit {
+enum ExitStatus {
     /// Done.
     Done = 0,
     /// The call got an error result, or the result could not be written.
@@ -52,27 +52,27 @@ enum Exit {
     Interrupted = 130,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
+impl From<ExitStatus> for ExitCode {
+    fn from(exit: ExitStatus) -> ExitCode {
         ExitCode::from(exit as u8)
     }
 }
 
 /// Why nothing was run, in words for the user.
 #[derive(Debug)]
-struct Usage(String);
+struct UsageError(String);
 
-impl From<SessionError> for Usage {
-    fn from(error: SessionError) -> Usage {
-        match error.option().and_then(flag) {
-            Some(flag) => Usage(format!("{error} ({flag})")),
-            None => Usage(error.to_string()),
+impl From<SessionError> for UsageError {
+    fn from(error: SessionError) -> UsageError {
+        match error.option().and_then(option_flag) {
+            Some(flag) => UsageError(format!("{error} ({flag})")),
+            None => UsageError(error.to_string()),
         }
     }
 }
 
 /// The flag that sets an option of the library.
-fn flag(option: SessionOption) -> Option<&'static str> {
+fn option_flag(option: SessionOption) -> Option<&'static str> {
     Some(match option {
         SessionOption::Provider => "--provider",
         SessionOption::Model => "--model",
@@ -88,31 +88,31 @@ fn flag(option: SessionOption) -> Option<&'static str> {
 }
 
 fn main() -> ExitCode {
-    std::panic::set_hook(Box::new(output::panicked));
+    std::panic::set_hook(Box::new(output::report_panic));
     // Ends the program itself where there is nothing more to do: help, version, wrong usage.
-    let cli = Cli::parse();
+    let cli = CliArgs::parse();
     let done = match cli.command {
-        Command::Call(args) => call::run(&args, &cli.common.with(args.common.clone())),
-        Command::Check(args) => check::run(&args, &cli.common.with(args.common.clone())),
-        Command::Dispatch(args) => dispatch::run(&args, &cli.common.with(args.common.clone())),
-        Command::Doctor(args) => doctor::run(&args, &cli.common.with(args.common.clone())),
-        Command::Log(args) => kept::log::run(&args, &cli.common),
-        Command::Mcp(args) => mcp::run(&args, &cli.common),
-        Command::Replay(args) => replay::run(&args, &cli.common.with(args.common.clone())),
-        Command::Run(args) => run::run(&args, &cli.common.with(args.common.clone())),
-        Command::Script(args) => script::run(&args),
-        Command::Serve(args) => serve::run(&args, &cli.common.with(args.common.clone())),
-        Command::Sessions(args) => kept::sessions::run(&args, &cli.common),
-        Command::Settings(args) => settings::run(&args, &cli.common),
-        Command::Stats(args) => kept::stats::run(&args, &cli.common),
-        Command::Trust(args) => trust::run(&args, &cli.common.with(args.common.clone())),
-        Command::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),
+        CliCommand::Call(args) => call::run(&args, &cli.common.with(args.common.clone())),
+        CliCommand::Check(args) => check::run(&args, &cli.common.with(args.common.clone())),
+        CliCommand::Dispatch(args) => dispatch::run(&args, &cli.common.with(args.common.clone())),
+        CliCommand::Doctor(args) => doctor::run(&args, &cli.common.with(args.common.clone())),
+        CliCommand::Log(args) => sessions::log::run(&args, &cli.common),
+        CliCommand::Mcp(args) => mcp::run(&args, &cli.common),
+        CliCommand::Replay(args) => replay::run(&args, &cli.common.with(args.common.clone())),
+        CliCommand::Run(args) => run::run(&args, &cli.common.with(args.common.clone())),
+        CliCommand::Script(args) => script::run(&args),
+        CliCommand::Serve(args) => serve::run(&args, &cli.common.with(args.common.clone())),
+        CliCommand::Sessions(args) => sessions::manage::run(&args, &cli.common),
+        CliCommand::Settings(args) => settings::run(&args, &cli.common),
+        CliCommand::Stats(args) => sessions::stats::run(&args, &cli.common),
+        CliCommand::Trust(args) => trust::run(&args, &cli.common.with(args.common.clone())),
+        CliCommand::Tools(args) => tools::run(&args, &cli.common.with(args.common.clone())),
     };
-    let exit = done.unwrap_or_else(|Usage(words)| {
-        output::error(&words);
-        Exit::Usage
+    let exit = done.unwrap_or_else(|UsageError(words)| {
+        output::print_error(&words);
+        ExitStatus::Usage
     });
-    session::close();
+    session::close_sessions();
     telemetry::close();
     exit.into()
 }

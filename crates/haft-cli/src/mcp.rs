@@ -28,36 +28,36 @@ use haft_session::settings_view::SettingScope;
 use haft_session::{Environment, SessionPurpose};
 
 use self::args::{LogsArgs, McpArgs, McpCallArgs, McpCommand};
-use crate::args::Common;
-use crate::interrupt::Interrupts;
-use crate::output::{self, Reader, one_line};
-use crate::{Exit, Usage, call, session};
+use crate::args::CommonArgs;
+use crate::interrupt::InterruptHandler;
+use crate::output::{self, OutputReader, one_line};
+use crate::{ExitStatus, UsageError, call, session};
 
-pub(crate) fn run(args: &McpArgs, common: &Common) -> Result<Exit, Usage> {
+pub(crate) fn run(args: &McpArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let common = common.clone();
     match &args.command {
-        McpCommand::List(args) => list::list(args, &common.with(args.common.clone())),
-        McpCommand::Get(args) => list::get(args, &common.with(args.common.clone())),
-        McpCommand::Add(args) => edit::add(args, &common.with(args.common.clone())),
+        McpCommand::List(args) => list::list_servers(args, &common.with(args.common.clone())),
+        McpCommand::Get(args) => list::show_server(args, &common.with(args.common.clone())),
+        McpCommand::Add(args) => edit::add_server(args, &common.with(args.common.clone())),
         McpCommand::AddJson(args) => edit::add_json(args, &common.with(args.common.clone())),
-        McpCommand::Remove(args) => edit::remove(args, &common.with(args.common.clone())),
+        McpCommand::Remove(args) => edit::remove_server(args, &common.with(args.common.clone())),
         McpCommand::Approve(args) => approve::run(args, &common.with(args.common.clone())),
-        McpCommand::Login(args) => sign_in::login(args, &common.with(args.common.clone())),
-        McpCommand::Logout(args) => sign_in::logout(args, &common.with(args.common.clone())),
-        McpCommand::Logs(args) => logs(args, &common.with(args.common.clone())),
-        McpCommand::Call(args) => self::call(args, &common.with(args.common.clone())),
+        McpCommand::Login(args) => sign_in::sign_in(args, &common.with(args.common.clone())),
+        McpCommand::Logout(args) => sign_in::sign_out(args, &common.with(args.common.clone())),
+        McpCommand::Logs(args) => show_logs(args, &common.with(args.common.clone())),
+        McpCommand::Call(args) => self::call_tool(args, &common.with(args.common.clone())),
     }
 }
 
 /// Calls one tool of one server, through everything that any call goes through.
-fn call(args: &McpCallArgs, common: &Common) -> Result<Exit, Usage> {
+fn call_tool(args: &McpCallArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let interrupts =
-        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let mut session = session::open(&common.options(), SessionPurpose::Once)?;
+        InterruptHandler::listen().map_err(|error| UsageError(format!("signals can't be heard: {error}")))?;
+    let mut session = session::open_session(&common.options(), SessionPurpose::Once)?;
     let planned = std::mem::take(&mut session.server_starter.planned);
-    let found = planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
+    let found = planned.find(&args.server).ok_or_else(|| unknown_server(&args.server, &planned))?;
     if let Err(why) = &found.plan {
-        return Err(Usage(format!("the MCP server `{}` is not used: {}", args.server, why.message())));
+        return Err(UsageError(format!("the MCP server `{}` is not used: {}", args.server, why.message())));
     }
     session.server_starter.planned = planned.only(&args.server);
     let tool = wire_name(&args.server, &args.tool);
@@ -65,11 +65,11 @@ fn call(args: &McpCallArgs, common: &Common) -> Result<Exit, Usage> {
 }
 
 /// Shows what is kept of what a server complained about.
-fn logs(args: &LogsArgs, common: &Common) -> Result<Exit, Usage> {
+fn show_logs(args: &LogsArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
     let folders = SessionFolders::find(cwd, &Environment::default())?;
     let state = folders.state.as_deref().ok_or_else(|| {
-        Usage(
+        UsageError(
             "there is no folder that logs are kept in; set HAFT_STATE_DIR, or HOME, to an absolute path"
                 .into(),
         )
@@ -77,23 +77,23 @@ fn logs(args: &LogsArgs, common: &Common) -> Result<Exit, Usage> {
     let plain = args.server.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     let kept = plain.then(|| ServerLogs::new(state, &folders.workspace).read(&args.server)).flatten();
     let Some(kept) = kept else {
-        let planned = session::inspect(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
-        planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
-        output::say(&format!("nothing is kept of `{}`: it has not complained here", args.server));
-        return Ok(Exit::Done);
+        let planned = session::inspect_session(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
+        planned.find(&args.server).ok_or_else(|| unknown_server(&args.server, &planned))?;
+        output::print_line(&format!("nothing is kept of `{}`: it has not complained here", args.server));
+        return Ok(ExitStatus::Done);
     };
     // What a server was given it may have printed.
-    let planned = session::inspect(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
+    let planned = session::inspect_session(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
     let text = String::from_utf8_lossy(&kept);
     let text = match planned.find(&args.server) {
         Some(planned) => planned.hide_secrets(&text),
         None => text.into_owned(),
     };
-    Ok(output::result(&visible(&redact_text(&text)), Reader::Sampler).err().unwrap_or(Exit::Done))
+    Ok(output::write_result(&visible(&redact_text(&text)), OutputReader::Sampler).err().unwrap_or(ExitStatus::Done))
 }
 
 /// There is no server of this name.
-fn unknown(name: &str, planned: &ServerPlan) -> Usage {
+fn unknown_server(name: &str, planned: &ServerPlan) -> UsageError {
     let mut names: Vec<String> =
         planned.servers.iter().map(|planned| format!("`{}`", planned.name())).collect();
     names.sort();
@@ -102,7 +102,7 @@ fn unknown(name: &str, planned: &ServerPlan) -> Usage {
         true => "none is configured here; `haft mcp add` adds one".to_owned(),
         false => format!("there are {}", names.join(", ")),
     };
-    Usage(format!("no MCP server named `{}`; {there}", one_line(name)))
+    UsageError(format!("no MCP server named `{}`; {there}", one_line(name)))
 }
 
 /// The word for a scope, as `--scope` takes it.

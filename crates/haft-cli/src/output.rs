@@ -13,7 +13,7 @@ use haft::view::visible;
 use haft_session::{NoticeSink, SessionNotice};
 use haft_terminal::OutputMode;
 
-use crate::Exit;
+use crate::ExitStatus;
 
 /// How much of a panic's message is shown.
 const PANIC_CHARS_MAX: usize = 200;
@@ -29,7 +29,7 @@ static PROGRESS: AtomicBool = AtomicBool::new(false);
 
 /// Shows how far something is, in place of what was shown so before; only on a terminal that can take a line back, and
 /// nowhere that lines are kept.
-pub(crate) fn progress(words: &str) {
+pub(crate) fn show_progress(words: &str) {
     let mut err = io::stderr().lock();
     let fit = OutputMode::for_environment(|name| std::env::var(name).ok(), err.is_terminal());
     if matches!(fit, OutputMode::Live(_)) {
@@ -41,7 +41,7 @@ pub(crate) fn progress(words: &str) {
 }
 
 /// JSON as a result. What a terminal would obey or hide is escaped, which means the same to every reader of JSON.
-pub(crate) fn json(value: &impl serde::Serialize) -> String {
+pub(crate) fn format_json(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_string(value).expect("results have text keys");
     let is_hidden = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
     if !json.contains(is_hidden) {
@@ -67,7 +67,7 @@ pub(crate) fn end_progress() {
 
 /// Who reads a result, for the case that they leave before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum OutputReader {
     /// Somebody who may stop when they have seen enough, as `head` does: a part is what they wanted.
     Sampler,
     /// A program that needs all of it: calls ran, and what they did is known by this text alone.
@@ -78,7 +78,7 @@ pub(crate) enum Reader {
 ///
 /// What could not be written is said and is the program's failure. A reader who has a part and closed the pipe may
 /// have had enough; one who took nothing was never there.
-pub(crate) fn result(text: &str, reader: Reader) -> Result<(), Exit> {
+pub(crate) fn write_result(text: &str, reader: OutputReader) -> Result<(), ExitStatus> {
     if text.is_empty() {
         return Ok(());
     }
@@ -91,12 +91,12 @@ pub(crate) fn result(text: &str, reader: Reader) -> Result<(), Exit> {
     let written = write_all(&out, shown.as_bytes());
     match written.and_then(|()| write_all(&out, end).map_err(|(error, _)| (error, true))) {
         Ok(()) => Ok(()),
-        Err((error, begun)) => unwritten(&error, begun, reader),
+        Err((error, begun)) => write_failure(&error, begun, reader),
     }
 }
 
 /// Writes a part of a result to standard output as it is.
-pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_bytes(bytes: &[u8]) -> io::Result<()> {
     write_all(&io::stdout().lock(), bytes).map_err(|(error, _)| error)
 }
 
@@ -114,44 +114,44 @@ fn write_all(out: &io::StdoutLock<'_>, bytes: &[u8]) -> Result<(), (io::Error, b
     Ok(())
 }
 
-fn unwritten(error: &io::Error, begun: bool, reader: Reader) -> Result<(), Exit> {
-    if error.kind() == io::ErrorKind::BrokenPipe && begun && reader == Reader::Sampler {
+fn write_failure(error: &io::Error, begun: bool, reader: OutputReader) -> Result<(), ExitStatus> {
+    if error.kind() == io::ErrorKind::BrokenPipe && begun && reader == OutputReader::Sampler {
         return Ok(());
     }
     let reason = match error.kind() {
         io::ErrorKind::BrokenPipe => "its reader is gone".to_owned(),
         _ => error.to_string(),
     };
-    self::error(&format!("standard output can't be written: {reason}"));
-    Err(Exit::Failed)
+    self::print_error(&format!("standard output can't be written: {reason}"));
+    Err(ExitStatus::Failed)
 }
 
 /// Says why nothing was run, in the form of clap's own errors.
-pub(crate) fn error(words: &str) {
-    say(&format!("error: {words}"));
+pub(crate) fn print_error(words: &str) {
+    print_line(&format!("error: {words}"));
 }
 
 /// Says something that should be looked at.
-pub(crate) fn warning(words: &str) {
-    say(&format!("warning: {words}"));
+pub(crate) fn print_warning(words: &str) {
+    print_line(&format!("warning: {words}"));
 }
 
 /// Writes the notices of a session.
-pub(crate) fn notices() -> NoticeSink {
+pub(crate) fn notice_sink() -> NoticeSink {
     NoticeSink::new(|notice| match notice {
-        SessionNotice::Progress(text) => progress(&text),
+        SessionNotice::Progress(text) => show_progress(&text),
         SessionNotice::ProgressEnded => end_progress(),
-        notice => say(&notice.to_string()),
+        notice => print_line(&notice.to_string()),
     })
 }
 
 /// Writes words and a line break to standard error.
-pub(crate) fn say(words: &str) {
-    show(&format!("{words}\n"));
+pub(crate) fn print_line(words: &str) {
+    print_text(&format!("{words}\n"));
 }
 
 /// Writes words to standard error. There is nobody to tell if that fails.
-pub(crate) fn show(words: &str) {
+pub(crate) fn print_text(words: &str) {
     // Where a screen is open, words go above its live part.
     if haft_terminal::show(words) {
         return;
@@ -166,13 +166,13 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// Says a panic in one line: its result says the rest, and a backtrace helps nobody who can't build the program.
-pub(crate) fn panicked(panic: &PanicHookInfo<'_>) {
+pub(crate) fn report_panic(panic: &PanicHookInfo<'_>) {
     let payload = panic.payload();
     let message = payload.downcast_ref::<&str>().copied();
     let message =
         message.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
     let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
-    say(&panic_line(message, place.as_deref().unwrap_or_default()));
+    print_line(&panic_line(message, place.as_deref().unwrap_or_default()));
 }
 
 fn panic_line(message: &str, place: &str) -> String {

@@ -18,40 +18,40 @@ use haft_session::replay::{
     CallRecording, ReplayedCall, RerunError, RerunWatcher, check_calls, compare_results, rerun_calls,
 };
 
-use self::args::{ReplayArgs, Results};
-use self::report::{Mode, Report};
-use crate::args::{Common, Form};
-use crate::interrupt::Interrupts;
-use crate::output::{Reader, one_line};
-use crate::{Exit, Usage, output, session, threads};
+use self::args::{ReplayArgs, ResultsSource};
+use self::report::{ReplayMode, ReplayReport};
+use crate::args::{CommonArgs, OutputForm};
+use crate::interrupt::InterruptHandler;
+use crate::output::{OutputReader, one_line};
+use crate::{ExitStatus, UsageError, output, session, threads};
 
-pub(crate) fn run(args: &ReplayArgs, common: &Common) -> Result<Exit, Usage> {
-    let recording = open(&args.file, common)?;
+pub(crate) fn run(args: &ReplayArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let recording = open_recording(&args.file, common)?;
     for warning in recording.warnings() {
-        output::warning(&one_line(warning));
+        output::print_warning(&one_line(warning));
     }
     let (mode, calls) = match (args.run, args.results) {
-        (true, _) => (Mode::Run, rerun(&recording, common)?),
-        (_, Some(Results::Recorded)) => (Mode::Recorded, compare(&recording, common)?),
-        _ => (Mode::Dry, check_calls(&recording, &common.options())?),
+        (true, _) => (ReplayMode::Run, rerun_recording(&recording, common)?),
+        (_, Some(ResultsSource::Recorded)) => (ReplayMode::Recorded, compare_recorded(&recording, common)?),
+        _ => (ReplayMode::Dry, check_calls(&recording, &common.options())?),
     };
-    let report = Report::new(mode, &recording, calls, args.all);
+    let report = ReplayReport::new(mode, &recording, calls, args.all);
     let written = match args.output {
-        Form::Text => output::result(&report.table(), Reader::Sampler),
-        Form::Json => {
+        OutputForm::Text => output::write_result(&report.table(), OutputReader::Sampler),
+        OutputForm::Json => {
             let text = serde_json::to_string(&report).expect("a report has text keys");
-            output::result(&text, Reader::Whole)
+            output::write_result(&text, OutputReader::Whole)
         }
     };
     Ok(match written {
         Err(exit) => exit,
-        Ok(()) if report.differ > 0 => Exit::Failed,
-        Ok(()) => Exit::Done,
+        Ok(()) if report.differ > 0 => ExitStatus::Failed,
+        Ok(()) => ExitStatus::Done,
     })
 }
 
 /// Finds what a command line names: standard input, a file, or a session.
-fn open(name: &str, common: &Common) -> Result<CallRecording, Usage> {
+fn open_recording(name: &str, common: &CommonArgs) -> Result<CallRecording, UsageError> {
     if name == "-" {
         return Ok(CallRecording::read(io::stdin().lock(), "standard input")?);
     }
@@ -62,25 +62,25 @@ fn open(name: &str, common: &Common) -> Result<CallRecording, Usage> {
     match File::open(&path) {
         Ok(file) => Ok(CallRecording::read(file, &shown)?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => open_session(name, common),
-        Err(error) => Err(Usage(format!("`{shown}` can't be read: {error}"))),
+        Err(error) => Err(UsageError(format!("`{shown}` can't be read: {error}"))),
     }
 }
 
-fn open_session(name: &str, common: &Common) -> Result<CallRecording, Usage> {
+fn open_session(name: &str, common: &CommonArgs) -> Result<CallRecording, UsageError> {
     let neither = |reason: String| {
         let name = one_line(name);
-        Usage(format!("`{name}` is neither a file nor a session: {reason}"))
+        UsageError(format!("`{name}` is neither a file nor a session: {reason}"))
     };
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
     let folders = SessionFolders::find(cwd, &Environment::default())?;
     let state = folders.state.ok_or_else(|| neither("there is no state folder".to_owned()))?;
     let store = JournalStore::at(&state);
     let found = store.find(name).map_err(|error| neither(error.to_string()))?;
-    CallRecording::read_session(&store, &found.id).map_err(|error| Usage(error.to_string()))
+    CallRecording::read_session(&store, &found.id).map_err(|error| UsageError(error.to_string()))
 }
 
 /// `--results recorded`.
-fn compare(recording: &CallRecording, common: &Common) -> Result<Vec<ReplayedCall>, Usage> {
+fn compare_recorded(recording: &CallRecording, common: &CommonArgs) -> Result<Vec<ReplayedCall>, UsageError> {
     let runtime = threads::runtime_for_calls(1)?;
     let compared = runtime.block_on(compare_results(recording, &common.options()));
     runtime.shutdown_background();
@@ -88,11 +88,11 @@ fn compare(recording: &CallRecording, common: &Common) -> Result<Vec<ReplayedCal
 }
 
 /// `--run`.
-fn rerun(recording: &CallRecording, common: &Common) -> Result<Vec<ReplayedCall>, Usage> {
+fn rerun_recording(recording: &CallRecording, common: &CommonArgs) -> Result<Vec<ReplayedCall>, UsageError> {
     let interrupts =
-        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+        InterruptHandler::listen().map_err(|error| UsageError(format!("signals can't be heard: {error}")))?;
     if common.no_sandbox {
-        return Err(Usage(
+        return Err(UsageError(
             "--run makes calls again and needs the sandbox; leave --no-sandbox out".to_owned(),
         ));
     }
@@ -100,7 +100,7 @@ fn rerun(recording: &CallRecording, common: &Common) -> Result<Vec<ReplayedCall>
     let replayed = runtime.block_on(rerun_calls(recording, &common.options(), &interrupts));
     runtime.shutdown_background();
     replayed.map_err(|error| {
-        Usage(match error {
+        UsageError(match error {
             RerunError::NoSandbox => {
                 "--run makes calls again and needs the sandbox, which there is none of here; `haft doctor` says why"
                     .to_owned()
@@ -118,9 +118,9 @@ fn rerun(recording: &CallRecording, common: &Common) -> Result<Vec<ReplayedCall>
     })
 }
 
-impl RerunWatcher for Interrupts {
+impl RerunWatcher for InterruptHandler {
     fn opened(&self, processes: &ProcessGuard) {
-        session::register(processes.share());
+        session::register_guard(processes.share());
     }
 
     fn turn_changed(&self, turn: Option<TurnHandle>) {

@@ -3,26 +3,26 @@
 //! | file | knows |
 //! |---|---|
 //! | [`args`] | what can be said |
-//! | [`door`] | who may come in over HTTP |
-//! | [`desk`] | which client a request belongs to, and that servers come and go |
+//! | [`http_auth`] | who may come in over HTTP |
+//! | [`client_pool`] | which client a request belongs to, and that servers come and go |
 //! | [`client`] | one client: its engine, its calls, its results |
-//! | [`calls`], [`asking`] | the calls under way, and how their users are asked |
-//! | [`listing`], [`results`] | tools and whole results as the protocol has them |
-//! | [`pass`] | resources and prompts of connected servers |
+//! | [`active_calls`], [`client_questions`] | the calls under way, and how their users are asked |
+//! | [`tool_listing`], [`stored_results`] | tools and whole results as the protocol has them |
+//! | [`relay`] | resources and prompts of connected servers |
 //!
 //! The protocol and the transports are `haft-mcp`'s. Nothing slow is done before the first answer: servers connect in the
 //! background, and clients are told when tools come. Only a list waits for them, for a short while after the first one: there are
 //! clients that ask once and don't hear what changes.
 
 pub(crate) mod args;
-mod asking;
-mod calls;
+mod client_questions;
+mod active_calls;
 mod client;
-mod desk;
-mod door;
-mod listing;
-mod pass;
-mod results;
+mod client_pool;
+mod http_auth;
+mod tool_listing;
+mod relay;
+mod stored_results;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -42,14 +42,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
 use self::args::ServeArgs;
-use self::asking::OfServers;
-use self::calls::Calls;
-use self::client::Common as Shared;
-use self::desk::{Desk, Open};
-use self::pass::Passed;
-use crate::args::Common;
-use crate::interrupt::Interrupts;
-use crate::{Exit, Usage, output, session, threads};
+use self::client_questions::ServerQuestions;
+use self::active_calls::ActiveCalls;
+use self::client::SharedServices as Shared;
+use self::client_pool::{ClientPool, ClientFactory};
+use self::relay::RelayedResources;
+use crate::args::CommonArgs;
+use crate::interrupt::InterruptHandler;
+use crate::{ExitStatus, UsageError, output, session, threads};
 
 /// How long calls may take once a client that started this has gone: it waits for two seconds before it kills, and servers
 /// have to end as well.
@@ -57,33 +57,33 @@ const STDIO_GRACE: Duration = Duration::from_secs(1);
 /// How long after the first of them lists wait for servers that are still being connected.
 const LISTS_WAIT: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
+pub(crate) fn run(args: &ServeArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let interrupts =
-        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+        InterruptHandler::listen().map_err(|error| UsageError(format!("signals can't be heard: {error}")))?;
     let assembler = SessionAssembler::load(&common.options(), SessionPurpose::Run)?;
-    let views = views(&assembler, args)?;
+    let views = client_views(&assembler, args)?;
     let stop = Cancel::new();
     let runtime = threads::runtime_for_calls(usize::MAX)?;
     let served = runtime.block_on(async {
-        let calls = Calls::default();
-        let pool = pool(views.default_view(), &calls, common.non_interactive)?;
-        let passed = pool.clone().map(|pool| Arc::new(Passed::new(pool)));
+        let calls = ActiveCalls::default();
+        let pool = server_pool(views.default_view(), &calls, common.non_interactive)?;
+        let passed = pool.clone().map(|pool| Arc::new(RelayedResources::new(pool)));
         let lists_wait = args.server_wait.map_or(LISTS_WAIT, Duration::from_secs);
         let shared = Arc::new(Shared {
             calls,
             pool: pool.clone(),
             passed,
-            written: listing::Written::default(),
+            written: tool_listing::ToolDefinitionCache::default(),
             lists_wait,
             first_list: OnceLock::new(),
             said_missing: AtomicBool::new(false),
         });
-        let desk = Arc::new(Desk::new(shared, views, common.non_interactive));
+        let desk = Arc::new(ClientPool::new(shared, views, common.non_interactive));
         let following = pool.clone().map(|pool| tokio::spawn(desk.clone().follow(pool)));
         interrupts.tell_server(Some(stop.clone()));
         let server =
-            Server::new(Open(desk.clone())).with_limits(|limits| limits.shutdown_grace = grace(args));
-        let served = serve(args, &assembler, &server, &stop).await;
+            Server::new(ClientFactory(desk.clone())).with_limits(|limits| limits.shutdown_grace = grace_period(args));
+        let served = run_server(args, &assembler, &server, &stop).await;
         desk.close();
         if let Some(following) = following {
             following.abort();
@@ -95,11 +95,11 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     });
     // A thread that a tool keeps busy is not waited for.
     runtime.shutdown_background();
-    served.map(|()| Exit::Done)
+    served.map(|()| ExitStatus::Done)
 }
 
 /// How long calls may take once the server has to end.
-fn grace(args: &ServeArgs) -> Duration {
+fn grace_period(args: &ServeArgs) -> Duration {
     match args.grace {
         Some(seconds) => Duration::from_secs(seconds),
         None if args.http.is_some() || args.unix.is_some() => SHUTDOWN_GRACE,
@@ -108,28 +108,28 @@ fn grace(args: &ServeArgs) -> Duration {
 }
 
 /// The views of all clients. Their processes end with the program.
-fn views(assembler: &SessionAssembler, args: &ServeArgs) -> Result<ClientViews, Usage> {
+fn client_views(assembler: &SessionAssembler, args: &ServeArgs) -> Result<ClientViews, UsageError> {
     let views = ClientViews::new(assembler, args.view.as_deref(), &args.tools).map_err(|error| {
         let flag = match &error {
             ClientViewError::UnknownClient(_) => ("--view", args.view.as_deref().unwrap_or_default()),
             ClientViewError::UnknownTool(unknown) => ("--tools", unknown.pattern.as_str()),
-            _ => return Usage(error.to_string()),
+            _ => return UsageError(error.to_string()),
         };
-        Usage(format!("{} `{}`: {error}", flag.0, output::one_line(flag.1)))
+        UsageError(format!("{} `{}`: {error}", flag.0, output::one_line(flag.1)))
     })?;
-    views.iter().for_each(|view| session::register(view.assembler().process_guard()));
+    views.iter().for_each(|view| session::register_guard(view.assembler().process_guard()));
     Ok(views)
 }
 
 /// The servers of the settings, if there are any.
-fn pool(view: &ClientView, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<ServerPool>>, Usage> {
-    let asker = (!non_interactive).then(|| Arc::new(OfServers(calls.clone())) as Arc<dyn Asker>);
+fn server_pool(view: &ClientView, calls: &ActiveCalls, non_interactive: bool) -> Result<Option<Arc<ServerPool>>, UsageError> {
+    let asker = (!non_interactive).then(|| Arc::new(ServerQuestions(calls.clone())) as Arc<dyn Asker>);
     let servers = view.assembler().shared_servers(asker)?;
     if servers.is_empty() {
         return Ok(None);
     }
     if std::env::var_os(HAFT_MCP_SERVER).is_some() {
-        output::say(
+        output::print_line(
             "haft: started as a server of another haft, so the servers that settings name are not connected",
         );
         return Ok(None);
@@ -137,34 +137,34 @@ fn pool(view: &ClientView, calls: &Calls, non_interactive: bool) -> Result<Optio
     Ok(Some(Arc::new(servers.start()?)))
 }
 
-async fn serve(
+async fn run_server(
     args: &ServeArgs,
     assembler: &SessionAssembler,
     server: &Server,
     stop: &Cancel,
-) -> Result<(), Usage> {
+) -> Result<(), UsageError> {
     let settings = assembler.serve_settings();
     if args.http.is_some() || args.unix.is_some() {
         raise_descriptor_limit();
     }
     if let Some(given) = &args.http {
-        let address = door::address(given, args.allow_remote)?;
-        let (http, made) = door::http(args, settings, assembler.home())?;
-        let failed = |error: std::io::Error| Usage(format!("{address} can't be listened on: {error}"));
+        let address = http_auth::parse_address(given, args.allow_remote)?;
+        let (http, made) = http_auth::http_options(args, settings, assembler.home())?;
+        let failed = |error: std::io::Error| UsageError(format!("{address} can't be listened on: {error}"));
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        output::say(&format!("listening on http://{address}/mcp"));
+        output::print_line(&format!("listening on http://{address}/mcp"));
         if let Some(token) = made {
-            output::say(&format!("token, shown only now: {token}"));
+            output::print_line(&format!("token, shown only now: {token}"));
         }
         return server.serve_http(listener, http, stop).await.map_err(failed);
     }
     if let Some(path) = &args.unix {
         let shown = output::one_line(&path.display().to_string());
-        let failed = |error: std::io::Error| Usage(format!("--unix `{shown}` can't be listened on: {error}"));
+        let failed = |error: std::io::Error| UsageError(format!("--unix `{shown}` can't be listened on: {error}"));
         let socket = UnixSocket::bind(path).map_err(failed)?;
-        output::say(&format!("listening on {shown}"));
-        server.serve_unix(socket, door::plain(args, settings), stop).await;
+        output::print_line(&format!("listening on {shown}"));
+        server.serve_unix(socket, http_auth::plain_options(args, settings), stop).await;
         return Ok(());
     }
     server.serve_stdio(stop).await;

@@ -8,30 +8,30 @@ use haft::{ToolCall, ToolResult};
 use haft_session::assembly::{ProcessGuard, SessionAssembler, SessionParts};
 use haft_session::{Environment, SessionOptions, SessionPurpose};
 
-use crate::args::Common;
-use crate::interrupt::Interrupts;
-use crate::{Usage, output, telemetry, terminal, threads};
+use crate::args::CommonArgs;
+use crate::interrupt::InterruptHandler;
+use crate::{UsageError, output, telemetry, terminal, threads};
 
 /// The processes of every session that was opened. None may be left when the program ends.
 static PROCESSES: Mutex<Vec<ProcessGuard>> = Mutex::new(Vec::new());
 
 /// Ends the processes of every session. To be called before the program ends.
-pub(crate) fn close() {
+pub(crate) fn close_sessions() {
     let guards = std::mem::take(&mut *lock(&PROCESSES));
     guards.iter().for_each(ProcessGuard::shut_down);
 }
 
 /// Opens a session and prints its warnings.
-pub(crate) fn open(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, Usage> {
-    let session = inspect(options, purpose)?;
+pub(crate) fn open_session(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, UsageError> {
+    let session = inspect_session(options, purpose)?;
     session.report_warnings();
     Ok(session)
 }
 
 /// Opens a session and leaves its warnings to the caller.
-pub(crate) fn inspect(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, Usage> {
+pub(crate) fn inspect_session(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, UsageError> {
     let session = SessionAssembler::load(options, purpose)?.open()?;
-    register(session.process_guard.share());
+    register_guard(session.process_guard.share());
     Ok(session)
 }
 
@@ -39,8 +39,8 @@ pub(crate) fn inspect(options: &SessionOptions, purpose: SessionPurpose) -> Resu
 pub(crate) fn run_calls(
     session: &SessionParts,
     calls: Vec<ToolCall>,
-    interrupts: &Interrupts,
-) -> Result<Vec<ToolResult>, Usage> {
+    interrupts: &InterruptHandler,
+) -> Result<Vec<ToolResult>, UsageError> {
     if calls.is_empty() {
         return Ok(Vec::new());
     }
@@ -52,18 +52,18 @@ pub(crate) fn run_calls(
 }
 
 /// Ends these processes with the program.
-pub(crate) fn register(guard: ProcessGuard) {
+pub(crate) fn register_guard(guard: ProcessGuard) {
     lock(&PROCESSES).push(guard);
 }
 
 /// The flags that add these rules, as a shell takes them.
 pub(crate) fn rule_flags(list: Verdict, rules: &[String]) -> String {
-    let flags: Vec<String> = rules.iter().map(|rule| format!("--{list} {}", quote(rule))).collect();
+    let flags: Vec<String> = rules.iter().map(|rule| format!("--{list} {}", shell_quote(rule))).collect();
     flags.join(" ")
 }
 
 /// A text as a shell takes it.
-fn quote(text: &str) -> String {
+fn shell_quote(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,@%+=".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
@@ -71,7 +71,7 @@ fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-impl Common {
+impl CommonArgs {
     /// The options of a session, with this program's terminal, messages and telemetry.
     pub(crate) fn options(&self) -> SessionOptions {
         SessionOptions {
@@ -95,7 +95,7 @@ impl Common {
             resume: None,
             environment: Environment::default(),
             rule_wording: Some(rule_flags),
-            notices: output::notices(),
+            notices: output::notice_sink(),
             asker: Some(Arc::new(terminal::TerminalSource)),
             channels: None,
             telemetry: Some(Arc::new(telemetry::ProgramTelemetry)),

@@ -13,36 +13,36 @@ use haft_session::settings_view::{self, SettingRow, SettingScope, schema};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::args::{Common, Form, SettingsArgs, SettingsCommand, ShowArgs};
+use crate::args::{CommonArgs, OutputForm, SettingsArgs, SettingsCommand, SettingsShowArgs};
 use crate::output::{self, one_line};
-use crate::{Exit, Usage, session};
+use crate::{ExitStatus, UsageError, session};
 
 /// How wide the column of values is at most.
 const VALUE_WIDTH_MAX: usize = 60;
 /// How many characters of a value people are shown.
 const VALUE_CHARS_MAX: usize = 300;
 
-pub(crate) fn run(args: &SettingsArgs, common: &Common) -> Result<Exit, Usage> {
+pub(crate) fn run(args: &SettingsArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let text = match &args.command {
         SettingsCommand::Schema => format!("{:#}", schema()),
-        SettingsCommand::Show(args) => show(args, &common.clone().with(args.common.clone()))?,
+        SettingsCommand::Show(args) => render_settings(args, &common.clone().with(args.common.clone()))?,
     };
-    Ok(output::result(&text, output::Reader::Sampler).err().unwrap_or(Exit::Done))
+    Ok(output::write_result(&text, output::OutputReader::Sampler).err().unwrap_or(ExitStatus::Done))
 }
 
-fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {
+fn render_settings(args: &SettingsShowArgs, common: &CommonArgs) -> Result<String, UsageError> {
     // Through all that a call goes through before it: what would stop a call, or be said of it, stops or is said here.
-    let session = session::open(&common.options(), SessionPurpose::Inspect)?;
-    let shown = Shown::of(&session.given, session.warnings.clone());
+    let session = session::open_session(&common.options(), SessionPurpose::Inspect)?;
+    let shown = SettingsReport::from_settings(&session.given, session.warnings.clone());
     Ok(match args.output {
-        Form::Text => shown.text(&session.given),
-        Form::Json => serde_json::to_string(&shown).expect("it has text keys"),
+        OutputForm::Text => shown.text(&session.given),
+        OutputForm::Json => serde_json::to_string(&shown).expect("it has text keys"),
     })
 }
 
 /// What settings, flags and answers say about permissions, as `haft settings show` prints it.
-pub(crate) fn permissions(given: &LoadedSettings) -> String {
-    let mut shown = Shown::of(given, Vec::new());
+pub(crate) fn describe_permissions(given: &LoadedSettings) -> String {
+    let mut shown = SettingsReport::from_settings(given, Vec::new());
     shown.settings.retain(|row| row.key.starts_with("permissions"));
     shown.text(given)
 }
@@ -50,7 +50,7 @@ pub(crate) fn permissions(given: &LoadedSettings) -> String {
 /// What `haft settings show --output json` prints.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Shown {
+pub(crate) struct SettingsReport {
     /// The workspace's real path.
     workspace: String,
     /// Whether what the workspace's files run or loosen counts.
@@ -75,11 +75,11 @@ struct ShownFile {
     path: String,
 }
 
-impl Shown {
-    fn of(given: &LoadedSettings, warnings: Vec<String>) -> Shown {
+impl SettingsReport {
+    fn from_settings(given: &LoadedSettings, warnings: Vec<String>) -> SettingsReport {
         let file =
             |file: SettingsFile| ShownFile { scope: file.scope, path: file.path.display().to_string() };
-        Shown {
+        SettingsReport {
             workspace: given.workspace().display().to_string(),
             trusted: given.trust_state().is_trusted(),
             trust_hash: given.trust_hash(),
@@ -105,7 +105,7 @@ impl Shown {
             (Some(_), false) => "no; `haft trust` shows what is left out",
         };
         let _ = writeln!(text, "trust      {trust}");
-        let values: Vec<String> = self.settings.iter().map(|row| plain(&row.value)).collect();
+        let values: Vec<String> = self.settings.iter().map(|row| format_value(&row.value)).collect();
         let width = values.iter().map(|value| value.chars().count()).max().unwrap_or(0).min(VALUE_WIDTH_MAX);
         let mut heading = "";
         for (row, value) in self.settings.iter().zip(&values) {
@@ -129,7 +129,7 @@ impl Shown {
 }
 
 /// A value on one line: text as it is, anything else as JSON.
-fn plain(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let text = one_line(&text);
     truncate_with_ellipsis(&text, VALUE_CHARS_MAX)

@@ -29,7 +29,7 @@ mod with {
             Ok(config) => config.map(Telemetry::start),
             // What can't be measured must not keep anybody from working.
             Err(bad) => {
-                output::warning(&output::one_line(&format!("nothing is sent to a collector: {bad}")));
+                output::print_warning(&output::one_line(&format!("nothing is sent to a collector: {bad}")));
                 None
             }
         };
@@ -51,7 +51,7 @@ mod with {
         if let Some(Some(telemetry)) = TELEMETRY.get()
             && let Some(words) = telemetry.shutdown()
         {
-            output::warning(&output::one_line(&words));
+            output::print_warning(&output::one_line(&words));
         }
     }
 }

@@ -37,14 +37,14 @@ const LASTING_KEYS: &str =
     "y once   s for this session   a always   n no   r no, because …   e edit the input";
 
 /// The user at the terminal.
-pub(crate) struct Terminal {
+pub(crate) struct TerminalUser {
     cwd: Arc<Path>,
     /// Held for as long as a question is on the screen.
-    console: Mutex<Box<dyn Console>>,
+    console: Mutex<Box<dyn UserConsole>>,
 }
 
 /// Screen and keyboard.
-trait Console: Send + Sync {
+trait UserConsole: Send + Sync {
     fn show(&self, words: &str);
 
     /// Shows a prompt and returns the line that is typed after it; nothing at the end of the input.
@@ -59,50 +59,50 @@ pub(crate) struct TerminalSource;
 
 impl haft_session::AskerSource for TerminalSource {
     fn open(&self, cwd: &Path) -> Option<Arc<dyn Asker>> {
-        Some(Arc::new(Terminal::open(cwd)?))
+        Some(Arc::new(TerminalUser::open(cwd)?))
     }
 }
 
-impl Terminal {
+impl TerminalUser {
     /// The terminal, if there is one.
-    pub(crate) fn open(cwd: &Path) -> Option<Terminal> {
-        has_user().then(|| Terminal::on(StandardStreams, cwd))
+    pub(crate) fn open(cwd: &Path) -> Option<TerminalUser> {
+        has_user().then(|| TerminalUser::on(StandardStreams, cwd))
     }
 
-    fn on(console: impl Console + 'static, cwd: &Path) -> Terminal {
-        Terminal { cwd: cwd.into(), console: Mutex::new(Box::new(console)) }
+    fn on(console: impl UserConsole + 'static, cwd: &Path) -> TerminalUser {
+        TerminalUser { cwd: cwd.into(), console: Mutex::new(Box::new(console)) }
     }
 }
 
-impl Asker for Terminal {
+impl Asker for TerminalUser {
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let console = self.console.lock().await;
-            console.show(&question(approval, &self.cwd));
+            console.show(&approval_question(approval, &self.cwd));
             let lasting = !approval.lasting_rules.is_empty();
             let keys = if lasting { LASTING_KEYS } else { KEYS };
             for _ in 0..TRIES_MAX {
                 let prompt = format!("  allow this call?   {keys}   [n] ");
                 let Some(line) = console.line(&prompt).await else { return Answer::No };
-                match Reply::read(&line) {
-                    Reply::Answer(Answer::Session | Answer::Always) if !lasting => {
+                match PromptReply::read(&line) {
+                    PromptReply::Answer(Answer::Session | Answer::Always) if !lasting => {
                         console.show("  no rule can be made of this call; y, n, r or e is an answer\n");
                     }
-                    Reply::Answer(answer) => return answer,
-                    Reply::WantsReason => {
-                        let reason = something(&**console, "  because: ").await;
+                    PromptReply::Answer(answer) => return answer,
+                    PromptReply::WantsReason => {
+                        let reason = non_empty_line(&**console, "  because: ").await;
                         return reason.map_or(Answer::No, Answer::NoBecause);
                     }
-                    Reply::WantsInput => {
-                        let text = something(&**console, "  new input, as JSON on one line: ").await;
+                    PromptReply::WantsInput => {
+                        let text = non_empty_line(&**console, "  new input, as JSON on one line: ").await;
                         match text.map(|text| serde_json::from_str::<Value>(&text)) {
                             None => {}
                             Some(Ok(input)) => return Answer::Edit(input),
                             Some(Err(error)) => console.show(&format!("  that is not JSON: {error}\n")),
                         }
                     }
-                    Reply::Unclear if lasting => console.show("  y, s, a, n, r or e is an answer\n"),
-                    Reply::Unclear => console.show("  y, n, r or e is an answer\n"),
+                    PromptReply::Unclear if lasting => console.show("  y, s, a, n, r or e is an answer\n"),
+                    PromptReply::Unclear => console.show("  y, n, r or e is an answer\n"),
                 }
             }
             console.show("  taken as a no\n");
@@ -113,10 +113,10 @@ impl Asker for Terminal {
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
         Box::pin(async move {
             let console = self.console.lock().await;
-            console.show(&choices(question));
+            console.show(&describe_choices(question));
             for _ in 0..TRIES_MAX {
-                let line = something(&**console, "  > ").await?;
-                match chosen(question, &line) {
+                let line = non_empty_line(&**console, "  > ").await?;
+                match parse_choice(question, &line) {
                     Some(answers) => return Some(answers),
                     None => console.show("  give the number of a choice\n"),
                 }
@@ -128,39 +128,39 @@ impl Asker for Terminal {
 
 /// What a line means.
 #[derive(Debug, PartialEq)]
-enum Reply {
+enum PromptReply {
     Answer(Answer),
     WantsReason,
     WantsInput,
     Unclear,
 }
 
-impl Reply {
-    fn read(line: &str) -> Reply {
+impl PromptReply {
+    fn read(line: &str) -> PromptReply {
         let line = line.trim();
         let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
         let rest = rest.trim();
         match (key.to_ascii_lowercase().as_str(), rest) {
-            ("", _) | ("n" | "no", "") => Reply::Answer(Answer::No),
-            ("y" | "yes", "") => Reply::Answer(Answer::Once),
-            ("s", "") => Reply::Answer(Answer::Session),
-            ("a", "") => Reply::Answer(Answer::Always),
-            ("r", "") => Reply::WantsReason,
-            ("r", reason) => Reply::Answer(Answer::NoBecause(reason.to_owned())),
-            ("e", "") => Reply::WantsInput,
-            _ => Reply::Unclear,
+            ("", _) | ("n" | "no", "") => PromptReply::Answer(Answer::No),
+            ("y" | "yes", "") => PromptReply::Answer(Answer::Once),
+            ("s", "") => PromptReply::Answer(Answer::Session),
+            ("a", "") => PromptReply::Answer(Answer::Always),
+            ("r", "") => PromptReply::WantsReason,
+            ("r", reason) => PromptReply::Answer(Answer::NoBecause(reason.to_owned())),
+            ("e", "") => PromptReply::WantsInput,
+            _ => PromptReply::Unclear,
         }
     }
 }
 
 /// What the user is shown of a call, line by line. Everything in it that others wrote stays on its line.
-fn question(approval: &Approval, cwd: &Path) -> String {
-    shown(approval, cwd, "always")
+fn approval_question(approval: &Approval, cwd: &Path) -> String {
+    approval_text(approval, cwd, "always")
 }
 
 /// The same where the answer that makes rules is called otherwise.
-pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
-    let mut shown = format!("? {}   {}\n", approval.tool, relative(&approval.view.title, cwd));
+pub(crate) fn approval_text(approval: &Approval, cwd: &Path, lasting: &str) -> String {
+    let mut shown = format!("? {}   {}\n", approval.tool, relative_title(&approval.view.title, cwd));
     let mut row = |name: &str, words: &str| shown.push_str(&format!("    {name:9} {}\n", one_line(words)));
     if let Some(agent) = &approval.agent {
         row("agent", agent);
@@ -171,8 +171,8 @@ pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
     if let Some(description) = &approval.description {
         row("does", description);
     }
-    row("input", &short(&approval.input.to_string()));
-    row("effects", &short(&touched(&approval.effects)));
+    row("input", &shorten_text(&approval.input.to_string()));
+    row("effects", &shorten_text(&describe_effects(&approval.effects)));
     for warning in approval.warnings() {
         row("CAREFUL", &warning.to_string());
     }
@@ -189,16 +189,16 @@ pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
         row("to allow", words);
     }
     for part in &approval.view.body {
-        body(part, &mut shown);
+        push_part(part, &mut shown);
     }
     shown
 }
 
 /// What a call touches, and after its commands what they touch, as far as that is known.
-fn touched(effects: &Effects) -> String {
+fn describe_effects(effects: &Effects) -> String {
     let mut shown = effects.to_string();
     let mut known: Vec<String> = Vec::new();
-    for inner in commands(effects).filter(|inner| !inner.is_none()) {
+    for inner in command_effects(effects).filter(|inner| !inner.is_none()) {
         for part in inner.to_string().split(" · ") {
             if !known.iter().any(|known| known == part) {
                 known.push(part.to_owned());
@@ -213,11 +213,11 @@ fn touched(effects: &Effects) -> String {
 }
 
 /// What the commands of a call touch.
-fn commands(effects: &Effects) -> impl Iterator<Item = &Effects> {
+fn command_effects(effects: &Effects) -> impl Iterator<Item = &Effects> {
     effects.runs.iter().filter_map(|command| command.effects.as_deref())
 }
 
-fn body(part: &Part, shown: &mut String) {
+fn push_part(part: &Part, shown: &mut String) {
     let lines: Vec<String> = match part {
         Part::Text { text } | Part::Code { text, .. } => text.lines().map(one_line).collect(),
         Part::Diff { lines, .. } => lines
@@ -235,12 +235,12 @@ fn body(part: &Part, shown: &mut String) {
 }
 
 /// A title that is a path inside, as it is seen from the working directory.
-fn relative(title: &str, cwd: &Path) -> String {
+fn relative_title(title: &str, cwd: &Path) -> String {
     let inside = Path::new(title).strip_prefix(cwd).ok().filter(|rest| !rest.as_os_str().is_empty());
     one_line(&inside.map_or_else(|| title.to_owned(), |path| path.display().to_string()))
 }
 
-fn short(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     let kept = truncate_chars(text, INPUT_CHARS_MAX);
     match kept.len() < text.len() {
         true => format!("{kept}… (cut; {} characters)", text.chars().count()),
@@ -248,7 +248,7 @@ fn short(text: &str) -> String {
     }
 }
 
-fn choices(question: &UserQuestion) -> String {
+fn describe_choices(question: &UserQuestion) -> String {
     let mut shown = String::new();
     for (at, line) in question.text.lines().enumerate() {
         shown.push_str(&format!("{} {}\n", if at == 0 { "?" } else { "   " }, one_line(line)));
@@ -264,7 +264,7 @@ fn choices(question: &UserQuestion) -> String {
 }
 
 /// The labels of the numbers in a line, or the line itself where nothing has to be chosen.
-fn chosen(question: &UserQuestion, line: &str) -> Option<Vec<String>> {
+fn parse_choice(question: &UserQuestion, line: &str) -> Option<Vec<String>> {
     if question.choices.is_empty() {
         return Some(vec![line.to_owned()]);
     }
@@ -277,18 +277,18 @@ fn chosen(question: &UserQuestion, line: &str) -> Option<Vec<String>> {
 }
 
 /// A line with something on it.
-async fn something(console: &dyn Console, prompt: &str) -> Option<String> {
+async fn non_empty_line(console: &dyn UserConsole, prompt: &str) -> Option<String> {
     console.line(prompt).await.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
 /// Asks for a yes or no where no runtime is needed for it; nothing if there is no terminal. Only a clear yes is a yes.
-pub(crate) fn confirm(prompt: &str) -> Option<bool> {
+pub(crate) fn ask_confirmation(prompt: &str) -> Option<bool> {
     if !has_user() {
         return None;
     }
     let (stopped, _keep) = io::pipe().ok()?;
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
-    output::show(prompt);
+    output::print_text(prompt);
     let line = wait_for_line(&stopped).unwrap_or_default();
     Some(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
@@ -301,9 +301,9 @@ pub(crate) fn has_user() -> bool {
 /// Standard error and standard input, which are terminals.
 struct StandardStreams;
 
-impl Console for StandardStreams {
+impl UserConsole for StandardStreams {
     fn show(&self, words: &str) {
-        output::show(words);
+        output::print_text(words);
     }
 
     /// Waits on a thread of its own: a terminal can't be waited for otherwise without a runtime that polls it.
@@ -311,14 +311,14 @@ impl Console for StandardStreams {
         Box::pin(async move {
             // Whatever was typed so far was no answer to what comes now.
             let _ = tcflush(io::stdin(), QueueSelector::IFlush);
-            output::show(prompt);
+            output::print_text(prompt);
             let (stopped, stop) = io::pipe().ok()?;
             let (send, answer) = oneshot::channel();
             let wait = move || {
                 let _ = send.send(wait_for_line(&stopped));
             };
             std::thread::Builder::new().name("haft-terminal".into()).spawn(wait).ok()?;
-            let waiting = Waiting::begin(stop);
+            let waiting = PendingLine::begin(stop);
             let line = answer.await.ok().flatten();
             waiting.answered();
             line
@@ -330,7 +330,7 @@ impl Console for StandardStreams {
 ///
 /// # Cancel safety
 /// Dropping the future ends the wait; what is typed later belongs to the next question.
-pub(crate) async fn line(prompt: &str) -> Option<String> {
+pub(crate) async fn read_line(prompt: &str) -> Option<String> {
     StandardStreams.line(prompt).await
 }
 
@@ -338,21 +338,21 @@ pub(crate) async fn line(prompt: &str) -> Option<String> {
 static WAITS: AtomicBool = AtomicBool::new(false);
 
 /// Ends the line that waits for an answer, if there is one: the program ends, and what comes next begins a line.
-pub(crate) fn leave() {
+pub(crate) fn cancel_line() {
     if WAITS.swap(false, Ordering::Relaxed) {
-        output::show("\n");
+        output::print_text("\n");
     }
 }
 
 /// Ends the thread that waits, by closing the pipe, and the line on the screen.
-struct Waiting {
+struct PendingLine {
     _stop: io::PipeWriter,
 }
 
-impl Waiting {
-    fn begin(stop: io::PipeWriter) -> Waiting {
+impl PendingLine {
+    fn begin(stop: io::PipeWriter) -> PendingLine {
         WAITS.store(true, Ordering::Relaxed);
-        Waiting { _stop: stop }
+        PendingLine { _stop: stop }
     }
 
     fn answered(self) {
@@ -360,10 +360,10 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingLine {
     fn drop(&mut self) {
         if WAITS.swap(false, Ordering::Relaxed) {
-            output::show("\n  (no longer asked)\n");
+            output::print_text("\n  (no longer asked)\n");
         }
     }
 }

@@ -8,28 +8,28 @@ use std::sync::mpsc;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::Usage;
+use crate::UsageError;
 
 /// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
 const WORKERS_MIN: usize = 2;
 
 /// A runtime for so many calls at once.
-pub(crate) fn runtime_for_calls(calls: usize) -> Result<Runtime, Usage> {
+pub(crate) fn runtime_for_calls(calls: usize) -> Result<Runtime, UsageError> {
     let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
-    runtime(calls.saturating_add(1).min(cores).max(WORKERS_MIN))
+    build_runtime(calls.saturating_add(1).min(cores).max(WORKERS_MIN))
 }
 
 /// A runtime on this thread, for what hardly ever waits.
-pub(crate) fn single_threaded_runtime() -> Result<Runtime, Usage> {
+pub(crate) fn single_threaded_runtime() -> Result<Runtime, UsageError> {
     let made = Builder::new_current_thread().enable_all().build();
-    made.map_err(|error| Usage(format!("no runtime can be started: {error}")))
+    made.map_err(|error| UsageError(format!("no runtime can be started: {error}")))
 }
 
 /// A runtime with so many threads.
-pub(crate) fn runtime(workers: usize) -> Result<Runtime, Usage> {
+pub(crate) fn build_runtime(workers: usize) -> Result<Runtime, UsageError> {
     let made = room_for(workers)
         .and_then(|()| Builder::new_multi_thread().worker_threads(workers).enable_all().build());
-    made.map_err(|error| Usage(format!("no threads can be started: {error}")))
+    made.map_err(|error| UsageError(format!("no threads can be started: {error}")))
 }
 
 /// Whether so many threads can be there at once.

@@ -15,25 +15,25 @@ use haft_session::SessionPurpose;
 use haft_session::assembly::{ReportLevel, ServerPool, ServerPorts};
 use serde::Serialize;
 
-use crate::args::{Common, Format, Strict, ToolsArgs};
-use crate::interrupt::Interrupts;
-use crate::output::Reader;
-use crate::{Exit, Usage, output, session, threads};
+use crate::args::{CommonArgs, ToolsFormat, StrictMode, ToolsArgs};
+use crate::interrupt::InterruptHandler;
+use crate::output::OutputReader;
+use crate::{ExitStatus, UsageError, output, session, threads};
 
-pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
-    let session = session::open(&common.options(), SessionPurpose::Inspect)?;
+pub(crate) fn run(args: &ToolsArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let session = session::open_session(&common.options(), SessionPurpose::Inspect)?;
     session.server_starter.warn();
     if session.server_starter.is_fixed() {
-        return Ok(print(args, &session.snapshot(), session.confined, &BTreeMap::new()));
+        return Ok(print_tools(args, &session.snapshot(), session.confined, &BTreeMap::new()));
     }
     let _interrupts =
-        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+        InterruptHandler::listen().map_err(|error| UsageError(format!("signals can't be heard: {error}")))?;
     let runtime = threads::runtime_for_calls(1)?;
     let printed = runtime.block_on(async {
         let pool = session.start_servers(ServerPorts::default())?;
         pool.settled(|_| false).await;
         pool.say(ReportLevel::Everything);
-        let printed = print(args, &session.snapshot(), session.confined, &facts(&pool));
+        let printed = print_tools(args, &session.snapshot(), session.confined, &server_facts(&pool));
         pool.close().await;
         Ok(printed)
     });
@@ -41,24 +41,24 @@ pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
     printed
 }
 
-fn print(args: &ToolsArgs, snapshot: &Snapshot, confined: bool, servers: &Facts) -> Exit {
-    if let Some(form) = form(args.format) {
-        return definitions(args, form, snapshot);
+fn print_tools(args: &ToolsArgs, snapshot: &Snapshot, confined: bool, servers: &ServerFacts) -> ExitStatus {
+    if let Some(form) = provider_form(args.format) {
+        return print_definitions(args, form, snapshot);
     }
-    let mut rows = if args.all { all(snapshot) } else { rows(snapshot) };
+    let mut rows = if args.all { all_tool_rows(snapshot) } else { tool_rows(snapshot) };
     // Where children are held to what they declare, nothing has to be believed.
     rows.iter_mut().for_each(|row| row.unconfined &= !confined);
     let (text, reader) = match args.format {
-        Format::Table => {
+        ToolsFormat::Table => {
             rows.retain(|row| args.all || row.offered);
-            (table(&rows, args.all, servers), Reader::Sampler)
+            (render_table(&rows, args.all, servers), OutputReader::Sampler)
         }
         _ => {
             rows.retain(|row| args.all || (row.offered && !row.deferred));
-            (serde_json::to_string(&rows).expect("rows have text keys"), Reader::Whole)
+            (serde_json::to_string(&rows).expect("rows have text keys"), OutputReader::Whole)
         }
     };
-    output::result(&text, reader).err().unwrap_or(Exit::Done)
+    output::write_result(&text, reader).err().unwrap_or(ExitStatus::Done)
 }
 
 /// How many characters a row of the table has at most.
@@ -74,9 +74,9 @@ const NO_SEARCH: &str = "all tools are shown to the model, so none has to be sea
 const NO_SERVER: &str = "no MCP server is configured; `haft mcp add` adds one";
 
 /// What a table says about servers, by name.
-type Facts = BTreeMap<String, String>;
+type ServerFacts = BTreeMap<String, String>;
 
-fn facts(pool: &ServerPool) -> Facts {
+fn server_facts(pool: &ServerPool) -> ServerFacts {
     let fact = |server: &haft_mcp::Server| match server.status() {
         Status::Ready { facts, took } => {
             let words = format!("(mcp, {}, {} ms)", facts.revision, took.as_millis());
@@ -88,42 +88,43 @@ fn facts(pool: &ServerPool) -> Facts {
 }
 
 /// The tools that a model is offered, as `haft tools` lists them.
-pub(crate) fn listed(snapshot: &Snapshot, confined: bool) -> String {
-    let mut rows = rows(snapshot);
+pub(crate) fn list_tools(snapshot: &Snapshot, confined: bool) -> String {
+    let mut rows = tool_rows(snapshot);
     rows.retain(|row| row.offered);
     rows.iter_mut().for_each(|row| row.unconfined &= !confined);
-    table(&rows, false, &Facts::new())
+    render_table(&rows, false, &ServerFacts::new())
 }
 
 /// The provider's form, if it is one.
-fn form(format: Format) -> Option<DefinitionForm> {
+fn provider_form(format: ToolsFormat) -> Option<DefinitionForm> {
     match format {
-        Format::Table | Format::Json => None,
-        Format::Anthropic => Some(Wire::Anthropic.into()),
-        Format::OpenAi => Some(Wire::OpenAi.into()),
-        Format::OpenAiChat => Some(Wire::OpenAiChat.into()),
-        Format::Gemini => Some(Wire::Gemini.into()),
-        Format::Mcp => Some(DefinitionForm::Mcp),
+        ToolsFormat::Table | ToolsFormat::Json => None,
+        ToolsFormat::Anthropic => Some(Wire::Anthropic.into()),
+        ToolsFormat::OpenAi => Some(Wire::OpenAi.into()),
+        ToolsFormat::OpenAiChat => Some(Wire::OpenAiChat.into()),
+        ToolsFormat::Gemini => Some(Wire::Gemini.into()),
+        ToolsFormat::Mcp => Some(DefinitionForm::Mcp),
     }
 }
 
 /// Prints the bare `tools` array of a provider; tools that it can't take are said.
-fn definitions(args: &ToolsArgs, form: DefinitionForm, snapshot: &Snapshot) -> Exit {
+fn print_definitions(args: &ToolsArgs, form: DefinitionForm, snapshot: &Snapshot) -> ExitStatus {
     let mut definitions = DefinitionCache::new(form).with_deferred(args.all);
     if let Some(strict) = args.strict {
-        definitions = definitions.strict(strict == Strict::Yes);
+        definitions = definitions.strict(strict == StrictMode::Yes);
     }
     let tools = definitions.define(snapshot);
     for left_out in tools.left_out() {
-        output::warning(&output::one_line(&left_out.to_string()));
+        output::print_warning(&output::one_line(&left_out.to_string()));
     }
-    output::result(tools.json(), Reader::Whole).err().unwrap_or(Exit::Done)
+    output::write_result(tools.json(), OutputReader::Whole).err().unwrap_or(ExitStatus::Done)
 }
 
 /// A tool, as `--format json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Row {
+#[cfg_attr(test, schemars(rename = "Row"))]
+pub(crate) struct ToolRow {
     /// The name by which it is called.
     name: String,
     /// The group under which it is listed.
@@ -131,7 +132,7 @@ pub(crate) struct Row {
     /// Where it comes from: `built-in`, or the name of a server or folder.
     origin: String,
     /// How its calls get along with others.
-    class: Listed,
+    class: ToolClass,
     /// How many characters of a result the model sees at once; a longer result goes to a file.
     #[cfg_attr(test, schemars(schema_with = "limit_schema"))]
     max_result_chars: ResultLimit,
@@ -160,7 +161,8 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-enum Listed {
+#[cfg_attr(test, schemars(rename = "Listed"))]
+enum ToolClass {
     /// Changes nothing; runs beside others.
     ReadOnly,
     /// Starts calls that are judged one by one; runs beside others.
@@ -173,66 +175,66 @@ enum Listed {
     Depends,
 }
 
-impl Listed {
+impl ToolClass {
     fn marker(self) -> char {
         match self {
-            Listed::ReadOnly | Listed::Delegating => '≡',
-            Listed::WriteExclusive | Listed::Unsafe => '!',
-            Listed::Depends => '?',
+            ToolClass::ReadOnly | ToolClass::Delegating => '≡',
+            ToolClass::WriteExclusive | ToolClass::Unsafe => '!',
+            ToolClass::Depends => '?',
         }
     }
 }
 
-impl From<ListedClass> for Listed {
-    fn from(class: ListedClass) -> Listed {
+impl From<ListedClass> for ToolClass {
+    fn from(class: ListedClass) -> ToolClass {
         match class {
-            ListedClass::Always(Class::ReadOnly) => Listed::ReadOnly,
-            ListedClass::Always(Class::Delegating) => Listed::Delegating,
-            ListedClass::Always(Class::WriteExclusive) => Listed::WriteExclusive,
-            ListedClass::Always(Class::Unsafe) => Listed::Unsafe,
-            ListedClass::Depends => Listed::Depends,
+            ListedClass::Always(Class::ReadOnly) => ToolClass::ReadOnly,
+            ListedClass::Always(Class::Delegating) => ToolClass::Delegating,
+            ListedClass::Always(Class::WriteExclusive) => ToolClass::WriteExclusive,
+            ListedClass::Always(Class::Unsafe) => ToolClass::Unsafe,
+            ListedClass::Depends => ToolClass::Depends,
         }
     }
 }
 
 /// All tools of a snapshot, by the bytes of their names.
-fn rows(snapshot: &Snapshot) -> Vec<Row> {
-    let offered = snapshot.offers().iter().map(|offer| Row {
+fn tool_rows(snapshot: &Snapshot) -> Vec<ToolRow> {
+    let offered = snapshot.offers().iter().map(|offer| ToolRow {
         deferred: offer.is_deferred(),
         offered: true,
-        ..Row::of(offer.name(), offer.tool(), offer.origin())
+        ..ToolRow::from_tool(offer.name(), offer.tool(), offer.origin())
     });
-    let withheld = snapshot.withheld().map(|(entry, why)| Row {
+    let withheld = snapshot.withheld().map(|(entry, why)| ToolRow {
         withheld: Some(match why {
             Withheld::PortAbsent(Port::SubAgents) => NO_MODEL.to_owned(),
             why => why.to_string(),
         }),
-        ..Row::of(entry.tool().name(), entry.tool(), entry.origin())
+        ..ToolRow::from_tool(entry.tool().name(), entry.tool(), entry.origin())
     });
-    let mut rows: Vec<Row> = offered.chain(withheld).collect();
+    let mut rows: Vec<ToolRow> = offered.chain(withheld).collect();
     rows.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
     rows
 }
 
 /// The same, with those that the program has and this session doesn't: there is nothing to search for, and no server.
-fn all(snapshot: &Snapshot) -> Vec<Row> {
-    let mut rows = rows(snapshot);
+fn all_tool_rows(snapshot: &Snapshot) -> Vec<ToolRow> {
+    let mut rows = tool_rows(snapshot);
     let none = Servers::start([], Host::new(".")).expect("none has a bad name");
     let registry = Registry::new().with(none.tools()).and_then(|all| all.with(ToolSearch));
     for entry in registry.expect("their names differ").entries() {
         let name = entry.tool().name();
         if rows.iter().all(|row| row.name != name) {
             let why = if name == TOOL_SEARCH { NO_SEARCH } else { NO_SERVER };
-            rows.push(Row { withheld: Some(why.to_owned()), ..Row::of(name, entry.tool(), entry.origin()) });
+            rows.push(ToolRow { withheld: Some(why.to_owned()), ..ToolRow::from_tool(name, entry.tool(), entry.origin()) });
         }
     }
     rows.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
     rows
 }
 
-impl Row {
-    fn of(name: &str, tool: &AnyTool, origin: &Origin) -> Row {
-        Row {
+impl ToolRow {
+    fn from_tool(name: &str, tool: &AnyTool, origin: &Origin) -> ToolRow {
+        ToolRow {
             name: name.to_owned(),
             group: tool.group().to_owned(),
             origin: origin.to_string(),
@@ -253,8 +255,8 @@ impl Row {
 
 /// Groups as rows, their tools with a marker, then what the markers mean and how many there are. Tools of a server are a
 /// group of their own, under its name; those that a model has to search for are counted, unless all are wanted.
-fn table(rows: &[Row], all: bool, servers: &Facts) -> String {
-    let mut groups: BTreeMap<(bool, &str), Vec<&Row>> = BTreeMap::new();
+fn render_table(rows: &[ToolRow], all: bool, servers: &ServerFacts) -> String {
+    let mut groups: BTreeMap<(bool, &str), Vec<&ToolRow>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.offered) {
         let of_server = row.group == "mcp" && row.origin != Origin::BuiltIn.to_string();
         let group = if of_server { &row.origin } else { &row.group };
@@ -274,7 +276,7 @@ fn table(rows: &[Row], all: bool, servers: &Facts) -> String {
         }
         tools.extend(servers.get(group).filter(|_| of_server).cloned());
         let believed = if rows.iter().any(|row| row.unconfined) { "     not confined" } else { "" };
-        let lines = wrapped(&tools, ROW_CHARS - width);
+        let lines = wrap_words(&tools, ROW_CHARS - width);
         text.push_str(&format!("{group:width$}{}{believed}\n", lines.join(&format!("\n{:width$}", ""))));
     }
     for row in rows {
@@ -282,12 +284,12 @@ fn table(rows: &[Row], all: bool, servers: &Facts) -> String {
             text.push_str(&format!("{:width$}{}: {why}\n", "not now", row.name));
         }
     }
-    text.push_str(&format!("≡ side by side   ! alone   ? depends on the call          {}\n", counts(rows)));
+    text.push_str(&format!("≡ side by side   ! alone   ? depends on the call          {}\n", count_tools(rows)));
     text
 }
 
 /// Words on as few lines as fit, each with so many characters at most; two blanks between them.
-fn wrapped(words: &[String], chars: usize) -> Vec<String> {
+fn wrap_words(words: &[String], chars: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words {
         match lines.last_mut() {
@@ -302,8 +304,8 @@ fn wrapped(words: &[String], chars: usize) -> Vec<String> {
 }
 
 /// `46 tools, 12 shown to the model, 34 by ToolSearch`.
-fn counts(rows: &[Row]) -> String {
-    let count = |of: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| of(row)).count();
+fn count_tools(rows: &[ToolRow]) -> String {
+    let count = |of: &dyn Fn(&ToolRow) -> bool| rows.iter().filter(|row| of(row)).count();
     let (shown, deferred) = (count(&|row| row.offered && !row.deferred), count(&|row| row.deferred));
     let withheld = count(&|row| !row.offered);
     let tools = if rows.len() == 1 { "1 tool".to_owned() } else { format!("{} tools", rows.len()) };

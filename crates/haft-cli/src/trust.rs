@@ -11,43 +11,43 @@ use haft_session::Environment;
 use haft_session::trust::{TrustItemKind, TrustState, UntrustedReason, WorkspaceTrust};
 use serde::Serialize;
 
-use crate::args::{Common, Form, TrustArgs};
-use crate::output::{self, Reader, one_line};
-use crate::{Exit, Usage, terminal};
+use crate::args::{CommonArgs, OutputForm, TrustArgs};
+use crate::output::{self, OutputReader, one_line};
+use crate::{ExitStatus, UsageError, terminal};
 
 /// How wide the column with what an item says is at most; what is longer moves its place to the right.
 const TEXT_WIDTH_MAX: usize = 60;
 
-pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
+pub(crate) fn run(args: &TrustArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let base = common.cwd.as_deref().unwrap_or(Path::new("."));
     let dir = args.dir.as_ref().map_or_else(|| base.to_owned(), |dir| base.join(dir));
     if args.forget {
-        return forget(&dir);
+        return forget_trust(&dir);
     }
     let mut trust = WorkspaceTrust::inspect(&dir, &common.options())?;
-    if args.output == Form::Text {
+    if args.output == OutputForm::Text {
         // A yes is to what was seen, so all of it has to be.
-        output::result(&text(&trust), Reader::Whole).or_else(stop)?;
+        output::write_result(&render_trust(&trust), OutputReader::Whole).or_else(stop_unshown)?;
     }
     let wanted = !trust.is_trusted() && trust.obstacles().is_empty();
     if wanted && says_yes(args, common, &trust) {
         trust.grant()?;
-        output::say("trusted, until one of these changes");
+        output::print_line("trusted, until one of these changes");
     }
-    if args.output == Form::Json {
-        let line = serde_json::to_string(&Shown::new(&trust)).expect("it has text keys");
-        output::result(&line, Reader::Whole).or_else(stop)?;
+    if args.output == OutputForm::Json {
+        let line = serde_json::to_string(&TrustReport::new(&trust)).expect("it has text keys");
+        output::write_result(&line, OutputReader::Whole).or_else(stop_unshown)?;
     }
-    Ok(if trust.is_trusted() { Exit::Done } else { Exit::Failed })
+    Ok(if trust.is_trusted() { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
 /// What was shown could not be written: nobody has seen it, so nobody can say yes to it.
-fn stop(_: Exit) -> Result<(), Usage> {
-    Err(Usage("nothing was trusted".to_owned()))
+fn stop_unshown(_: ExitStatus) -> Result<(), UsageError> {
+    Err(UsageError("nothing was trusted".to_owned()))
 }
 
 /// Takes the yes and all answers back, also from a workspace that is gone or whose settings can't be read.
-fn forget(dir: &Path) -> Result<Exit, Usage> {
+fn forget_trust(dir: &Path) -> Result<ExitStatus, UsageError> {
     let forgotten = WorkspaceTrust::forget(dir, &Environment::default())?;
     let trust = if forgotten.was_trusted { "no longer trusted" } else { "it was not trusted" };
     let mut words = match forgotten.answers {
@@ -58,16 +58,16 @@ fn forget(dir: &Path) -> Result<Exit, Usage> {
     if forgotten.approvals {
         words.push_str("; no server of it is approved any more");
     }
-    output::say(&words);
-    Ok(Exit::Done)
+    output::print_line(&words);
+    Ok(ExitStatus::Done)
 }
 
 /// Whether the user says yes to exactly this, by a flag or at the terminal.
-fn says_yes(args: &TrustArgs, common: &Common, trust: &WorkspaceTrust) -> bool {
+fn says_yes(args: &TrustArgs, common: &CommonArgs, trust: &WorkspaceTrust) -> bool {
     if let Some(given) = &common.trust_hash {
         let same = *given == trust.hash();
         if !same {
-            output::say(&format!(
+            output::print_line(&format!(
                 "not trusted: --trust-hash is not the hash of this workspace, {}",
                 trust.hash()
             ));
@@ -77,18 +77,18 @@ fn says_yes(args: &TrustArgs, common: &Common, trust: &WorkspaceTrust) -> bool {
     if args.yes {
         return true;
     }
-    let asks = args.output == Form::Text && !common.non_interactive;
+    let asks = args.output == OutputForm::Text && !common.non_interactive;
     match asks
-        .then(|| terminal::confirm("trust this workspace with all of it?   y yes   n no   [n] "))
+        .then(|| terminal::ask_confirmation("trust this workspace with all of it?   y yes   n no   [n] "))
         .flatten()
     {
         Some(true) => true,
         Some(false) => {
-            output::say("not trusted");
+            output::print_line("not trusted");
             false
         }
         None => {
-            output::say(
+            output::print_line(
                 "not trusted: nobody was asked; --yes, or --trust-hash with the hash above, says yes",
             );
             false
@@ -97,15 +97,15 @@ fn says_yes(args: &TrustArgs, common: &Common, trust: &WorkspaceTrust) -> bool {
 }
 
 /// All of it, what runs first.
-fn text(trust: &WorkspaceTrust) -> String {
+fn render_trust(trust: &WorkspaceTrust) -> String {
     let (items, memory) = (trust.items(), trust.memory());
     let mut text = format!("workspace  {}\n", one_line(&trust.workspace().display().to_string()));
     if items.is_empty() && trust.obstacles().is_empty() && memory.is_empty() {
         text.push_str("trust      not needed: nothing in it runs or loosens anything\n");
         return text;
     }
-    let _ = writeln!(text, "hash       {}\ntrust      {}", trust.hash(), describe(&trust.state()));
-    let changes = changes(trust);
+    let _ = writeln!(text, "hash       {}\ntrust      {}", trust.hash(), describe_state(&trust.state()));
+    let changes = describe_changes(trust);
     if !changes.is_empty() {
         text.push_str("\nsince it was trusted\n");
         changes.iter().for_each(|change| text.push_str(&format!("  {change}\n")));
@@ -134,7 +134,7 @@ fn text(trust: &WorkspaceTrust) -> String {
 }
 
 /// The state in a line.
-fn describe(state: &TrustState) -> String {
+fn describe_state(state: &TrustState) -> String {
     let reason = match state {
         TrustState::NotNeeded => return "not needed".to_owned(),
         TrustState::Trusted => return "yes, by you".to_owned(),
@@ -150,7 +150,7 @@ fn describe(state: &TrustState) -> String {
 }
 
 /// What changed since the user said yes.
-fn changes(trust: &WorkspaceTrust) -> Vec<String> {
+fn describe_changes(trust: &WorkspaceTrust) -> Vec<String> {
     match trust.state() {
         TrustState::Untrusted(UntrustedReason::Changed(changes)) => changes,
         _ => Vec::new(),
@@ -160,13 +160,13 @@ fn changes(trust: &WorkspaceTrust) -> Vec<String> {
 /// What `--output json` prints.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Shown {
+pub(crate) struct TrustReport {
     /// The workspace's real path.
     workspace: String,
     /// The hash over all items, for `--trust-hash`.
     hash: String,
     /// Whether what the items say counts.
-    state: State,
+    state: ReportedTrust,
     /// What changed since the user said yes, in words.
     changes: Vec<String>,
     /// Why it can't be trusted, in words.
@@ -181,7 +181,8 @@ pub(crate) struct Shown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-enum State {
+#[cfg_attr(test, schemars(rename = "State"))]
+enum ReportedTrust {
     /// It names nothing.
     Nothing,
     /// The user said yes to exactly this.
@@ -205,23 +206,23 @@ struct ShownItem {
     digest: String,
 }
 
-impl Shown {
-    fn new(trust: &WorkspaceTrust) -> Shown {
+impl TrustReport {
+    fn new(trust: &WorkspaceTrust) -> TrustReport {
         let items = trust.items().into_iter().map(|item| ShownItem {
             kind: item.kind,
             text: item.text,
             place: item.place,
             digest: item.digest,
         });
-        Shown {
+        TrustReport {
             workspace: trust.workspace().display().to_string(),
             hash: trust.hash(),
             state: match trust.state() {
-                TrustState::NotNeeded => State::Nothing,
-                TrustState::Trusted => State::Trusted,
-                TrustState::Untrusted(_) => State::Untrusted,
+                TrustState::NotNeeded => ReportedTrust::Nothing,
+                TrustState::Trusted => ReportedTrust::Trusted,
+                TrustState::Untrusted(_) => ReportedTrust::Untrusted,
             },
-            changes: changes(trust),
+            changes: describe_changes(trust),
             obstacles: trust.obstacles().to_vec(),
             items: items.collect(),
             memory: trust.memory(),

@@ -10,16 +10,16 @@ use haft_session::assembly::{PlannedServer, ServerPorts, UnusedReason};
 use haft_session::mcp::prompt::definition;
 
 use super::args::ApproveArgs;
-use super::unknown;
-use crate::args::Common;
-use crate::interrupt::Interrupts;
-use crate::output::{self, Reader, one_line};
-use crate::{Exit, Usage, session, terminal, threads};
+use super::unknown_server;
+use crate::args::CommonArgs;
+use crate::interrupt::InterruptHandler;
+use crate::output::{self, OutputReader, one_line};
+use crate::{ExitStatus, UsageError, session, terminal, threads};
 
-pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
+pub(crate) fn run(args: &ApproveArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let _interrupts =
-        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let mut session = session::open(&common.options(), SessionPurpose::Inspect)?;
+        InterruptHandler::listen().map_err(|error| UsageError(format!("signals can't be heard: {error}")))?;
+    let mut session = session::open_session(&common.options(), SessionPurpose::Inspect)?;
     let mut wanted = Vec::new();
     let mut whole = true;
     match &args.server {
@@ -28,42 +28,42 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
                 .server_starter
                 .planned
                 .find(name)
-                .ok_or_else(|| unknown(name, &session.server_starter.planned))?;
-            match needs(found) {
+                .ok_or_else(|| unknown_server(name, &session.server_starter.planned))?;
+            match needed_approval(found) {
                 Ok(config) => wanted.extend(config.map(|config| (found.clone(), config.clone()))),
-                Err(why) => return refused(found, &why),
+                Err(why) => return refuse_approval(found, &why),
             }
             if wanted.is_empty() {
-                output::say(&format!(
+                output::print_line(&format!(
                     "`{name}` needs no approval: you named it yourself ({})",
                     found.source()
                 ));
-                return Ok(Exit::Done);
+                return Ok(ExitStatus::Done);
             }
         }
         None => {
             for planned in
                 session.server_starter.planned.servers.iter().filter(|planned| planned.is_of_workspace())
             {
-                match needs(planned) {
+                match needed_approval(planned) {
                     Ok(config) => wanted.extend(config.map(|config| (planned.clone(), config.clone()))),
                     Err(UnusedReason::Untrusted) => {
-                        refused(planned, &UnusedReason::Untrusted)?;
+                        refuse_approval(planned, &UnusedReason::Untrusted)?;
                         whole = false;
                     }
                     Err(_) => {}
                 }
             }
             if wanted.is_empty() && whole {
-                output::say("no server of this workspace needs an approval");
-                return Ok(Exit::Done);
+                output::print_line("no server of this workspace needs an approval");
+                return Ok(ExitStatus::Done);
             }
         }
     }
 
     let approvals = session.server_starter.approvals();
     if let Some(words) = approvals.damaged() {
-        output::warning(&one_line(&words));
+        output::print_warning(&one_line(&words));
     }
     let mut started = Vec::new();
     for (planned, config) in wanted {
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
             Known::New => None,
             Known::Changed(before) => Some(before),
         };
-        show(&server_text(
+        print_reviewed(&server_text(
             &planned,
             &config,
             before.map(|before| Withheld::new(subject.clone(), Some(before))),
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
             true => {
                 approvals
                     .approve(&subject)
-                    .map_err(|words| Usage(format!("the yes can't be kept: {words}")))?;
+                    .map_err(|words| UsageError(format!("the yes can't be kept: {words}")))?;
                 started.push(planned.name().to_owned());
             }
             false => whole = false,
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
         .servers
         .retain(|planned| started.iter().any(|name| name == planned.name()));
     if session.server_starter.planned.is_empty() {
-        return Ok(if whole { Exit::Done } else { Exit::Failed });
+        return Ok(if whole { ExitStatus::Done } else { ExitStatus::Failed });
     }
 
     session.server_starter.warn();
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
     let pool = runtime.block_on(async {
         let pool = session.start_servers(ServerPorts::default())?;
         pool.settled_quietly().await;
-        Ok::<_, Usage>(pool)
+        Ok::<_, UsageError>(pool)
     })?;
     let answered = (|| {
         let mut whole = true;
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
             let name = &server.config().name;
             if !matches!(server.status(), Status::Ready { .. }) {
                 let reason = server.failure().unwrap_or_else(|| "it is still being connected".to_owned());
-                output::say(&format!("`{name}` can't be used: {}", one_line(&reason)));
+                output::print_line(&format!("`{name}` can't be used: {}", one_line(&reason)));
                 whole = false;
                 continue;
             }
@@ -121,11 +121,11 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
             let tools = withheld.len();
             withheld.extend(server.withheld_instructions());
             if withheld.is_empty() {
-                output::say(&format!("`{name}`: all {} tools are approved", server.tool_count()));
+                output::print_line(&format!("`{name}`: all {} tools are approved", server.tool_count()));
                 continue;
             }
             let text: String = withheld.iter().map(definition).collect();
-            show(&format!("server {name}\n{text}"))?;
+            print_reviewed(&format!("server {name}\n{text}"))?;
             let count = match (tools, withheld.len() - tools) {
                 (0, _) => "these instructions".to_owned(),
                 (1, 0) => "this tool".to_owned(),
@@ -137,21 +137,21 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
                 let subjects: Vec<Subject> = withheld.into_iter().map(|withheld| withheld.subject).collect();
                 approvals
                     .approve_all(&subjects)
-                    .map_err(|words| Usage(format!("the yes can't be kept: {words}")))?;
-                output::say("approved, until one of them changes");
+                    .map_err(|words| UsageError(format!("the yes can't be kept: {words}")))?;
+                output::print_line("approved, until one of them changes");
             } else {
                 whole = false;
             }
         }
-        Ok::<bool, Usage>(whole)
+        Ok::<bool, UsageError>(whole)
     })();
     runtime.block_on(pool.close());
     runtime.shutdown_background();
-    Ok(if whole && answered? { Exit::Done } else { Exit::Failed })
+    Ok(if whole && answered? { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
 /// The server's configuration, if it needs an approval.
-fn needs(planned: &PlannedServer) -> Result<Option<&ServerConfig>, UnusedReason> {
+fn needed_approval(planned: &PlannedServer) -> Result<Option<&ServerConfig>, UnusedReason> {
     match &planned.plan {
         Ok(config) if config.trust == Trust::Approvals => Ok(Some(config)),
         Ok(_) => Ok(None),
@@ -159,9 +159,9 @@ fn needs(planned: &PlannedServer) -> Result<Option<&ServerConfig>, UnusedReason>
     }
 }
 
-fn refused(planned: &PlannedServer, why: &UnusedReason) -> Result<Exit, Usage> {
-    output::say(&format!("`{}` can't be approved: {}", planned.name(), why.message()));
-    Ok(Exit::Failed)
+fn refuse_approval(planned: &PlannedServer, why: &UnusedReason) -> Result<ExitStatus, UsageError> {
+    output::print_line(&format!("`{}` can't be approved: {}", planned.name(), why.message()));
+    Ok(ExitStatus::Failed)
 }
 
 /// What would be started or reached.
@@ -184,25 +184,25 @@ fn server_text(planned: &PlannedServer, config: &ServerConfig, changed: Option<W
 }
 
 /// A yes is to what was seen, so all of it has to be.
-fn show(text: &str) -> Result<(), Usage> {
-    output::result(text, Reader::Whole).map_err(|_| Usage("nothing more was approved".to_owned()))
+fn print_reviewed(text: &str) -> Result<(), UsageError> {
+    output::write_result(text, OutputReader::Whole).map_err(|_| UsageError("nothing more was approved".to_owned()))
 }
 
-fn says_yes(args: &ApproveArgs, common: &Common, question: &str) -> bool {
+fn says_yes(args: &ApproveArgs, common: &CommonArgs, question: &str) -> bool {
     if args.yes {
         return true;
     }
     let asked = (!common.non_interactive)
-        .then(|| terminal::confirm(&format!("{question}   y yes   n no   [n] ")))
+        .then(|| terminal::ask_confirmation(&format!("{question}   y yes   n no   [n] ")))
         .flatten();
     match asked {
         Some(true) => true,
         Some(false) => {
-            output::say("not approved");
+            output::print_line("not approved");
             false
         }
         None => {
-            output::say("not approved: nobody was asked; --yes says yes to what is shown");
+            output::print_line("not approved: nobody was asked; --yes says yes to what is shown");
             false
         }
     }

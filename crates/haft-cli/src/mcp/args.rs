@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use haft_session::mcp::server_files::ServerScope;
 
-use crate::args::{Common, Form};
+use crate::args::{CommonArgs, OutputForm};
 
 #[derive(Debug, Args)]
 #[command(
@@ -20,11 +20,11 @@ pub(crate) struct McpArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// List the servers that settings name, and how they are: each is tried.
-    List(ListArgs),
+    List(McpListArgs),
     /// Show one server, and the tools that it offers.
-    Get(GetArgs),
+    Get(McpGetArgs),
     /// Add a server: a command, or an address.
-    Add(AddArgs),
+    Add(McpAddArgs),
     /// Add a server by its entry, as it would stand in `.mcp.json`.
     AddJson(AddJsonArgs),
     /// Remove a server from the file that names it.
@@ -42,23 +42,23 @@ pub(crate) enum McpCommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct McpListArgs {
     /// Form of the list: lines for people, or one JSON array on one line.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct GetArgs {
+pub(crate) struct McpGetArgs {
     /// The server.
     pub(crate) server: String,
     /// Form of what is shown: lines for people, or one JSON object on one line.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -66,12 +66,12 @@ pub(crate) struct AccountArgs {
     /// The server.
     pub(crate) server: String,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 /// For whom a server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scope {
+pub(crate) enum ScopeArg {
     /// You, in this workspace.
     Local,
     /// Everybody who works in this workspace: `.mcp.json`.
@@ -80,39 +80,39 @@ pub(crate) enum Scope {
     User,
 }
 
-impl Scope {
+impl ScopeArg {
     /// The name, as `--scope` takes it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Scope::Local => "local",
-            Scope::Project => "project",
-            Scope::User => "user",
+            ScopeArg::Local => "local",
+            ScopeArg::Project => "project",
+            ScopeArg::User => "user",
         }
     }
 }
 
-impl From<Scope> for ServerScope {
-    fn from(scope: Scope) -> ServerScope {
+impl From<ScopeArg> for ServerScope {
+    fn from(scope: ScopeArg) -> ServerScope {
         match scope {
-            Scope::Local => ServerScope::Local,
-            Scope::Project => ServerScope::Project,
-            Scope::User => ServerScope::User,
+            ScopeArg::Local => ServerScope::Local,
+            ScopeArg::Project => ServerScope::Project,
+            ScopeArg::User => ServerScope::User,
         }
     }
 }
 
-impl From<ServerScope> for Scope {
-    fn from(scope: ServerScope) -> Scope {
+impl From<ServerScope> for ScopeArg {
+    fn from(scope: ServerScope) -> ScopeArg {
         match scope {
-            ServerScope::Local => Scope::Local,
-            ServerScope::Project => Scope::Project,
-            ServerScope::User => Scope::User,
+            ServerScope::Local => ScopeArg::Local,
+            ServerScope::Project => ScopeArg::Project,
+            ServerScope::User => ScopeArg::User,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum TransportArg {
     /// A process, over its standard input and output.
     Stdio,
     /// Streamable HTTP.
@@ -128,7 +128,7 @@ pub(crate) enum Kind {
     after_help = "Examples:\n  haft mcp add time -- uvx mcp-server-time\n  haft mcp add files --scope user -- npx -y @modelcontextprotocol/server-filesystem /data\n  haft mcp add tickets --env TOKEN='${TICKETS_TOKEN}' -- ./tickets-mcp --read-only\n  haft mcp add --transport http docs https://docs.example/mcp\n\n\
                   `${NAME}` and `${NAME:-default}` are put in from the environment when the server is started."
 )]
-pub(crate) struct AddArgs {
+pub(crate) struct McpAddArgs {
     /// The server's name: letters, digits, `_` and `-`.
     pub(crate) name: String,
     /// The command or the address; after `--` its arguments may begin with `-`.
@@ -138,11 +138,11 @@ pub(crate) struct AddArgs {
     #[arg(value_name = "ARG", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) args: Vec<String>,
     /// For whom it is: you in this workspace, everybody in it, or you everywhere.
-    #[arg(short, long, value_enum, value_name = "SCOPE", default_value_t = Scope::Local)]
-    pub(crate) scope: Scope,
+    #[arg(short, long, value_enum, value_name = "SCOPE", default_value_t = ScopeArg::Local)]
+    pub(crate) scope: ScopeArg,
     /// How it is reached. Default: a process, or for an address what its scheme says.
     #[arg(short, long, value_enum, value_name = "KIND")]
-    pub(crate) transport: Option<Kind>,
+    pub(crate) transport: Option<TransportArg>,
     /// A variable in its environment; repeatable.
     #[arg(short, long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
@@ -150,7 +150,7 @@ pub(crate) struct AddArgs {
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -161,10 +161,10 @@ pub(crate) struct AddJsonArgs {
     #[arg(value_name = "JSON|-")]
     pub(crate) json: String,
     /// For whom it is: you in this workspace, everybody in it, or you everywhere.
-    #[arg(short, long, value_enum, value_name = "SCOPE", default_value_t = Scope::Local)]
-    pub(crate) scope: Scope,
+    #[arg(short, long, value_enum, value_name = "SCOPE", default_value_t = ScopeArg::Local)]
+    pub(crate) scope: ScopeArg,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -173,9 +173,9 @@ pub(crate) struct RemoveArgs {
     pub(crate) name: String,
     /// From where. Default: the one place that names it.
     #[arg(short, long, value_enum, value_name = "SCOPE")]
-    pub(crate) scope: Option<Scope>,
+    pub(crate) scope: Option<ScopeArg>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -189,7 +189,7 @@ pub(crate) struct ApproveArgs {
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -197,7 +197,7 @@ pub(crate) struct LogsArgs {
     /// The server.
     pub(crate) server: String,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -210,8 +210,8 @@ pub(crate) struct McpCallArgs {
     #[arg(value_name = "JSON|-", allow_negative_numbers = true)]
     pub(crate) input: Option<String>,
     /// Form of the result: its text, or one JSON object on one line.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }

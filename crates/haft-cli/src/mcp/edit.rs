@@ -6,35 +6,35 @@ use haft_session::Environment;
 use haft_session::mcp::server_files::{ServerFiles, ServerFilesError};
 use serde_json::{Map, Value, json};
 
-use super::args::{AddArgs, AddJsonArgs, Kind, RemoveArgs, Scope};
-use crate::args::Common;
+use super::args::{McpAddArgs, AddJsonArgs, TransportArg, RemoveArgs, ScopeArg};
+use crate::args::CommonArgs;
 use crate::output::{self, one_line};
-use crate::{Exit, Usage, call};
+use crate::{ExitStatus, UsageError, call};
 
-pub(super) fn add(args: &AddArgs, common: &Common) -> Result<Exit, Usage> {
-    put(common, args.scope, &args.name, entry(args)?)
+pub(super) fn add_server(args: &McpAddArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    put_entry(common, args.scope, &args.name, server_entry(args)?)
 }
 
-pub(super) fn add_json(args: &AddJsonArgs, common: &Common) -> Result<Exit, Usage> {
-    let text = call::input(Some(&args.json))?;
-    let server: Value = serde_json::from_str(&text).map_err(|error| Usage(format!("the entry: {error}")))?;
-    put(common, args.scope, &args.name, server)
+pub(super) fn add_json(args: &AddJsonArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let text = call::read_input(Some(&args.json))?;
+    let server: Value = serde_json::from_str(&text).map_err(|error| UsageError(format!("the entry: {error}")))?;
+    put_entry(common, args.scope, &args.name, server)
 }
 
 /// The entry that the flags describe.
-fn entry(args: &AddArgs) -> Result<Value, Usage> {
+fn server_entry(args: &McpAddArgs) -> Result<Value, UsageError> {
     let scheme = args.target.split_once("://").map(|(scheme, _)| scheme);
     let kind = args.transport.unwrap_or(match scheme {
-        Some("http" | "https") => Kind::Http,
-        Some("ws" | "wss") => Kind::Ws,
-        _ => Kind::Stdio,
+        Some("http" | "https") => TransportArg::Http,
+        Some("ws" | "wss") => TransportArg::Ws,
+        _ => TransportArg::Stdio,
     });
     if args.transport.is_none()
         && scheme.is_none()
         && args.args.is_empty()
         && looks_like_address(&args.target)
     {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "`{0}` looks like an address and would be taken for a command; write `http://{0}` for an address, or give \
              `--transport stdio` for a command of this name",
             one_line(&args.target)
@@ -42,55 +42,55 @@ fn entry(args: &AddArgs) -> Result<Value, Usage> {
     }
     let known = matches!(
         (kind, scheme),
-        (Kind::Stdio, None)
-            | (Kind::Http | Kind::Sse, Some("http" | "https"))
-            | (Kind::Ws, Some("ws" | "wss"))
+        (TransportArg::Stdio, None)
+            | (TransportArg::Http | TransportArg::Sse, Some("http" | "https"))
+            | (TransportArg::Ws, Some("ws" | "wss"))
     );
     if let Some(scheme) = scheme.filter(|scheme| !known && !scheme.contains("${")) {
         let accepted = match kind {
-            Kind::Stdio => "a command, or an address with http, https, ws or wss",
-            Kind::Http | Kind::Sse => "an address with http or https",
-            Kind::Ws => "an address with ws or wss",
+            TransportArg::Stdio => "a command, or an address with http, https, ws or wss",
+            TransportArg::Http | TransportArg::Sse => "an address with http or https",
+            TransportArg::Ws => "an address with ws or wss",
         };
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "`{}` is an address with `{}`, and no server is reached so; {accepted} is accepted",
             one_line(&args.target),
             one_line(scheme)
         )));
     }
     let word = match kind {
-        Kind::Stdio => {
+        TransportArg::Stdio => {
             if let Some(header) = args.header.first() {
-                return Err(Usage(format!(
+                return Err(UsageError(format!(
                     "--header `{}`: a process has no headers; --env sets a variable",
                     one_line(header)
                 )));
             }
             let mut server = json!({"command": args.target, "args": args.args});
-            let env = pairs("--env", &args.env, '=', "NAME=VALUE")?;
+            let env = parse_pairs("--env", &args.env, '=', "NAME=VALUE")?;
             if !env.is_empty() {
                 server["env"] = Value::Object(env);
             }
             return Ok(server);
         }
-        Kind::Http => "http",
-        Kind::Sse => "sse",
-        Kind::Ws => "ws",
+        TransportArg::Http => "http",
+        TransportArg::Sse => "sse",
+        TransportArg::Ws => "ws",
     };
     if let Some(argument) = args.args.first() {
-        return Err(Usage(format!("`{}`: an address has no arguments", one_line(argument))));
+        return Err(UsageError(format!("`{}`: an address has no arguments", one_line(argument))));
     }
     if let Some(variable) = args.env.first() {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "--env `{}`: an address has no environment; --header sets a header",
             one_line(variable)
         )));
     }
     if scheme.is_none() && !args.target.contains("${") {
-        return Err(Usage(format!("`{}` is no address; https://… is accepted", one_line(&args.target))));
+        return Err(UsageError(format!("`{}` is no address; https://… is accepted", one_line(&args.target))));
     }
     let mut server = json!({"type": word, "url": args.target});
-    let headers = pairs("--header", &args.header, ':', "\"Name: value\"")?;
+    let headers = parse_pairs("--header", &args.header, ':', "\"Name: value\"")?;
     if !headers.is_empty() {
         server["headers"] = Value::Object(headers);
     }
@@ -113,65 +113,65 @@ fn looks_like_address(target: &str) -> bool {
     }
 }
 
-fn pairs(flag: &str, given: &[String], between: char, form: &str) -> Result<Map<String, Value>, Usage> {
+fn parse_pairs(flag: &str, given: &[String], between: char, form: &str) -> Result<Map<String, Value>, UsageError> {
     let pair = |text: &String| match text.split_once(between) {
         Some((name, value)) if !name.trim().is_empty() => {
             let value = if between == ':' { value.trim() } else { value };
             Ok((name.trim().to_owned(), json!(value)))
         }
         // What was given may be a secret.
-        _ => Err(Usage(format!("{flag} takes {form}"))),
+        _ => Err(UsageError(format!("{flag} takes {form}"))),
     };
     given.iter().map(pair).collect()
 }
 
 /// The files of the workspace and the user.
-fn files(common: &Common) -> Result<ServerFiles, Usage> {
+fn server_files(common: &CommonArgs) -> Result<ServerFiles, UsageError> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
     Ok(ServerFiles::new(cwd, &Environment::default())?)
 }
 
 /// Puts an entry into the file of a scope.
-fn put(common: &Common, scope: Scope, name: &str, server: Value) -> Result<Exit, Usage> {
-    let added = files(common)?.add(scope.into(), name, &server).map_err(|error| match error {
-        ServerFilesError::AlreadyThere { file } => Usage(format!(
+fn put_entry(common: &CommonArgs, scope: ScopeArg, name: &str, server: Value) -> Result<ExitStatus, UsageError> {
+    let added = server_files(common)?.add(scope.into(), name, &server).map_err(|error| match error {
+        ServerFilesError::AlreadyThere { file } => UsageError(format!(
             "{file} names `{name}` already; `haft mcp remove {name} --scope {}` removes it",
             scope.name()
         )),
-        other => Usage(other.to_string()),
+        other => UsageError(other.to_string()),
     })?;
-    added.warnings.iter().for_each(|warning| output::warning(&one_line(warning)));
+    added.warnings.iter().for_each(|warning| output::print_warning(&one_line(warning)));
     let whom = match scope {
-        Scope::Local => "for you, in this workspace",
-        Scope::User => "for you, everywhere",
-        Scope::Project => "for everybody in this workspace",
+        ScopeArg::Local => "for you, in this workspace",
+        ScopeArg::User => "for you, everywhere",
+        ScopeArg::Project => "for everybody in this workspace",
     };
-    output::say(&format!("added `{name}` to {} ({whom})", added.file));
+    output::print_line(&format!("added `{name}` to {} ({whom})", added.file));
     match scope {
-        Scope::Project => output::say(&format!(
+        ScopeArg::Project => output::print_line(&format!(
             "it counts once you said yes to it: `haft trust`, then `haft mcp approve {name}`"
         )),
-        _ => output::say(&format!("`haft mcp get {name}` tries it and shows its tools")),
+        _ => output::print_line(&format!("`haft mcp get {name}` tries it and shows its tools")),
     }
-    Ok(Exit::Done)
+    Ok(ExitStatus::Done)
 }
 
-pub(super) fn remove(args: &RemoveArgs, common: &Common) -> Result<Exit, Usage> {
+pub(super) fn remove_server(args: &RemoveArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let name = &args.name;
-    let file = files(common)?.remove(args.scope.map(Into::into), name).map_err(|error| match error {
+    let file = server_files(common)?.remove(args.scope.map(Into::into), name).map_err(|error| match error {
         ServerFilesError::NotFound { claude_file } => {
             let hint = match claude_file {
                 Some(file) => format!("; {file} is Claude Code's own, `claude mcp remove` changes it"),
                 None => "; `haft mcp list` shows what there is".to_owned(),
             };
-            Usage(format!("no file of yours or of this workspace names a server `{}`{hint}", one_line(name)))
+            UsageError(format!("no file of yours or of this workspace names a server `{}`{hint}", one_line(name)))
         }
         ServerFilesError::Ambiguous(scopes) => {
-            let scopes: Vec<&str> = scopes.into_iter().map(|scope| Scope::from(scope).name()).collect();
-            Usage(format!("`{name}` is named in several places; give --scope with {}", scopes.join(" or ")))
+            let scopes: Vec<&str> = scopes.into_iter().map(|scope| ScopeArg::from(scope).name()).collect();
+            UsageError(format!("`{name}` is named in several places; give --scope with {}", scopes.join(" or ")))
         }
-        other => Usage(other.to_string()),
+        other => UsageError(other.to_string()),
     })?;
-    output::say(&format!("removed `{name}` from {file}"));
-    Ok(Exit::Done)
+    output::print_line(&format!("removed `{name}` from {file}"));
+    Ok(ExitStatus::Done)
 }

@@ -11,12 +11,12 @@ use haft_session::SessionPurpose;
 use haft_session::assembly::{PlannedServer, ServerPool, ServerPorts, SessionParts, UnusedReason};
 use serde::Serialize;
 
-use super::args::{GetArgs, ListArgs};
-use super::{scope_word, transport_word, unknown};
-use crate::args::{Common, Form};
-use crate::interrupt::Interrupts;
-use crate::output::{self, Reader, one_line};
-use crate::{Exit, Usage, session, threads};
+use super::args::{McpGetArgs, McpListArgs};
+use super::{scope_word, transport_word, unknown_server};
+use crate::args::{CommonArgs, OutputForm};
+use crate::interrupt::InterruptHandler;
+use crate::output::{self, OutputReader, one_line};
+use crate::{ExitStatus, UsageError, session, threads};
 
 /// How wide the columns of names and states are at most.
 const NAME_WIDTH_MAX: usize = 30;
@@ -24,51 +24,51 @@ const STATE_WIDTH_MAX: usize = 60;
 /// How much of a description is shown in a line.
 const ABOUT_CHARS: usize = 90;
 
-pub(super) fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
-    let session = session::open(&common.options(), SessionPurpose::Inspect)?;
+pub(super) fn list_servers(args: &McpListArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let session = session::open_session(&common.options(), SessionPurpose::Inspect)?;
     let planned = &session.server_starter.planned;
-    let shown = tried(&session, |pool| {
-        let mut rows: Vec<Row> = planned.servers.iter().map(|planned| Row::new(planned, pool)).collect();
-        rows.sort_by(|a, b| (&a.name, a.state == State::NotUsed).cmp(&(&b.name, b.state == State::NotUsed)));
+    let shown = with_servers(&session, |pool| {
+        let mut rows: Vec<ServerRow> = planned.servers.iter().map(|planned| ServerRow::new(planned, pool)).collect();
+        rows.sort_by(|a, b| (&a.name, a.state == ServerState::NotUsed).cmp(&(&b.name, b.state == ServerState::NotUsed)));
         rows
     })?;
     let (text, reader) = match args.output {
-        Form::Json => (serde_json::to_string(&shown).expect("rows have text keys"), Reader::Whole),
-        Form::Text if shown.is_empty() => {
-            output::say("no MCP server is configured here; `haft mcp add` adds one");
-            return Ok(Exit::Done);
+        OutputForm::Json => (serde_json::to_string(&shown).expect("rows have text keys"), OutputReader::Whole),
+        OutputForm::Text if shown.is_empty() => {
+            output::print_line("no MCP server is configured here; `haft mcp add` adds one");
+            return Ok(ExitStatus::Done);
         }
-        Form::Text => (table(&shown), Reader::Sampler),
+        OutputForm::Text => (render_table(&shown), OutputReader::Sampler),
     };
-    Ok(output::result(&text, reader).err().unwrap_or(Exit::Done))
+    Ok(output::write_result(&text, reader).err().unwrap_or(ExitStatus::Done))
 }
 
-pub(super) fn get(args: &GetArgs, common: &Common) -> Result<Exit, Usage> {
-    let mut session = session::open(&common.options(), SessionPurpose::Inspect)?;
+pub(super) fn show_server(args: &McpGetArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let mut session = session::open_session(&common.options(), SessionPurpose::Inspect)?;
     let planned = std::mem::take(&mut session.server_starter.planned);
-    planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
+    planned.find(&args.server).ok_or_else(|| unknown_server(&args.server, &planned))?;
     session.server_starter.planned = planned.only(&args.server);
     let planned = &session.server_starter.planned;
     let shown =
-        tried(&session, |pool| planned.find(&args.server).map(|planned| Details::new(planned, pool)))?;
-    let Some(shown) = shown else { return Ok(Exit::Failed) };
+        with_servers(&session, |pool| planned.find(&args.server).map(|planned| ServerDetails::new(planned, pool)))?;
+    let Some(shown) = shown else { return Ok(ExitStatus::Failed) };
     let (text, reader) = match args.output {
-        Form::Json => (serde_json::to_string(&shown).expect("it has text keys"), Reader::Whole),
-        Form::Text => (shown.text(&planned.servers[0]), Reader::Sampler),
+        OutputForm::Json => (serde_json::to_string(&shown).expect("it has text keys"), OutputReader::Whole),
+        OutputForm::Text => (shown.text(&planned.servers[0]), OutputReader::Sampler),
     };
     // Whoever asks for one wants to know whether it can be used.
-    let exit = if shown.row.state == State::Failed { Exit::Failed } else { Exit::Done };
-    Ok(output::result(&text, reader).err().unwrap_or(exit))
+    let exit = if shown.row.state == ServerState::Failed { ExitStatus::Failed } else { ExitStatus::Done };
+    Ok(output::write_result(&text, reader).err().unwrap_or(exit))
 }
 
 /// Starts the servers, waits for them, looks, and ends them.
-fn tried<T>(session: &SessionParts, look: impl FnOnce(Option<&ServerPool>) -> T) -> Result<T, Usage> {
+fn with_servers<T>(session: &SessionParts, look: impl FnOnce(Option<&ServerPool>) -> T) -> Result<T, UsageError> {
     if session.server_starter.planned.is_empty() {
         return Ok(look(None));
     }
     session.server_starter.warn();
     let _interrupts =
-        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+        InterruptHandler::listen().map_err(|error| UsageError(format!("signals can't be heard: {error}")))?;
     let runtime = threads::runtime_for_calls(1)?;
     let looked = runtime.block_on(async {
         let pool = session.start_servers(ServerPorts::default())?;
@@ -84,11 +84,12 @@ fn tried<T>(session: &SessionParts, look: impl FnOnce(Option<&ServerPool>) -> T)
 /// A server, as `haft mcp list --output json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Row {
+#[cfg_attr(test, schemars(rename = "Row"))]
+pub(crate) struct ServerRow {
     /// Its name.
     name: String,
     /// How it is.
-    state: State,
+    state: ServerState,
     /// Why it is not ready, in words; null if it is.
     reason: Option<String>,
     /// The kind of place that names it: `command-line`, `local`, `project` or `user`.
@@ -115,7 +116,8 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-enum State {
+#[cfg_attr(test, schemars(rename = "State"))]
+enum ServerState {
     /// It can be used.
     Ready,
     /// It was tried, and can't be used.
@@ -130,11 +132,11 @@ enum State {
     NotUsed,
 }
 
-impl Row {
-    fn new(planned: &PlannedServer, pool: Option<&ServerPool>) -> Row {
-        let mut row = Row {
+impl ServerRow {
+    fn new(planned: &PlannedServer, pool: Option<&ServerPool>) -> ServerRow {
+        let mut row = ServerRow {
             name: planned.name().to_owned(),
-            state: State::NotUsed,
+            state: ServerState::NotUsed,
             reason: None,
             scope: scope_word(planned.scope()).to_owned(),
             source: planned.source(),
@@ -149,7 +151,7 @@ impl Row {
         let live = match &planned.plan {
             Ok(_) => pool.and_then(|pool| pool.servers().get(planned.name())),
             Err(why) => {
-                row.state = if *why == UnusedReason::Untrusted { State::NotTrusted } else { State::NotUsed };
+                row.state = if *why == UnusedReason::Untrusted { ServerState::NotTrusted } else { ServerState::NotUsed };
                 row.reason = Some(why.message());
                 None
             }
@@ -166,39 +168,39 @@ impl Row {
         self.withheld = live.withheld().len();
         match live.status() {
             Status::Ready { facts, took } => {
-                self.state = State::Ready;
+                self.state = ServerState::Ready;
                 self.revision = Some(facts.revision);
                 self.implementation = facts.implementation;
                 self.latency_ms = Some((took.as_secs_f64() * 1e4).round() / 10.0);
                 self.tools = Some(live.tool_count());
             }
             Status::Unapproved(withheld) => {
-                self.state = State::NotApproved;
+                self.state = ServerState::NotApproved;
                 let why =
                     if withheld.before.is_some() { "changed since you approved it" } else { "not approved" };
                 self.reason = Some(format!("{why}; `haft mcp approve {}` shows it", self.name));
             }
             Status::NeedsSignIn { reason } => {
-                self.state = State::NeedsSignIn;
+                self.state = ServerState::NeedsSignIn;
                 self.reason = Some(reason);
             }
             Status::Failed { reason, .. } => {
-                self.state = State::Failed;
+                self.state = ServerState::Failed;
                 self.reason = Some(reason);
             }
             _ => {
                 let reason = live.failure().unwrap_or_else(|| "it is still being connected".to_owned());
-                (self.state, self.reason) = (State::Failed, Some(reason));
+                (self.state, self.reason) = (ServerState::Failed, Some(reason));
             }
         }
     }
 
     fn marker(&self) -> char {
         match self.state {
-            State::Ready => '✓',
-            State::Failed => '✗',
-            State::NotApproved | State::NotTrusted | State::NeedsSignIn => '?',
-            State::NotUsed => '–',
+            ServerState::Ready => '✓',
+            ServerState::Failed => '✗',
+            ServerState::NotApproved | ServerState::NotTrusted | ServerState::NeedsSignIn => '?',
+            ServerState::NotUsed => '–',
         }
     }
 
@@ -217,23 +219,23 @@ impl Row {
         match self.live_words() {
             Some(words) => words.join("   "),
             None => match self.state {
-                State::Ready => String::new(),
-                State::Failed => "can't be used".to_owned(),
-                State::NotApproved => "not approved".to_owned(),
-                State::NeedsSignIn => "wants a sign-in".to_owned(),
-                State::NotTrusted => "not trusted".to_owned(),
-                State::NotUsed => "not used".to_owned(),
+                ServerState::Ready => String::new(),
+                ServerState::Failed => "can't be used".to_owned(),
+                ServerState::NotApproved => "not approved".to_owned(),
+                ServerState::NeedsSignIn => "wants a sign-in".to_owned(),
+                ServerState::NotTrusted => "not trusted".to_owned(),
+                ServerState::NotUsed => "not used".to_owned(),
             },
         }
     }
 }
 
 /// How each server is, those that are there in columns of their own.
-fn states(rows: &[Row]) -> Vec<String> {
-    let live: Vec<[String; 3]> = rows.iter().filter_map(Row::live_words).collect();
+fn describe_states(rows: &[ServerRow]) -> Vec<String> {
+    let live: Vec<[String; 3]> = rows.iter().filter_map(ServerRow::live_words).collect();
     let width = |of: usize| live.iter().map(|words| words[of].chars().count()).max().unwrap_or(0);
     let [tools, revisions, times] = [0, 1, 2].map(width);
-    let state = |row: &Row| match row.live_words() {
+    let state = |row: &ServerRow| match row.live_words() {
         Some([tool, revision, time]) => format!("{tool:tools$}   {revision:revisions$}   {time:>times$}"),
         None => row.state_words(),
     };
@@ -241,12 +243,12 @@ fn states(rows: &[Row]) -> Vec<String> {
 }
 
 /// One line for each server: marker, name, how it is, who named it, what it is; below it why it can't be used.
-fn table(rows: &[Row]) -> String {
-    let width = |of: &dyn Fn(&Row) -> String, most: usize| {
+fn render_table(rows: &[ServerRow]) -> String {
+    let width = |of: &dyn Fn(&ServerRow) -> String, most: usize| {
         rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0).min(most)
     };
     let names = width(&|row| row.name.clone(), NAME_WIDTH_MAX);
-    let states = states(rows);
+    let states = describe_states(rows);
     let width_of_states =
         states.iter().map(|state| state.chars().count()).max().unwrap_or(0).min(STATE_WIDTH_MAX);
     let scopes = width(&|row| row.scope.clone(), NAME_WIDTH_MAX);
@@ -265,9 +267,9 @@ fn table(rows: &[Row]) -> String {
 /// A server in detail, as `haft mcp get --output json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Details {
+pub(crate) struct ServerDetails {
     #[serde(flatten)]
-    row: Row,
+    row: ServerRow,
     /// Names of variables in its environment, or of headers of its requests.
     names: Vec<String>,
     /// Whether its process runs in the sandbox.
@@ -320,14 +322,14 @@ struct LeftOutTool {
     reason: String,
 }
 
-impl Details {
-    fn new(planned: &PlannedServer, pool: Option<&ServerPool>) -> Details {
+impl ServerDetails {
+    fn new(planned: &PlannedServer, pool: Option<&ServerPool>) -> ServerDetails {
         let sandboxed = planned.plan.as_ref().is_ok_and(|config| match &config.transport {
             Transport::Stdio(stdio) => stdio.confinement != Confinement::Outside,
             _ => false,
         });
-        let mut details = Details {
-            row: Row::new(planned, pool),
+        let mut details = ServerDetails {
+            row: ServerRow::new(planned, pool),
             names: planned.variable_names(),
             sandboxed,
             instructions: None,
@@ -420,10 +422,10 @@ impl Details {
 mod tests {
     use super::*;
 
-    fn row(name: &str, live: Option<(usize, f64)>, withheld: usize) -> Row {
-        Row {
+    fn row(name: &str, live: Option<(usize, f64)>, withheld: usize) -> ServerRow {
+        ServerRow {
             name: name.to_owned(),
-            state: if live.is_some() { State::Ready } else { State::Failed },
+            state: if live.is_some() { ServerState::Ready } else { ServerState::Failed },
             reason: live.is_none().then(|| "it is not there".to_owned()),
             scope: "local".to_owned(),
             source: String::new(),
@@ -446,7 +448,7 @@ mod tests {
             "✗ c      can't be used                                 local   run-c",
             "         it is not there",
         ];
-        assert_eq!(table(&rows).lines().collect::<Vec<_>>(), wanted);
-        assert_eq!(table(&rows[2..]).lines().next(), Some("✗ c   can't be used   local   run-c"));
+        assert_eq!(render_table(&rows).lines().collect::<Vec<_>>(), wanted);
+        assert_eq!(render_table(&rows[2..]).lines().next(), Some("✗ c   can't be used   local   run-c"));
     }
 }

@@ -11,13 +11,13 @@ use haft_session::SessionPurpose;
 use haft_session::assembly::ServerPorts;
 
 use super::args::AccountArgs;
-use super::unknown;
-use crate::args::Common;
-use crate::interrupt::Interrupts;
+use super::unknown_server;
+use crate::args::CommonArgs;
+use crate::interrupt::InterruptHandler;
 use crate::output::{self, one_line};
-use crate::{Exit, Usage, session, terminal, threads};
+use crate::{ExitStatus, UsageError, session, terminal, threads};
 
-pub(super) fn login(args: &AccountArgs, common: &Common) -> Result<Exit, Usage> {
+pub(super) fn sign_in(args: &AccountArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     with_server(args, common, async |server| {
         let signed_in = server.sign_in().await?;
         let scopes = match signed_in.scopes.is_empty() {
@@ -29,7 +29,7 @@ pub(super) fn login(args: &AccountArgs, common: &Common) -> Result<Exit, Usage> 
     })
 }
 
-pub(super) fn logout(args: &AccountArgs, common: &Common) -> Result<Exit, Usage> {
+pub(super) fn sign_out(args: &AccountArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     with_server(args, common, async |server| {
         Ok(match server.sign_out().await? {
             true => format!("signed out of `{}`", args.server),
@@ -41,61 +41,61 @@ pub(super) fn logout(args: &AccountArgs, common: &Common) -> Result<Exit, Usage>
 /// Connects to the server, as far as that goes, and does something with the account. Says what came of it.
 fn with_server(
     args: &AccountArgs,
-    common: &Common,
+    common: &CommonArgs,
     act: impl AsyncFnOnce(&Server) -> Result<String, String>,
-) -> Result<Exit, Usage> {
+) -> Result<ExitStatus, UsageError> {
     let _interrupts =
-        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let mut session = session::open(&common.options(), SessionPurpose::Inspect)?;
+        InterruptHandler::listen().map_err(|error| UsageError(format!("signals can't be heard: {error}")))?;
+    let mut session = session::open_session(&common.options(), SessionPurpose::Inspect)?;
     let planned = std::mem::take(&mut session.server_starter.planned);
-    let found = planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
+    let found = planned.find(&args.server).ok_or_else(|| unknown_server(&args.server, &planned))?;
     if let Err(why) = &found.plan {
-        return Err(Usage(format!("the MCP server `{}` is not used: {}", args.server, why.message())));
+        return Err(UsageError(format!("the MCP server `{}` is not used: {}", args.server, why.message())));
     }
     session.server_starter.planned = planned.only(&args.server);
     session.server_starter.warn();
     let runtime = threads::runtime_for_calls(1)?;
     let said = runtime.block_on(async {
-        let ports = ServerPorts { browser: Some(Arc::new(Person)), ..ServerPorts::default() };
+        let ports = ServerPorts { browser: Some(Arc::new(SignInUser)), ..ServerPorts::default() };
         let pool = session.start_servers(ports)?;
         let server = pool.servers().get(&args.server).expect("it is the one that was planned");
         let said = act(server).await;
         pool.close().await;
-        Ok::<_, Usage>(said)
+        Ok::<_, UsageError>(said)
     });
     runtime.shutdown_background();
     Ok(match said? {
         Ok(words) => {
-            output::say(&words);
-            Exit::Done
+            output::print_line(&words);
+            ExitStatus::Done
         }
         Err(words) => {
-            output::say(&format!("`{}`: {}", args.server, one_line(&words)));
-            Exit::Failed
+            output::print_line(&format!("`{}`: {}", args.server, one_line(&words)));
+            ExitStatus::Failed
         }
     })
 }
 
 /// The user, who opens pages.
-struct Person;
+struct SignInUser;
 
-impl Browser for Person {
+impl Browser for SignInUser {
     fn open<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
-            output::say(&format!(
+            output::print_line(&format!(
                 "`{}` wants you to sign in at {}. Open this address in your browser:\n\n  {}\n",
                 one_line(&page.server),
                 one_line(&page.host),
                 one_line(&page.url)
             ));
             if !terminal::has_user() {
-                output::say(&format!("waiting for the answer at {}", one_line(&page.redirect)));
+                output::print_line(&format!("waiting for the answer at {}", one_line(&page.redirect)));
                 return None;
             }
-            output::say(
+            output::print_line(
                 "The answer is waited for here. If your browser is on another machine, paste the address that it ends up at.",
             );
-            terminal::line("  address: ").await.filter(|line| !line.trim().is_empty())
+            terminal::read_line("  address: ").await.filter(|line| !line.trim().is_empty())
         })
     }
 }

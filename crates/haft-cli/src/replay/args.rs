@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::args::{Common, Form};
+use crate::args::{CommonArgs, OutputForm};
 
 #[derive(Debug, Args)]
 #[command(
@@ -19,7 +19,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) dry: bool,
     /// Take the recorded results in place of running anything, and bring them through the pipeline.
     #[arg(long, value_enum, value_name = "WHICH", conflicts_with = "run")]
-    pub(crate) results: Option<Results>,
+    pub(crate) results: Option<ResultsSource>,
     /// Make the calls again in a copy of the working directory, sandboxed, and compare what comes of them.
     #[arg(long)]
     pub(crate) run: bool,
@@ -27,13 +27,13 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     pub(crate) all: bool,
     /// Form: a table for people, or one JSON object.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Results {
+pub(crate) enum ResultsSource {
     Recorded,
 }

@@ -19,7 +19,8 @@ const ROWS_MAX: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
+#[cfg_attr(test, schemars(rename = "Mode"))]
+pub(crate) enum ReplayMode {
     /// Judged alone.
     Dry,
     /// With their recorded results.
@@ -31,13 +32,13 @@ pub(crate) enum Mode {
 /// What a replay found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Report {
+pub(crate) struct ReplayReport {
     /// The file or session.
     pub(crate) source: String,
     /// What kind of file it is.
     pub(crate) form: String,
     /// How it was replayed.
-    pub(crate) mode: Mode,
+    pub(crate) mode: ReplayMode,
     /// How many calls there are.
     pub(crate) calls: usize,
     /// In how many messages of the model.
@@ -50,8 +51,8 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<ReplayedCall>,
 }
 
-impl Report {
-    pub(super) fn new(mode: Mode, recording: &CallRecording, rows: Vec<ReplayedCall>, all: bool) -> Report {
+impl ReplayReport {
+    pub(super) fn new(mode: ReplayMode, recording: &CallRecording, rows: Vec<ReplayedCall>, all: bool) -> ReplayReport {
         let mut today = std::collections::BTreeMap::new();
         for row in &rows {
             *today.entry(row.today.clone()).or_insert(0) += 1;
@@ -60,7 +61,7 @@ impl Report {
             rows.iter().map(|row| (row.agent.as_deref(), row.turn)).collect();
         turns.sort_unstable();
         turns.dedup();
-        Report {
+        ReplayReport {
             source: recording.source.clone(),
             form: recording.form.clone(),
             mode,

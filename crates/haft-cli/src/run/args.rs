@@ -9,8 +9,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use haft_journal::SessionStart;
 use haft_session::run::provider::{ModelOptions, ProviderChoice};
 
-use crate::Usage;
-use crate::args::Common;
+use crate::UsageError;
+use crate::args::CommonArgs;
 
 #[derive(Debug, Clone, Args)]
 #[command(
@@ -23,8 +23,8 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "PROMPT|-")]
     pub(crate) prompt: Option<String>,
     /// Who is asked. `auto`: a script if one is given, else the first that there is a key for.
-    #[arg(long, value_enum, value_name = "WHO", default_value_t = Choice::Auto)]
-    pub(crate) provider: Choice,
+    #[arg(long, value_enum, value_name = "WHO", default_value_t = ProviderArg::Auto)]
+    pub(crate) provider: ProviderArg,
     /// The model. Default: that of the environment or your settings, or a usual one.
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
@@ -56,11 +56,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "RULES", alias = "disallowedTools")]
     pub(crate) disallowed_tools: Vec<String>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Choice {
+pub(crate) enum ProviderArg {
     Auto,
     Anthropic,
     #[value(name = "openai")]
@@ -78,15 +78,15 @@ pub(crate) enum RunForm {
     StreamJson,
 }
 
-impl From<Choice> for ProviderChoice {
-    fn from(choice: Choice) -> ProviderChoice {
+impl From<ProviderArg> for ProviderChoice {
+    fn from(choice: ProviderArg) -> ProviderChoice {
         match choice {
-            Choice::Auto => ProviderChoice::Auto,
-            Choice::Anthropic => ProviderChoice::Anthropic,
-            Choice::OpenAi => ProviderChoice::OpenAi,
-            Choice::OpenAiChat => ProviderChoice::OpenAiChat,
-            Choice::Gemini => ProviderChoice::Gemini,
-            Choice::Scripted => ProviderChoice::Scripted,
+            ProviderArg::Auto => ProviderChoice::Auto,
+            ProviderArg::Anthropic => ProviderChoice::Anthropic,
+            ProviderArg::OpenAi => ProviderChoice::OpenAi,
+            ProviderArg::OpenAiChat => ProviderChoice::OpenAiChat,
+            ProviderArg::Gemini => ProviderChoice::Gemini,
+            ProviderArg::Scripted => ProviderChoice::Scripted,
         }
     }
 }
@@ -103,17 +103,17 @@ impl RunArgs {
     }
 
     /// The same, asking whom a session asked before, where nothing else is said.
-    pub(crate) fn like(&self, began: &SessionStart) -> Result<RunArgs, Usage> {
+    pub(crate) fn like(&self, began: &SessionStart) -> Result<RunArgs, UsageError> {
         let mut args = self.clone();
-        if args.provider != Choice::Auto || args.script.is_some() {
+        if args.provider != ProviderArg::Auto || args.script.is_some() {
             return Ok(args);
         }
-        if Choice::from_str(&began.provider, false) == Ok(Choice::Scripted) {
-            return Err(Usage(
+        if ProviderArg::from_str(&began.provider, false) == Ok(ProviderArg::Scripted) {
+            return Err(UsageError(
                 "this session was played from a script; name it again with --script".to_owned(),
             ));
         }
-        if let Ok(provider) = Choice::from_str(&began.provider, false) {
+        if let Ok(provider) = ProviderArg::from_str(&began.provider, false) {
             args.provider = provider;
             args.base_url =
                 args.base_url.or_else(|| Some(began.base_url.clone()).filter(|url| !url.is_empty()));
@@ -123,15 +123,15 @@ impl RunArgs {
     }
 
     /// The common flags, with the lists of tools among their rules.
-    pub(crate) fn rules(&self, mut common: Common) -> Common {
-        common.allow.extend(self.allowed_tools.iter().flat_map(|text| rules(text)));
-        common.deny.extend(self.disallowed_tools.iter().flat_map(|text| rules(text)));
+    pub(crate) fn rules(&self, mut common: CommonArgs) -> CommonArgs {
+        common.allow.extend(self.allowed_tools.iter().flat_map(|text| split_rules(text)));
+        common.deny.extend(self.disallowed_tools.iter().flat_map(|text| split_rules(text)));
         common
     }
 }
 
 /// The rules in a list: commas and blanks part them, but not within their parentheses.
-fn rules(text: &str) -> Vec<String> {
+fn split_rules(text: &str) -> Vec<String> {
     let (mut rules, mut depth) = (vec![String::new()], 0_usize);
     for c in text.chars() {
         match c {
@@ -159,11 +159,11 @@ pub(crate) struct ScriptArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScriptCommand {
     /// Serve a script on this machine as Anthropic, OpenAI, Chat Completions and Gemini, until it is told to end.
-    Serve(ServeArgs),
+    Serve(ScriptServeArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
+pub(crate) struct ScriptServeArgs {
     /// The script, in JSON or YAML.
     pub(crate) file: PathBuf,
     /// Where to listen, on this machine only; port 0 takes a free one.
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn lists_of_rules_are_parted_outside_of_parentheses() {
-        let check = |text: &str, expected: &[&str]| assert_eq!(rules(text), expected, "{text}");
+        let check = |text: &str, expected: &[&str]| assert_eq!(split_rules(text), expected, "{text}");
         check("Read,Grep", &["Read", "Grep"]);
         check(" Read  Bash(git log *), Edit(src/**)", &["Read", "Bash(git log *)", "Edit(src/**)"]);
         check("Bash(echo (a, b))", &["Bash(echo (a, b))"]);

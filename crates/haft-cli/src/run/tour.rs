@@ -18,8 +18,8 @@ use haft_provider::scripted::{ModelScript, ScriptedModel};
 use haft_session::Environment;
 use haft_session::hooks::session_id;
 
-use crate::Usage;
-use crate::args::Common;
+use crate::UsageError;
+use crate::args::CommonArgs;
 use crate::output::{self, one_line};
 
 const SCRIPT: &str = include_str!("tour/script.yaml");
@@ -43,33 +43,33 @@ pub(super) const PROMPT: &str = "Why does src/count.sh count one line too few? F
 static PLAYED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Removes the folder of the tour, if one is played.
-pub(super) fn clean() {
+pub(super) fn remove_tour() {
     let mut played = lock(&PLAYED);
     if let Some(dir) = played.take() {
-        remove(&dir);
+        remove_folder(&dir);
     }
 }
 
 /// Removes a folder into which other threads may still write. Callers hold the lock of [`PLAYED`]: the program must not end
 /// while another thread removes the folder.
-fn remove(dir: &Path) {
+fn remove_folder(dir: &Path) {
     let is_removed = |_| fs::remove_dir_all(dir).is_ok();
     let _ = (0..REMOVALS_MAX).any(is_removed);
 }
 
 /// A workspace for the tour. Dropping it removes it.
-pub(super) struct Tour {
+pub(super) struct TourWorkspace {
     dir: PathBuf,
 }
 
-impl Tour {
+impl TourWorkspace {
     /// Makes the workspace.
-    pub(super) fn set_up() -> Result<Tour, Usage> {
+    pub(super) fn set_up() -> Result<TourWorkspace, UsageError> {
         let dir = std::env::temp_dir().join(format!("haft-tour-{}", session_id()));
-        let tour = Tour { dir };
+        let tour = TourWorkspace { dir };
         *lock(&PLAYED) = Some(tour.dir.clone());
         tour.write().map_err(|error| {
-            Usage(format!("the tour needs a folder in `{}`: {error}", std::env::temp_dir().display()))
+            UsageError(format!("the tour needs a folder in `{}`: {error}", std::env::temp_dir().display()))
         })?;
         Ok(tour)
     }
@@ -96,14 +96,14 @@ impl Tour {
     }
 
     /// The flags of the session: what the user said about how to run, and the tour's own folder.
-    pub(super) fn common(&self, given: &Common) -> Common {
-        Common {
+    pub(super) fn common(&self, given: &CommonArgs) -> CommonArgs {
+        CommonArgs {
             cwd: Some(self.work()),
             allow: vec!["Edit(src/**)".to_owned()],
             schedule: given.schedule,
             max_concurrency: given.max_concurrency,
             no_sandbox: given.no_sandbox,
-            ..Common::default()
+            ..CommonArgs::default()
         }
     }
 
@@ -113,18 +113,18 @@ impl Tour {
     }
 }
 
-impl Drop for Tour {
+impl Drop for TourWorkspace {
     fn drop(&mut self) {
         let mut played = lock(&PLAYED);
         if played.as_ref() == Some(&self.dir) {
             *played = None;
         }
-        remove(&self.dir);
+        remove_folder(&self.dir);
     }
 }
 
 /// The model of the tour. It takes its time only where somebody watches.
-pub(super) fn model() -> Arc<dyn Model> {
+pub(super) fn tour_model() -> Arc<dyn Model> {
     let mut script = ModelScript::parse(SCRIPT).expect("a test reads it");
     if !io::stderr().is_terminal() {
         script.stream = None;
@@ -136,45 +136,45 @@ pub(super) fn model() -> Arc<dyn Model> {
 }
 
 /// Says what comes, and why.
-pub(super) fn introduce(has_prompt: bool) {
-    output::say(
+pub(super) fn print_introduction(has_prompt: bool) {
+    output::print_line(
         "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY), so there is no model to ask.",
     );
     if has_prompt {
-        output::say("your prompt is not answered. This is the tour instead:");
+        output::print_line("your prompt is not answered. This is the tour instead:");
     } else {
-        output::say("This is the tour:");
+        output::print_line("This is the tour:");
     }
-    output::say(
+    output::print_line(
         "the model's words are a script; tools, files, rules and sandbox are real, in a temporary folder.",
     );
-    output::say(&format!("\n» {PROMPT}"));
+    output::print_line(&format!("\n» {PROMPT}"));
 }
 
 /// Says what is different where commands are not confined.
-pub(super) fn unconfined(flag: bool) {
+pub(super) fn print_unconfined(flag: bool) {
     let why = match flag {
         true => "--no-sandbox was given",
         false => "this machine can't confine commands (`haft doctor` says why)",
     };
-    output::say(&format!(
+    output::print_line(&format!(
         "{why}: nothing but rules and answers holds the commands below, and more of them ask first."
     ));
 }
 
 /// Answers for a user who isn't there.
-pub(super) struct Answers {
+pub(super) struct TourAnswers {
     pub(super) cwd: PathBuf,
 }
 
-impl Asker for Answers {
+impl Asker for TourAnswers {
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         let title = haft_session::run::prompt::relative(Path::new(&approval.view.title), &self.cwd)
             .display()
             .to_string();
-        output::say(&format!("  ? {:6} {}", approval.tool, one_line(&title)));
-        output::say(&format!("      asks because {}", one_line(&approval.reason())));
-        output::say("      nobody is here to ask: the tour says yes, once");
+        output::print_line(&format!("  ? {:6} {}", approval.tool, one_line(&title)));
+        output::print_line(&format!("      asks because {}", one_line(&approval.reason())));
+        output::print_line("      nobody is here to ask: the tour says yes, once");
         Box::pin(async { Answer::Once })
     }
 
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn nothing_is_left_of_it() {
-        let tour = Tour::set_up().unwrap();
+        let tour = TourWorkspace::set_up().unwrap();
         let dir = tour.dir.clone();
         assert!(dir.join("work/src/count.sh").is_file());
         drop(tour);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::Common;
+use crate::args::CommonArgs;
 
 #[derive(Debug, Args)]
 #[command(
@@ -48,5 +48,5 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub(crate) grace: Option<u64>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonArgs,
 }

@@ -25,12 +25,12 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use super::asking::OfClient;
-use super::calls::{Calls, Told};
-use super::listing::Written;
-use super::pass::{self, Passed};
-use super::results::Results;
-use crate::{Usage, output};
+use super::client_questions::ClientAsker;
+use super::active_calls::{ActiveCalls, ProgressNotifier};
+use super::tool_listing::ToolDefinitionCache;
+use super::relay::{self, RelayedResources};
+use super::stored_results::StoredResults;
+use crate::{UsageError, output};
 
 /// How many characters of a connected server's own instructions are passed on.
 const INSTRUCTIONS_CHARS_MAX: usize = 2_000;
@@ -42,12 +42,12 @@ const SETTLE_MORE: Duration = Duration::from_millis(500);
 const TASK_AFTER: Duration = Duration::from_secs(10);
 
 /// What clients have in common.
-pub(super) struct Common {
-    pub(super) calls: Calls,
+pub(super) struct SharedServices {
+    pub(super) calls: ActiveCalls,
     pub(super) pool: Option<Arc<ServerPool>>,
-    pub(super) passed: Option<Arc<Passed>>,
+    pub(super) passed: Option<Arc<RelayedResources>>,
     /// Definitions of tools, for all of them.
-    pub(super) written: Written,
+    pub(super) written: ToolDefinitionCache,
     /// For how long after the first of them lists wait for servers that are still being connected: some clients ask once and
     /// never again.
     pub(super) lists_wait: Duration,
@@ -57,13 +57,13 @@ pub(super) struct Common {
     pub(super) said_missing: AtomicBool,
 }
 
-impl Common {
+impl SharedServices {
     /// Says, once, which servers a list went out without.
     fn say_missing(&self, pool: &ServerPool) {
         let slow = pool.servers().iter().filter(|server| !server.is_settled());
         let slow: Vec<String> = slow.map(|server| format!("`{}`", server.config().name)).collect();
         if !slow.is_empty() && !self.said_missing.swap(true, Ordering::Relaxed) {
-            output::say(&format!(
+            output::print_line(&format!(
                 "haft: a list was sent without what {} will offer; clients that hear of changes are told, for others \
                  `--server-wait SECONDS` waits longer",
                 slow.join(", ")
@@ -73,14 +73,14 @@ impl Common {
 }
 
 /// A client. With it everything ends that it began, also what runs in the background.
-pub(super) struct Client {
+pub(super) struct ServedClient {
     /// By which its calls are told from those of others.
     number: u64,
     view: Arc<ClientView>,
     session: ClientSession,
-    common: Arc<Common>,
-    results: Results,
-    listed: Mutex<Listed>,
+    common: Arc<SharedServices>,
+    results: StoredResults,
+    listed: Mutex<ClientListing>,
     changes: ChangeNotifier,
     /// The engine by which resources and prompts of servers are passed on.
     passing: OnceLock<Option<Engine>>,
@@ -88,7 +88,7 @@ pub(super) struct Client {
 
 /// The tools of a client as it is told of them.
 #[derive(Default)]
-struct Listed {
+struct ClientListing {
     listing: DefinitionList,
     /// What servers offered when it was made; nothing before the first time.
     version: Option<u64>,
@@ -96,26 +96,26 @@ struct Listed {
     is_news: bool,
 }
 
-impl Client {
+impl ServedClient {
     /// A client of this view; its user is asked through it, if that can be.
-    pub(super) fn new(common: Arc<Common>, view: Arc<ClientView>, can_ask: bool) -> Result<Client, Usage> {
+    pub(super) fn new(common: Arc<SharedServices>, view: Arc<ClientView>, can_ask: bool) -> Result<ServedClient, UsageError> {
         let assembler = view.assembler();
         let number = common.calls.number();
         let asker = can_ask.then(|| {
             let cwd = assembler.cwd().to_owned();
-            Arc::new(OfClient { calls: common.calls.clone(), client: number, cwd })
+            Arc::new(ClientAsker { calls: common.calls.clone(), client: number, cwd })
                 as Arc<dyn haft::ports::Asker>
         });
-        let session = assembler.open_client(asker, Told(common.calls.clone()))?;
+        let session = assembler.open_client(asker, ProgressNotifier(common.calls.clone()))?;
         if let Some(pool) = &common.pool {
             session.use_servers(pool);
         }
-        let client = Client {
+        let client = ServedClient {
             number,
             view,
             session,
             common,
-            results: Results::default(),
+            results: StoredResults::default(),
             listed: Mutex::default(),
             changes: ChangeNotifier::default(),
             passing: OnceLock::new(),
@@ -185,7 +185,7 @@ impl Client {
         self.bring();
     }
 
-    fn listed(&self) -> MutexGuard<'_, Listed> {
+    fn listed(&self) -> MutexGuard<'_, ClientListing> {
         lock(&self.listed)
     }
 
@@ -220,7 +220,7 @@ impl Client {
         }
         let (by_server, promises) = match engine.snapshot().find(&call.name) {
             Ok(offer) => (*offer.origin() != Origin::BuiltIn, offer.tool().output_schema().is_some()),
-            Err(NotFound::Unknown(closest)) => return Err(unknown(&call.name, &closest)),
+            Err(NotFound::Unknown(closest)) => return Err(unknown_target(&call.name, &closest)),
             // It is there and not offered: its result says why.
             Err(_) => (false, false),
         };
@@ -248,7 +248,7 @@ impl Client {
         }
         let Some(path) = result.offloaded_to() else { return reply };
         if promises && !result.is_error() && reply.structured_content.is_none() {
-            reply.structured_content = Results::structured(path);
+            reply.structured_content = StoredResults::structured(path);
             if reply.structured_content.is_none() {
                 // A result without what was promised would be refused by the client, and nobody would read it.
                 reply.is_error = Some(true);
@@ -263,7 +263,7 @@ impl Client {
     }
 
     /// The engine that passes on, and what it passes on; nothing where the tool for it may never be used.
-    fn passing(&self, tool: &str) -> Option<(&Engine, &Passed)> {
+    fn passing(&self, tool: &str) -> Option<(&Engine, &RelayedResources)> {
         let may = || self.view.has_tool(tool) && !self.session.denies_tool(tool);
         let passed = self.common.passed.as_deref().filter(|_| may())?;
         let make = || passed.engine(&self.session).ok();
@@ -301,37 +301,37 @@ impl Client {
     }
 
     async fn read_resource(&self, read: ReadRequest) -> Result<ReadResourceResult, ErrorData> {
-        if Results::has_form(&read.uri) {
+        if StoredResults::has_form(&read.uri) {
             let own = self.results.read(&read.uri);
             // One that isn't ours may be that of another `haft` behind this one.
             if own.is_ok() || self.common.passed.is_none() {
                 return own;
             }
         }
-        let (engine, passed) = self.passing(pass::READ).ok_or_else(|| unknown_resource(&read.uri))?;
+        let (engine, passed) = self.passing(relay::READ).ok_or_else(|| unknown_resource(&read.uri))?;
         let found = async {
             self.servers_known().await;
             passed.resource(&read.uri).await
         };
         let input = tokio::select! {
             input = found => input?,
-            _ = read.cancel.cancelled() => return Err(ended()),
+            _ = read.cancel.cancelled() => return Err(server_ended()),
         };
-        let value = self.pass(engine, pass::READ, input, &read.peer, &read.cancel).await?;
+        let value = self.pass(engine, relay::READ, input, &read.peer, &read.cancel).await?;
         Ok(relay_resource(&value))
     }
 
     async fn get_prompt(&self, get: PromptRequest) -> Result<GetPromptResult, ErrorData> {
-        let (engine, passed) = self.passing(pass::GET).ok_or_else(|| unknown_prompt(&get.name))?;
+        let (engine, passed) = self.passing(relay::GET).ok_or_else(|| unknown_prompt(&get.name))?;
         let found = async {
             self.servers_known().await;
             passed.prompt(&get.name, get.arguments).await
         };
         let input = tokio::select! {
             input = found => input?,
-            _ = get.cancel.cancelled() => return Err(ended()),
+            _ = get.cancel.cancelled() => return Err(server_ended()),
         };
-        let value = self.pass(engine, pass::GET, input, &get.peer, &get.cancel).await?;
+        let value = self.pass(engine, relay::GET, input, &get.peer, &get.cancel).await?;
         Ok(relay_prompt(&value))
     }
 
@@ -356,11 +356,11 @@ impl Client {
 }
 
 /// What somebody is told who asked for something that a server was still to be found for.
-fn ended() -> ErrorData {
+fn server_ended() -> ErrorData {
     ErrorData::internal_error("the request ended before a server was asked", None)
 }
 
-fn unknown(name: &str, closest: &[String]) -> ErrorData {
+fn unknown_target(name: &str, closest: &[String]) -> ErrorData {
     let mut error = unknown_tool(name);
     if !closest.is_empty() {
         error.message.to_mut().push_str(&format!("; closest: {}", closest.join(", ")));
@@ -368,7 +368,7 @@ fn unknown(name: &str, closest: &[String]) -> ErrorData {
     error
 }
 
-impl ServerHandler for Client {
+impl ServerHandler for ServedClient {
     fn info(&self) -> Implementation {
         Implementation::new("haft", env!("CARGO_PKG_VERSION")).with_title("haft")
     }
@@ -410,7 +410,7 @@ impl ServerHandler for Client {
     fn resources(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(async move {
             let mut listed = self.results.definitions();
-            if let Some((_, passed)) = self.passing(pass::READ) {
+            if let Some((_, passed)) = self.passing(relay::READ) {
                 self.servers_known().await;
                 let resources = passed.resources().await;
                 listed.extend(self.reachable(resources));
@@ -422,7 +422,7 @@ impl ServerHandler for Client {
     fn resource_templates(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(async move {
             self.servers_known().await;
-            match self.passing(pass::READ) {
+            match self.passing(relay::READ) {
                 Some((_, passed)) => Ok(DefinitionList::new(self.reachable(passed.templates().await))),
                 None => Ok(DefinitionList::default()),
             }
@@ -436,7 +436,7 @@ impl ServerHandler for Client {
     fn prompts(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(async move {
             self.servers_known().await;
-            match self.passing(pass::GET) {
+            match self.passing(relay::GET) {
                 Some((_, passed)) => Ok(DefinitionList::new(self.reachable(passed.prompts().await))),
                 None => Ok(DefinitionList::default()),
             }

@@ -11,11 +11,11 @@ use super::*;
 
 /// What was shown, with the answers in the places where they were given.
 #[derive(Clone, Default)]
-struct Played(Arc<StdMutex<(String, VecDeque<&'static str>)>>);
+struct ScriptedConsole(Arc<StdMutex<(String, VecDeque<&'static str>)>>);
 
-impl Played {
-    fn answering(lines: &[&'static str]) -> Played {
-        Played(Arc::new(StdMutex::new((String::new(), lines.iter().copied().collect()))))
+impl ScriptedConsole {
+    fn answering(lines: &[&'static str]) -> ScriptedConsole {
+        ScriptedConsole(Arc::new(StdMutex::new((String::new(), lines.iter().copied().collect()))))
     }
 
     fn shown(&self) -> String {
@@ -23,7 +23,7 @@ impl Played {
     }
 }
 
-impl Console for Played {
+impl UserConsole for ScriptedConsole {
     fn show(&self, words: &str) {
         self.0.lock().unwrap().0.push_str(words);
     }
@@ -43,9 +43,9 @@ impl Console for Played {
 
 /// Keeps what it is asked, so that a test has a real approval to show.
 #[derive(Clone, Default)]
-struct Keeps(Arc<StdMutex<Option<Approval>>>);
+struct ApprovalRecorder(Arc<StdMutex<Option<Approval>>>);
 
-impl Asker for Keeps {
+impl Asker for ApprovalRecorder {
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         *self.0.lock().unwrap() = Some(approval.clone());
         Box::pin(async { Answer::No })
@@ -59,7 +59,7 @@ impl Asker for Keeps {
 fn approval(effects: impl Fn(&Value) -> Effects + Send + Sync + 'static, input: Value) -> Approval {
     let tool =
         dynamic_tool("change", "Changes something.", json!({"type": "object"}), |_, _| async { Ok(()) });
-    let keeps = Keeps::default();
+    let keeps = ApprovalRecorder::default();
     let engine =
         Engine::builder(Registry::new().with(tool.effects(effects)).unwrap()).asker(keeps.clone()).build();
     block_on(engine.turn().run([ToolCall::new("1", "change", input)]));
@@ -71,8 +71,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn answer(lines: &[&'static str]) -> (Answer, String) {
-    let console = Played::answering(lines);
-    let terminal = Terminal::on(console.clone(), Path::new("/"));
+    let console = ScriptedConsole::answering(lines);
+    let terminal = TerminalUser::on(console.clone(), Path::new("/"));
     let approval = approval(|_| Effects::deletes("a"), json!({"a": 1}));
     let answer = block_on(terminal.approve(&approval));
     let shown = console.shown();
@@ -115,8 +115,8 @@ fn the_dialogue_reads_well() {
 /// Where no rule can be made of a call, "always" would be a promise that nobody keeps.
 #[test]
 fn an_answer_lasts_only_where_it_can() {
-    let console = Played::answering(&["a", "s", "y"]);
-    let terminal = Terminal::on(console.clone(), Path::new("/"));
+    let console = ScriptedConsole::answering(&["a", "s", "y"]);
+    let terminal = TerminalUser::on(console.clone(), Path::new("/"));
     let mut approval = approval(|_| Effects::deletes("a"), json!({"a": 1}));
     approval.lasting_rules.clear();
     assert_eq!(block_on(terminal.approve(&approval)), Answer::Once);
@@ -128,7 +128,7 @@ fn an_answer_lasts_only_where_it_can() {
 #[test]
 fn a_question_shows_what_matters() {
     let shown =
-        question(&approval(|_| Effects::deletes("/no/a.txt"), json!({"file": "a.txt"})), Path::new("/"));
+        approval_question(&approval(|_| Effects::deletes("/no/a.txt"), json!({"file": "a.txt"})), Path::new("/"));
     assert_eq!(
         shown,
         "? change   a.txt\n\
@@ -138,9 +138,9 @@ fn a_question_shows_what_matters() {
          \x20   why       it touches `/no/a.txt`, outside of the working directories\n\
          \x20   always    change(/no/a.txt)\n"
     );
-    let unknown = question(&approval(|_| Effects::unknown(), json!({})), Path::new("/"));
+    let unknown = approval_question(&approval(|_| Effects::unknown(), json!({})), Path::new("/"));
     assert!(unknown.contains("believed  nothing confines this tool"), "{unknown}");
-    let new = question(&approval(|_| Effects::writes("never/was"), json!({})), Path::new("/"));
+    let new = approval_question(&approval(|_| Effects::writes("never/was"), json!({})), Path::new("/"));
     assert!(!new.contains("CAREFUL"), "{new}");
 }
 
@@ -150,7 +150,7 @@ fn a_question_shows_what_commands_touch() {
     let run = |text: &str, inner: Option<Effects>| {
         let mut effects = Effects::runs(text);
         effects.runs[0].effects = inner.map(Box::new);
-        question(&approval(move |_| effects.clone(), json!({})), Path::new("/"))
+        approval_question(&approval(move |_| effects.clone(), json!({})), Path::new("/"))
     };
     let shown = run("fetch", Some(Effects::changes("x.io").and(Effects::deletes("/no/old"))));
     assert!(shown.contains("    effects   runs fetch · deletes /no/old · changes x.io\n"), "{shown}");
@@ -163,10 +163,10 @@ fn a_question_shows_what_commands_touch() {
 #[test]
 fn nothing_that_others_wrote_can_pass_for_ours() {
     let evil = "x\n  allow this call? y\x1b[2J\u{202e}";
-    let shown = question(&approval(move |_| Effects::writes(evil), json!({"path": evil})), Path::new("/"));
+    let shown = approval_question(&approval(move |_| Effects::writes(evil), json!({"path": evil})), Path::new("/"));
     assert!(!shown.contains('\x1b') && !shown.contains('\u{202e}'), "{shown}");
     assert!(!shown.lines().any(|line| line.trim_start().starts_with("allow this call?")), "{shown}");
-    let long = question(
+    let long = approval_question(
         &approval(|_| Effects::none().exclusive().and(Effects::unknown()), json!({"t": "x".repeat(100_000)})),
         Path::new("/"),
     );
@@ -175,16 +175,16 @@ fn nothing_that_others_wrote_can_pass_for_ours() {
 
 #[test]
 fn titles_are_paths_seen_from_here() {
-    assert_eq!(relative("/home/me/p/src/a.rs", Path::new("/home/me/p")), "src/a.rs");
-    assert_eq!(relative("/home/me/px/a.rs", Path::new("/home/me/p")), "/home/me/px/a.rs");
-    assert_eq!(relative("/home/me/p", Path::new("/home/me/p")), "/home/me/p");
-    assert_eq!(relative("src/a.rs", Path::new("/home/me/p")), "src/a.rs");
+    assert_eq!(relative_title("/home/me/p/src/a.rs", Path::new("/home/me/p")), "src/a.rs");
+    assert_eq!(relative_title("/home/me/px/a.rs", Path::new("/home/me/p")), "/home/me/px/a.rs");
+    assert_eq!(relative_title("/home/me/p", Path::new("/home/me/p")), "/home/me/p");
+    assert_eq!(relative_title("src/a.rs", Path::new("/home/me/p")), "src/a.rs");
 }
 
 #[test]
 fn questions_queue() {
-    let console = Played::answering(&["y", "n"]);
-    let terminal = Terminal::on(console.clone(), Path::new("/"));
+    let console = ScriptedConsole::answering(&["y", "n"]);
+    let terminal = TerminalUser::on(console.clone(), Path::new("/"));
     let approval = approval(|_| Effects::deletes("a"), json!({}));
     let answers = block_on(async { tokio::join!(terminal.approve(&approval), terminal.approve(&approval)) });
     assert_eq!(answers, (Answer::Once, Answer::No));
@@ -205,7 +205,7 @@ fn choices_are_numbers_and_free_text_is_text() {
     let free = UserQuestion { text: "Why?".into(), choices: Vec::new(), several: false };
     let check = |question: &UserQuestion, line: &str, expected: Option<&[&str]>| {
         let expected = expected.map(|labels| labels.iter().map(|label| label.to_string()).collect());
-        assert_eq!(chosen(question, line), expected, "{line}");
+        assert_eq!(parse_choice(question, line), expected, "{line}");
     };
     check(&of(false), "2", Some(&["b"]));
     check(&of(false), "1,2", None);
@@ -214,5 +214,5 @@ fn choices_are_numbers_and_free_text_is_text() {
     check(&of(true), "3", None);
     check(&of(true), "b", None);
     check(&free, "because", Some(&["because"]));
-    assert_eq!(choices(&of(false)), "? Which?\n    1 a\n    2 b\n");
+    assert_eq!(describe_choices(&of(false)), "? Which?\n    1 a\n    2 b\n");
 }

@@ -28,9 +28,9 @@ fn snapshot() -> Snapshot {
 
 #[test]
 fn groups_are_rows_and_markers_say_what_runs_beside_what() {
-    let mut rows = rows(&snapshot());
+    let mut rows = tool_rows(&snapshot());
     assert_eq!(
-        table(&rows, false, &Facts::new()),
+        render_table(&rows, false, &ServerFacts::new()),
         "agents     Agent ≡\n\
          files      Read ≡  Write !\n\
          shell      Bash ?\n\
@@ -39,13 +39,13 @@ fn groups_are_rows_and_markers_say_what_runs_beside_what() {
     );
     rows[1].deferred = true;
     rows.retain(|row| row.offered);
-    assert_eq!(counts(&rows), "4 tools, 3 shown to the model, 1 by ToolSearch");
-    assert!(table(&[], false, &Facts::new()).ends_with("0 tools, 0 shown to the model\n"));
+    assert_eq!(count_tools(&rows), "4 tools, 3 shown to the model, 1 by ToolSearch");
+    assert!(render_table(&[], false, &ServerFacts::new()).ends_with("0 tools, 0 shown to the model\n"));
 }
 
 #[test]
 fn rows_are_sorted_by_the_bytes_of_names_and_say_all() {
-    let rows = rows(&snapshot());
+    let rows = tool_rows(&snapshot());
     let json = serde_json::to_value(&rows).unwrap();
     let column = |key: &str| -> Vec<serde_json::Value> {
         json.as_array().unwrap().iter().map(|row| row[key].clone()).collect()
@@ -60,7 +60,7 @@ fn rows_are_sorted_by_the_bytes_of_names_and_say_all() {
 
 #[test]
 fn all_are_those_too_that_only_a_session_with_servers_has() {
-    let rows = all(&snapshot());
+    let rows = all_tool_rows(&snapshot());
     let names: Vec<&str> = rows.iter().map(|row| &*row.name).collect();
     assert!(names.is_sorted(), "{names:?}");
     let why = |name: &str| rows.iter().find(|row| row.name == name).and_then(|row| row.withheld.as_deref());
@@ -72,8 +72,8 @@ fn all_are_those_too_that_only_a_session_with_servers_has() {
 
     // One that the session has is there once.
     let with_search = Registry::new().with(ToolSearch).unwrap();
-    let rows = all(&Engine::new(with_search).snapshot());
-    let found: Vec<&Row> = rows.iter().filter(|row| row.name == "ToolSearch").collect();
+    let rows = all_tool_rows(&Engine::new(with_search).snapshot());
+    let found: Vec<&ToolRow> = rows.iter().filter(|row| row.name == "ToolSearch").collect();
     assert!(found.len() == 1 && found[0].offered, "{found:?}");
 }
 
@@ -81,10 +81,10 @@ fn all_are_those_too_that_only_a_session_with_servers_has() {
 fn a_tool_whose_argument_is_missing_is_listed_with_the_reason() {
     let search = tool("Lookup", "Looks something up.", |_: NoInput, _| async { Ok(()) })
         .unavailable_reason(|| Some("no search is configured".to_owned()));
-    let rows = all(&Engine::new(Registry::new().with(search).unwrap()).snapshot());
+    let rows = all_tool_rows(&Engine::new(Registry::new().with(search).unwrap()).snapshot());
     let row = rows.iter().find(|row| row.name == "Lookup").unwrap();
     assert_eq!((row.offered, row.withheld.as_deref()), (false, Some("no search is configured")));
-    let text = table(&rows, true, &Facts::new());
+    let text = render_table(&rows, true, &ServerFacts::new());
     assert!(text.contains("not now    Lookup: no search is configured\n"), "{text}");
 }
 
@@ -109,24 +109,24 @@ fn committed_schemas_are_current() {
         "check.schema.json",
         "What `haft check --output json` prints",
     );
-    check_schema::<crate::settings::Shown>(
+    check_schema::<crate::settings::SettingsReport>(
         "settings-show.schema.json",
         "What `haft settings show --output json` prints",
     );
-    check_schema::<crate::doctor::Report>("doctor.schema.json", "What `haft doctor --output json` prints");
-    check_schema::<crate::trust::Shown>("trust.schema.json", "What `haft trust --output json` prints");
-    check_schema::<Vec<crate::mcp::list::Row>>(
+    check_schema::<crate::doctor::DoctorReport>("doctor.schema.json", "What `haft doctor --output json` prints");
+    check_schema::<crate::trust::TrustReport>("trust.schema.json", "What `haft trust --output json` prints");
+    check_schema::<Vec<crate::mcp::list::ServerRow>>(
         "mcp-list.schema.json",
         "What `haft mcp list --output json` prints",
     );
-    check_schema::<crate::mcp::list::Details>(
+    check_schema::<crate::mcp::list::ServerDetails>(
         "mcp-get.schema.json",
         "What `haft mcp get --output json` prints",
     );
-    check_schema::<crate::replay::report::Report>(
+    check_schema::<crate::replay::report::ReplayReport>(
         "replay.schema.json",
         "What `haft replay --output json` prints",
     );
-    check_schema::<crate::kept::stats::Stats>("stats.schema.json", "What `haft stats --output json` prints");
-    check_schema::<Vec<Row>>("tools.schema.json", "What `haft tools --format json` prints");
+    check_schema::<crate::sessions::stats::SessionStats>("stats.schema.json", "What `haft stats --output json` prints");
+    check_schema::<Vec<ToolRow>>("tools.schema.json", "What `haft tools --format json` prints");
 }

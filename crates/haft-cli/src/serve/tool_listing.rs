@@ -24,12 +24,12 @@ const SPARE: usize = 1_000;
 
 /// Definitions of tools by the names under which they are offered; none for a tool that can't be defined.
 #[derive(Default)]
-pub(super) struct Written(Mutex<HashMap<Arc<str>, Kept>>);
+pub(super) struct ToolDefinitionCache(Mutex<HashMap<Arc<str>, CachedDefinition>>);
 
 /// The tool that a definition is of, and the definition.
-type Kept = (AnyTool, Option<ListedDefinition>);
+type CachedDefinition = (AnyTool, Option<ListedDefinition>);
 
-impl Written {
+impl ToolDefinitionCache {
     /// The listing of a snapshot.
     pub(super) fn listing(&self, snapshot: &Snapshot) -> DefinitionList {
         let mut kept = lock(&self.0);
@@ -39,7 +39,7 @@ impl Written {
             .filter_map(|offer| match kept.get(offer.name()) {
                 Some((tool, definition)) if tool.is(offer.tool()) => definition.clone(),
                 _ => {
-                    let definition = define(offer);
+                    let definition = define_tool(offer);
                     kept.insert(Arc::from(offer.name()), (offer.tool().clone(), definition.clone()));
                     definition
                 }
@@ -52,15 +52,15 @@ impl Written {
     }
 }
 
-fn define(offer: &Offer) -> Option<ListedDefinition> {
+fn define_tool(offer: &Offer) -> Option<ListedDefinition> {
     let defined = DefinitionCache::new(DefinitionForm::Mcp).define_one(offer);
-    let text = defined.map_err(|left_out| output::warning(&output::one_line(&left_out.to_string()))).ok()?;
+    let text = defined.map_err(|left_out| output::print_warning(&output::one_line(&left_out.to_string()))).ok()?;
     let mut definition: Value = serde_json::from_str(&text).ok()?;
-    definition["annotations"] = hints(offer);
+    definition["annotations"] = tool_hints(offer);
     ListedDefinition::new(definition)
 }
 
-fn hints(offer: &Offer) -> Value {
+fn tool_hints(offer: &Offer) -> Value {
     let tool = offer.tool();
     let looks = tool.listed_class() == ListedClass::Always(Class::ReadOnly);
     // Tools for files reach files and nothing else; of all others that isn't known.

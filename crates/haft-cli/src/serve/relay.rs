@@ -20,7 +20,7 @@ use haft_session::assembly::{ClientSession, ServerPool};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
-use super::results::Results;
+use super::stored_results::StoredResults;
 
 /// The tool by which a resource is read.
 pub(super) const READ: &str = "ReadMcpResource";
@@ -31,7 +31,7 @@ pub(super) const GET: &str = "GetMcpPrompt";
 const LIST_WAIT: Duration = Duration::from_secs(10);
 
 /// What connected servers have beside tools.
-pub(super) struct Passed {
+pub(super) struct RelayedResources {
     pool: Arc<ServerPool>,
     /// Which prompt of which server a name is.
     prompts: Mutex<HashMap<String, (String, String)>>,
@@ -39,9 +39,9 @@ pub(super) struct Passed {
     resources: Mutex<HashMap<String, String>>,
 }
 
-impl Passed {
-    pub(super) fn new(pool: Arc<ServerPool>) -> Passed {
-        Passed { pool, prompts: Mutex::default(), resources: Mutex::default() }
+impl RelayedResources {
+    pub(super) fn new(pool: Arc<ServerPool>) -> RelayedResources {
+        RelayedResources { pool, prompts: Mutex::default(), resources: Mutex::default() }
     }
 
     /// The engine of a client whose only tools are the two that pass on.
@@ -53,13 +53,13 @@ impl Passed {
         let pool = self.pool.clone();
         let schema = json!({"type": "object", "properties": {"server": text, "uri": text}, "required": ["server", "uri"]});
         let read = dynamic_tool(READ, "Reads a resource.", schema, move |input: Value, _| {
-            let server = found(&pool, &input);
+            let server = find_server(&pool, &input);
             async move { server?.resource(input["uri"].as_str().unwrap_or_default()).await }
         });
         let pool = self.pool.clone();
         let schema = json!({"type": "object", "properties": {"server": text, "name": text, "arguments": {"type": "object"}}, "required": ["server", "name"]});
         let get = dynamic_tool(GET, "Gets a prompt.", schema, move |input: Value, _| {
-            let server = found(&pool, &input);
+            let server = find_server(&pool, &input);
             async move {
                 let none = Map::new();
                 let arguments = input["arguments"].as_object().unwrap_or(&none);
@@ -69,11 +69,11 @@ impl Passed {
         let pool = self.pool.clone();
         let reads = move |input: &Value| {
             let uri = input["uri"].as_str().unwrap_or_default();
-            found(&pool, input).map_or_else(|_| Effects::unknown(), |server| server.effects_of_resource(uri))
+            find_server(&pool, input).map_or_else(|_| Effects::unknown(), |server| server.effects_of_resource(uri))
         };
         let pool = self.pool.clone();
         let gets = move |input: &Value| {
-            found(&pool, input).map_or_else(|_| Effects::unknown(), |server| server.effects_of_prompt())
+            find_server(&pool, input).map_or_else(|_| Effects::unknown(), |server| server.effects_of_prompt())
         };
         let read = read.effects(reads).result_limit(Unlimited);
         let get = get.effects(gets).result_limit(Unlimited);
@@ -145,7 +145,7 @@ impl Passed {
                 if owners.contains_key(&uri) {
                     continue;
                 }
-                if !Results::has_form(&uri) {
+                if !StoredResults::has_form(&uri) {
                     listed.push((of.clone(), resource));
                 }
                 owners.insert(uri, of.clone());
@@ -192,7 +192,7 @@ impl Passed {
     }
 }
 
-fn found(pool: &ServerPool, input: &Value) -> Result<Server, ToolError> {
+fn find_server(pool: &ServerPool, input: &Value) -> Result<Server, ToolError> {
     let name = input["server"].as_str().unwrap_or_default();
     pool.servers().get(name).cloned().ok_or_else(|| ToolError::new("this server is no longer there"))
 }

@@ -17,16 +17,16 @@ use crate::output;
 
 /// The calls under way. Clones are the same.
 #[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Table>);
+pub(super) struct ActiveCalls(Arc<CallTable>);
 
 #[derive(Default)]
-struct Table {
+struct CallTable {
     next: AtomicU64,
-    calls: Mutex<BTreeMap<u64, Waiting>>,
+    calls: Mutex<BTreeMap<u64, WaitingClient>>,
 }
 
 /// Who waits for a call.
-struct Waiting {
+struct WaitingClient {
     /// The client, by its number.
     client: u64,
     peer: ClientPeer,
@@ -36,8 +36,8 @@ struct Waiting {
     told: f64,
 }
 
-impl Calls {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
+impl ActiveCalls {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, WaitingClient>> {
         lock(&self.0.calls)
     }
 
@@ -47,15 +47,15 @@ impl Calls {
     }
 
     /// A call begins; it ends with what is returned.
-    pub(super) fn begin(&self, client: u64, peer: ClientPeer, by_server: bool) -> Running {
+    pub(super) fn begin(&self, client: u64, peer: ClientPeer, by_server: bool) -> ActiveCall {
         let number = self.number();
-        self.lock().insert(number, Waiting { client, peer, by_server, told: 0.0 });
-        Running { calls: self.clone(), number }
+        self.lock().insert(number, WaitingClient { client, peer, by_server, told: 0.0 });
+        ActiveCall { calls: self.clone(), number }
     }
 
     /// Who waits for the call of this id.
     pub(super) fn peer(&self, id: &str) -> Option<ClientPeer> {
-        self.lock().get(&number(id)?).map(|waiting| waiting.peer.clone())
+        self.lock().get(&call_number(id)?).map(|waiting| waiting.peer.clone())
     }
 
     /// Who waits for the youngest call of a client.
@@ -75,7 +75,7 @@ impl Calls {
     fn tell(&self, id: &str, progress: &Progress) {
         let (peer, value, total) = {
             let mut calls = self.lock();
-            let Some(waiting) = number(id).and_then(|number| calls.get_mut(&number)) else { return };
+            let Some(waiting) = call_number(id).and_then(|number| calls.get_mut(&number)) else { return };
             if !waiting.peer.wants_progress() {
                 return;
             }
@@ -94,37 +94,37 @@ impl Calls {
 }
 
 /// A call that is under way.
-pub(super) struct Running {
-    calls: Calls,
+pub(super) struct ActiveCall {
+    calls: ActiveCalls,
     number: u64,
 }
 
-impl Running {
+impl ActiveCall {
     /// Its id.
     pub(super) fn id(&self) -> String {
         format!("call-{}", self.number)
     }
 }
 
-impl Drop for Running {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
         self.calls.lock().remove(&self.number);
     }
 }
 
-fn number(id: &str) -> Option<u64> {
+fn call_number(id: &str) -> Option<u64> {
     id.strip_prefix("call-")?.parse().ok()
 }
 
 /// Tells clients how far their calls are, and people on standard error what they should know.
-pub(super) struct Told(pub(super) Calls);
+pub(super) struct ProgressNotifier(pub(super) ActiveCalls);
 
-impl EventSink for Told {
+impl EventSink for ProgressNotifier {
     fn send(&self, event: Event) {
         match (&event.call, &event.what) {
             (Some(call), What::Progress(progress)) => self.0.tell(&call.id, progress),
             (_, What::Warning(_) | What::Message(_) | What::BlocksThread { .. }) => {
-                NoticeEvents(output::notices()).send(event)
+                NoticeEvents(output::notice_sink()).send(event)
             }
             _ => {}
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_question_of_a_server_is_asked_only_if_it_can_be_but_one_clients() {
-        let calls = Calls::default();
+        let calls = ActiveCalls::default();
         let peer = || ClientPeer::disconnected(ClientInfo::new(TransportKind::Http, Revision::V2025_11_25));
         assert!(calls.of_servers().is_none());
         let own = calls.begin(1, peer(), false);

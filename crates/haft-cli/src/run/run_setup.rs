@@ -10,10 +10,10 @@ use haft_terminal::ColorMode;
 use tokio::runtime::Runtime;
 
 use super::args::RunForm;
-use super::show::{RunFacts, Show};
-use super::{live, prompt};
-use crate::interrupt::Interrupts;
-use crate::{Exit, Usage, output};
+use super::run_output::{RunFacts, RunOutput};
+use super::{live_screen, prompt};
+use crate::interrupt::InterruptHandler;
+use crate::{ExitStatus, UsageError, output};
 
 /// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
 const WORKERS_MIN: usize = 2;
@@ -21,7 +21,7 @@ const WORKERS_MIN: usize = 2;
 const WORKERS_MAX: usize = 8;
 
 /// Everything that one run needs.
-pub(super) struct Play {
+pub(super) struct RunSetup {
     pub(super) session: SessionParts,
     pub(super) plan: RunPlan,
     /// None for a conversation.
@@ -31,21 +31,21 @@ pub(super) struct Play {
     pub(super) look: Option<ColorMode>,
 }
 
-impl Play {
-    pub(super) fn finish(mut self, interrupts: &Interrupts) -> Result<Exit, Usage> {
+impl RunSetup {
+    pub(super) fn finish(mut self, interrupts: &InterruptHandler) -> Result<ExitStatus, UsageError> {
         if let Some(look) = self.look {
-            match live::open(&self, look) {
+            match live_screen::open_screen(&self, look) {
                 Ok(screen) => return self.on(screen, interrupts),
-                Err(error) => output::warning(&format!("the terminal can't be drawn on: {error}")),
+                Err(error) => output::print_warning(&format!("the terminal can't be drawn on: {error}")),
             }
         }
         let prompt = match self.prompt.take() {
-            None if !self.plan.run_journal.awaits_reply() => Some(prompt::read(None)?),
+            None if !self.plan.run_journal.awaits_reply() => Some(prompt::read_prompt(None)?),
             prompt => prompt,
         };
-        let Play { session, plan, form, .. } = self;
+        let RunSetup { session, plan, form, .. } = self;
         let handle = RunHandle::new();
-        let show = Show::pick(form, session.workspace.cwd(), &handle);
+        let show = RunOutput::pick(form, session.workspace.cwd(), &handle);
         let facts = RunFacts {
             session: session.id.clone(),
             cwd: session.workspace.cwd().to_owned(),
@@ -54,7 +54,7 @@ impl Play {
             mode: session.permission_mode().to_string(),
             tools: Vec::new(),
         };
-        let runtime = runtime()?;
+        let runtime = run_runtime()?;
         let front_end = Arc::new(PlainFrontEnd(show.sink()));
         let mut run = PreparedRun::new(session, plan, Some(front_end), runtime.handle())?;
         let tools = run.engine.snapshot().offers().iter().map(|offer| offer.name().to_string()).collect();
@@ -83,7 +83,7 @@ impl Play {
             Ok(outcome) => {
                 let ended = outcome.ended.clone();
                 let shown = show.end(outcome);
-                Ok(exit(&ended, shown, interrupts))
+                Ok(exit_status(&ended, shown, interrupts))
             }
             Err(reason) => Ok(ended_by_hook(&reason)),
         }
@@ -105,10 +105,10 @@ impl FrontEnd for PlainFrontEnd {
     }
 }
 
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Usage> {
+pub(super) fn run_runtime() -> Result<tokio::runtime::Runtime, UsageError> {
     let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
     let workers = cores.clamp(WORKERS_MIN, WORKERS_MAX);
-    crate::threads::runtime(workers)
+    crate::threads::build_runtime(workers)
 }
 
 /// Runs to the end on a thread of the runtime, beside the connections and the calls: from the main thread, each piece of
@@ -118,19 +118,19 @@ fn on_worker<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T>
     ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-pub(super) fn ended_by_hook(reason: &str) -> Exit {
-    output::say(&format!("haft: a hook ended the session: {}", output::one_line(reason)));
-    Exit::Failed
+pub(super) fn ended_by_hook(reason: &str) -> ExitStatus {
+    output::print_line(&format!("haft: a hook ended the session: {}", output::one_line(reason)));
+    ExitStatus::Failed
 }
 
-pub(super) fn exit(ended: &RunEnd, shown: Result<(), Exit>, interrupts: &Interrupts) -> Exit {
+pub(super) fn exit_status(ended: &RunEnd, shown: Result<(), ExitStatus>, interrupts: &InterruptHandler) -> ExitStatus {
     match shown {
-        _ if interrupts.any() => Exit::Interrupted,
+        _ if interrupts.any() => ExitStatus::Interrupted,
         Err(exit) => exit,
         Ok(()) => match ended {
-            RunEnd::Finished => Exit::Done,
-            RunEnd::Interrupted => Exit::Interrupted,
-            _ => Exit::Failed,
+            RunEnd::Finished => ExitStatus::Done,
+            RunEnd::Interrupted => ExitStatus::Interrupted,
+            _ => ExitStatus::Failed,
         },
     }
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use haft_session::agents::Agents;
 use haft_session::assembly::SessionParts;
 
-use super::args::{Choice, RunArgs, RunForm};
+use super::args::{ProviderArg, RunArgs, RunForm};
 use super::provider;
-use crate::Usage;
-use crate::args::Common;
+use crate::UsageError;
+use crate::args::CommonArgs;
 use crate::output;
 
 /// What is said where there is none.
@@ -20,16 +20,16 @@ const NO_MODEL: &str = "an agent needs a model, and none is configured: set ANTH
                         GEMINI_API_KEY, `run.provider` in your settings, or give a script with --script";
 
 /// Gives a session agents, if the call is for one. They have to be closed at its end.
-pub(crate) fn agents(
+pub(crate) fn add_agents(
     session: &mut SessionParts,
     tool: &str,
     script: Option<PathBuf>,
-    common: &Common,
-) -> Result<Option<Arc<Agents>>, Usage> {
+    common: &CommonArgs,
+) -> Result<Option<Arc<Agents>>, UsageError> {
     if !session.is_agent_tool(tool) {
         return match script {
             Some(_) => {
-                Err(Usage(format!("--script is for Agent, and `{}` asks no model", output::one_line(tool))))
+                Err(UsageError(format!("--script is for Agent, and `{}` asks no model", output::one_line(tool))))
             }
             None => Ok(None),
         };
@@ -38,7 +38,7 @@ pub(crate) fn agents(
     let args = RunArgs::of_call(script, common.clone());
     let options = common.options();
     if !provider::is_configured(&args.model_options(), &options, &lookup)? {
-        return Err(Usage(NO_MODEL.to_owned()));
+        return Err(UsageError(NO_MODEL.to_owned()));
     }
     let agents = session.add_agents(&options, &args.model_options())?;
     Ok(Some(agents))
@@ -46,10 +46,10 @@ pub(crate) fn agents(
 
 impl RunArgs {
     /// A run with this script, or with whom the environment and settings name.
-    fn of_call(script: Option<PathBuf>, common: Common) -> RunArgs {
+    fn of_call(script: Option<PathBuf>, common: CommonArgs) -> RunArgs {
         RunArgs {
             prompt: None,
-            provider: Choice::Auto,
+            provider: ProviderArg::Auto,
             model: None,
             base_url: None,
             script,

@@ -11,7 +11,7 @@ use haft::text::truncate_chars;
 use haft_mcp::server::{ClientPeer, ElicitationAnswer, InputRequest, secret};
 use serde_json::{Map, Value, json};
 
-use super::calls::Calls;
+use super::active_calls::ActiveCalls;
 use crate::output::one_line;
 use crate::terminal;
 
@@ -25,42 +25,42 @@ const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
 
 /// The user of one client.
-pub(super) struct OfClient {
-    pub(super) calls: Calls,
+pub(super) struct ClientAsker {
+    pub(super) calls: ActiveCalls,
     pub(super) client: u64,
     pub(super) cwd: PathBuf,
 }
 
-impl Asker for OfClient {
+impl Asker for ClientAsker {
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let Some(peer) = self.calls.peer(&approval.call_id) else {
                 return Answer::NoBecause("nobody waits for this call any more".to_owned());
             };
             let lasting = !approval.lasting_rules.is_empty();
-            let message = terminal::shown(approval, &self.cwd, "session");
+            let message = terminal::approval_text(approval, &self.cwd, "session");
             match peer.elicit(&message, approval_form(lasting)).await {
-                Ok(said) => answer(said, lasting),
+                Ok(said) => interpret_answer(said, lasting),
                 Err(why) => Answer::NoBecause(format!("the question got no answer, {why}")),
             }
         })
     }
 
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
-        Box::pin(async move { put(&self.calls.of_client(self.client)?, question).await })
+        Box::pin(async move { ask_client(&self.calls.of_client(self.client)?, question).await })
     }
 }
 
 /// Whoever waits for what servers work on: servers belong to all clients, and their questions to the one that made the call.
-pub(super) struct OfServers(pub(super) Calls);
+pub(super) struct ServerQuestions(pub(super) ActiveCalls);
 
-impl Asker for OfServers {
+impl Asker for ServerQuestions {
     fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(std::future::ready(Answer::No))
     }
 
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
-        Box::pin(async move { put(&self.0.of_servers()?, question).await })
+        Box::pin(async move { ask_client(&self.0.of_servers()?, question).await })
     }
 
     fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
@@ -102,7 +102,7 @@ fn approval_form(lasting: bool) -> Value {
 }
 
 /// What an answer means. Only a clear yes is one.
-fn answer(said: ElicitationAnswer, lasting: bool) -> Answer {
+fn interpret_answer(said: ElicitationAnswer, lasting: bool) -> Answer {
     let fields = match said {
         ElicitationAnswer::Accepted(fields) => fields,
         ElicitationAnswer::Declined => return Answer::No,
@@ -120,14 +120,14 @@ fn answer(said: ElicitationAnswer, lasting: bool) -> Answer {
 }
 
 /// Puts a question of a tool or a server to the user of a client.
-async fn put(peer: &ClientPeer, question: &UserQuestion) -> Option<Vec<String>> {
+async fn ask_client(peer: &ClientPeer, question: &UserQuestion) -> Option<Vec<String>> {
     let mut message = question.text.clone();
     for choice in question.choices.iter().filter(|choice| choice.description.is_some()) {
         let about = choice.description.as_deref().unwrap_or_default();
         message.push_str(&format!("\n- {}: {}", one_line(&choice.label), one_line(about)));
     }
     match peer.elicit(&message, question_form(question)).await {
-        Ok(ElicitationAnswer::Accepted(fields)) => chosen(question, &fields),
+        Ok(ElicitationAnswer::Accepted(fields)) => chosen_texts(question, &fields),
         _ => None,
     }
 }
@@ -150,7 +150,7 @@ fn question_form(question: &UserQuestion) -> Value {
 }
 
 /// The texts chosen or typed; nothing for what isn't among the choices.
-fn chosen(question: &UserQuestion, fields: &Map<String, Value>) -> Option<Vec<String>> {
+fn chosen_texts(question: &UserQuestion, fields: &Map<String, Value>) -> Option<Vec<String>> {
     let labels = question.choices.iter().map(|choice| choice.label.clone());
     if question.several {
         let ticked = |at: usize| fields.get(&format!("choice_{}", at + 1)) == Some(&Value::Bool(true));
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn only_a_clear_yes_is_one() {
-        let of = |fields: Value| answer(accepted(fields), true);
+        let of = |fields: Value| interpret_answer(accepted(fields), true);
         assert_eq!(of(json!({"decision": ONCE})), Answer::Once);
         assert_eq!(of(json!({"decision": SESSION, "reason": "x"})), Answer::Session);
         assert_eq!(
@@ -188,9 +188,9 @@ mod tests {
         ] {
             assert_eq!(of(unclear.clone()), Answer::No, "{unclear}");
         }
-        assert_eq!(answer(accepted(json!({"decision": SESSION})), false), Answer::No, "it was not offered");
-        assert_eq!(answer(ElicitationAnswer::Declined, true), Answer::No);
-        assert!(matches!(answer(ElicitationAnswer::Dismissed, true), Answer::NoBecause(_)));
+        assert_eq!(interpret_answer(accepted(json!({"decision": SESSION})), false), Answer::No, "it was not offered");
+        assert_eq!(interpret_answer(ElicitationAnswer::Declined, true), Answer::No);
+        assert!(matches!(interpret_answer(ElicitationAnswer::Dismissed, true), Answer::NoBecause(_)));
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
         let choice = |label: &str| Choice { label: label.into(), description: None };
         let mut question =
             UserQuestion { text: "?".into(), choices: vec![choice("a"), choice("b")], several: false };
-        let of = |question: &UserQuestion, fields: Value| chosen(question, fields.as_object().unwrap());
+        let of = |question: &UserQuestion, fields: Value| chosen_texts(question, fields.as_object().unwrap());
         assert_eq!(of(&question, json!({"answer": "b"})), Some(vec!["b".to_owned()]));
         assert_eq!(of(&question, json!({"answer": "c"})), None);
         question.several = true;

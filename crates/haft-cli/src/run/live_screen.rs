@@ -19,10 +19,10 @@ use haft_session::{
 use haft_terminal::{ColorMode, OutputMode, Screen, ScreenHandle, ScreenOptions, UserInput};
 
 use super::args::RunForm;
-use super::play::{Play, ended_by_hook, exit, runtime};
-use crate::args::Common;
-use crate::interrupt::{self, Interrupts};
-use crate::{Exit, Usage, settings, tools};
+use super::run_setup::{RunSetup, ended_by_hook, exit_status, run_runtime};
+use crate::args::CommonArgs;
+use crate::interrupt::{self, InterruptHandler};
+use crate::{ExitStatus, UsageError, settings, tools};
 
 /// The file of the history, in the state folder.
 const HISTORY: &str = "history";
@@ -31,7 +31,7 @@ const MODES: [PermissionMode; 3] =
     [PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::Plan];
 
 /// How a live screen would look, if there is to be one: people at a terminal who want text.
-pub(super) fn look(form: RunForm, common: &Common, lookup: Lookup<'_>) -> Option<ColorMode> {
+pub(super) fn screen_colors(form: RunForm, common: &CommonArgs, lookup: Lookup<'_>) -> Option<ColorMode> {
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let wanted = terminal && form == RunForm::Text && !common.non_interactive;
     let variable = |name: &str| lookup(name).map(|value| value.to_string_lossy().into_owned());
@@ -42,7 +42,7 @@ pub(super) fn look(form: RunForm, common: &Common, lookup: Lookup<'_>) -> Option
 }
 
 /// Takes the terminal.
-pub(super) fn open(play: &Play, look: ColorMode) -> io::Result<Screen> {
+pub(super) fn open_screen(play: &RunSetup, look: ColorMode) -> io::Result<Screen> {
     let mut options = ScreenOptions::new(play.session.workspace.cwd()).color_mode(look).host_takes_signals();
     if play.prompt.is_some() {
         // It stands in the command line.
@@ -53,14 +53,14 @@ pub(super) fn open(play: &Play, look: ColorMode) -> io::Result<Screen> {
     Screen::open(options)
 }
 
-impl Play {
+impl RunSetup {
     /// Plays on a screen, to the end of the answer or of the conversation.
-    pub(super) fn on(self, mut screen: Screen, interrupts: &Interrupts) -> Result<Exit, Usage> {
-        let Play { session, plan, prompt, .. } = self;
+    pub(super) fn on(self, mut screen: Screen, interrupts: &InterruptHandler) -> Result<ExitStatus, UsageError> {
+        let RunSetup { session, plan, prompt, .. } = self;
         let (given, workspace, confined) =
             (session.given.clone(), session.workspace.clone(), session.confined);
         let prices = plan.options.prices;
-        let runtime = runtime()?;
+        let runtime = run_runtime()?;
         let front_end = Arc::new(ScreenFrontEnd {
             sink: Arc::new(screen.sink()),
             asker: Arc::new(screen.asker()),
@@ -68,7 +68,7 @@ impl Play {
         });
         let mut run = PreparedRun::new(session, plan, Some(front_end), runtime.handle())?;
         screen.show_views_of(&run.engine);
-        let desk = Desk {
+        let desk = ScreenCommands {
             remote: screen.remote(),
             engine: run.engine.clone(),
             mode: run.mode(),
@@ -82,11 +82,11 @@ impl Play {
         desk.remote.footer(run.model.name());
         let played = runtime.block_on(async {
             let mut conversation = run.start().await?;
-            let mut talk = Talk { desk: &desk, run: &mut run, interrupts };
+            let mut talk = ScreenConversation { desk: &desk, run: &mut run, interrupts };
             let outcome = match &prompt {
                 Some(prompt) => {
                     talk.run.run_journal.record_title(prompt);
-                    Some(talk.answer(&mut screen, &mut conversation, Some(prompt), &Spent::default()).await.0)
+                    Some(talk.answer(&mut screen, &mut conversation, Some(prompt), &RunCost::default()).await.0)
                 }
                 None => {
                     talk.converse(&mut screen, conversation).await;
@@ -103,9 +103,9 @@ impl Play {
         runtime.shutdown_background();
         run.report();
         Ok(match played {
-            Ok(Some(outcome)) => exit(&outcome.ended, Ok(()), interrupts),
-            Ok(None) if interrupts.any() => Exit::Interrupted,
-            Ok(None) => Exit::Done,
+            Ok(Some(outcome)) => exit_status(&outcome.ended, Ok(()), interrupts),
+            Ok(None) if interrupts.any() => ExitStatus::Interrupted,
+            Ok(None) => ExitStatus::Done,
             Err(reason) => ended_by_hook(&reason),
         })
     }
@@ -141,16 +141,16 @@ impl FrontEnd for ScreenFrontEnd {
 }
 
 /// A conversation on the screen.
-struct Talk<'a> {
-    desk: &'a Desk,
+struct ScreenConversation<'a> {
+    desk: &'a ScreenCommands,
     run: &'a mut PreparedRun,
-    interrupts: &'a Interrupts,
+    interrupts: &'a InterruptHandler,
 }
 
-impl Talk<'_> {
+impl ScreenConversation<'_> {
     /// Until the user leaves.
     async fn converse(&mut self, screen: &mut Screen, mut conversation: Conversation) {
-        let mut spent = Spent::default();
+        let mut spent = RunCost::default();
         if self.run.run_journal.awaits_reply() {
             let (outcome, leaves) = self.answer(screen, &mut conversation, None, &spent).await;
             spent.add(&outcome);
@@ -197,7 +197,7 @@ impl Talk<'_> {
         screen: &mut Screen,
         conversation: &mut Conversation,
         words: Option<&str>,
-        spent: &Spent,
+        spent: &RunCost,
     ) -> (RunOutcome, bool) {
         let handle = RunHandle::new();
         self.interrupts.tell_run(Some(handle.clone()));
@@ -206,7 +206,7 @@ impl Talk<'_> {
         let other = |typed: UserInput| match typed {
             UserInput::Leave => leaves = true,
             // The first asked and the second forced.
-            UserInput::Interrupt(_) => interrupt::end(),
+            UserInput::Interrupt(_) => interrupt::exit_now(),
             UserInput::Words(_) => {
                 desk.remote.say("  too much waits already; that was not said");
             }
@@ -228,12 +228,12 @@ impl Talk<'_> {
 
 /// What a conversation cost so far.
 #[derive(Default)]
-struct Spent {
+struct RunCost {
     tokens: Tokens,
     turns: u64,
 }
 
-impl Spent {
+impl RunCost {
     fn add(&mut self, outcome: &RunOutcome) {
         self.tokens.add(&outcome.usage);
         self.turns += outcome.turns;
@@ -241,7 +241,7 @@ impl Spent {
 }
 
 /// What the user can ask for beside the model.
-struct Desk {
+struct ScreenCommands {
     remote: ScreenHandle,
     engine: Engine,
     mode: ModeControl,
@@ -252,17 +252,17 @@ struct Desk {
     began_in: PermissionMode,
 }
 
-impl Desk {
-    fn other(&self, typed: UserInput, spent: &Spent) {
+impl ScreenCommands {
+    fn other(&self, typed: UserInput, spent: &RunCost) {
         match typed {
             UserInput::NextMode => self.next_mode(),
             UserInput::Command { name, rest } => match name.as_str() {
-                "tools" => self.say(&tools::listed(&self.engine.snapshot(), self.confined)),
+                "tools" => self.say(&tools::list_tools(&self.engine.snapshot(), self.confined)),
                 "permissions" => {
                     self.say(&format!(
                         "mode       {}\n{}",
                         self.mode.current(),
-                        settings::permissions(&self.given)
+                        settings::describe_permissions(&self.given)
                     ));
                 }
                 "mode" => self.mode(&rest),
@@ -316,7 +316,7 @@ impl Desk {
         }
     }
 
-    fn cost(&self, spent: &Spent) {
+    fn cost(&self, spent: &RunCost) {
         let Tokens { input_tokens, output_tokens, cache_read_tokens, .. } = spent.tokens;
         let cost = self.prices.map(|prices| format!(" · cost {:.4}", prices.cost_of(&spent.tokens)));
         self.say(&format!(

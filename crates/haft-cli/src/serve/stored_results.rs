@@ -30,17 +30,17 @@ const NEXT: &str = "haft/next";
 
 /// The results of one client that are kept.
 #[derive(Default)]
-pub(super) struct Results(Mutex<VecDeque<Kept>>);
+pub(super) struct StoredResults(Mutex<VecDeque<StoredResult>>);
 
 #[derive(Clone)]
-struct Kept {
+struct StoredResult {
     uri: String,
     path: PathBuf,
     tool: String,
     bytes: u64,
 }
 
-impl Kept {
+impl StoredResult {
     fn media_type(&self) -> &'static str {
         match self.path.extension().and_then(|extension| extension.to_str()) {
             Some("json") => "application/json",
@@ -49,7 +49,7 @@ impl Kept {
     }
 
     fn definition(&self) -> Value {
-        let Kept { uri, tool, bytes, .. } = self;
+        let StoredResult { uri, tool, bytes, .. } = self;
         let about = match *bytes > PAGE_BYTES {
             true => format!(
                 "All {bytes} bytes of what {tool} gave back, in pages: each says in `_meta` under `{NEXT}` where the next one is."
@@ -61,8 +61,8 @@ impl Kept {
     }
 }
 
-impl Results {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+impl StoredResults {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<StoredResult>> {
         lock(&self.0)
     }
 
@@ -70,7 +70,7 @@ impl Results {
     pub(super) fn keep(&self, path: &Path, tool: &str, takes_links: bool) -> Option<ContentBlock> {
         let bytes = std::fs::metadata(path).ok()?.len();
         let uri = format!("{ADDRESS}{}", secret(16)?);
-        let kept = Kept { uri, path: path.to_owned(), tool: tool.to_owned(), bytes };
+        let kept = StoredResult { uri, path: path.to_owned(), tool: tool.to_owned(), bytes };
         let block = match takes_links {
             true => {
                 let link: Resource = serde_json::from_value(kept.definition()).ok()?;
@@ -97,7 +97,7 @@ impl Results {
 
     /// All of them, as they are listed.
     pub(super) fn definitions(&self) -> Vec<Value> {
-        self.lock().iter().map(Kept::definition).collect()
+        self.lock().iter().map(StoredResult::definition).collect()
     }
 
     /// Whether an address is one of these, known or not.
@@ -113,7 +113,7 @@ impl Results {
             None => (uri, 0),
         };
         let kept = self.lock().iter().find(|kept| kept.uri == address).cloned().ok_or_else(unknown)?;
-        let (bytes, next) = page(&kept.path, from).map_err(|_| unknown())?;
+        let (bytes, next) = read_page(&kept.path, from).map_err(|_| unknown())?;
         let contents = match String::from_utf8(bytes) {
             Ok(text) => ResourceContents::text(text, uri).with_mime_type(kept.media_type()),
             Err(error) => binary_contents(uri, "application/octet-stream", error.as_bytes()),
@@ -134,7 +134,7 @@ fn page_meta(next: &str, bytes: u64) -> MetaObject {
 }
 
 /// A page of a file, and where the next one begins. A page ends with a line if it has any, else between two characters.
-fn page(path: &Path, from: u64) -> io::Result<(Vec<u8>, Option<u64>)> {
+fn read_page(path: &Path, from: u64) -> io::Result<(Vec<u8>, Option<u64>)> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
@@ -156,7 +156,7 @@ fn page(path: &Path, from: u64) -> io::Result<(Vec<u8>, Option<u64>)> {
 mod tests {
     use super::*;
 
-    fn uri(results: &Results) -> String {
+    fn uri(results: &StoredResults) -> String {
         results.definitions().last().unwrap()["uri"].as_str().unwrap().to_owned()
     }
 
@@ -166,7 +166,7 @@ mod tests {
         for text in ["short".to_owned(), "ü line\n".repeat(1_500_000), "€".repeat(3_000_000)] {
             let path = dir.path().join("a.txt");
             std::fs::write(&path, &text).unwrap();
-            let results = Results::default();
+            let results = StoredResults::default();
             assert!(results.keep(&path, "Bash", true).is_some());
             let (mut whole, mut next) = (String::new(), Some(uri(&results)));
             while let Some(address) = next {
@@ -188,7 +188,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.json");
         std::fs::write(&path, "{\"a\":1}").unwrap();
-        let (mine, others) = (Results::default(), Results::default());
+        let (mine, others) = (StoredResults::default(), StoredResults::default());
         assert!(mine.keep(&path, "t", true).is_some());
         let address = uri(&mine);
         assert!(mine.read(&address).is_ok() && others.read(&address).is_err());
@@ -201,13 +201,13 @@ mod tests {
         ] {
             assert!(mine.read(&wrong).is_err(), "{wrong}");
         }
-        assert_eq!(Results::structured(&path), Some(json!({"a": 1})));
+        assert_eq!(StoredResults::structured(&path), Some(json!({"a": 1})));
     }
 
     #[test]
     fn the_oldest_goes_first() {
         let dir = tempfile::tempdir().unwrap();
-        let results = Results::default();
+        let results = StoredResults::default();
         for number in 0..=RESULTS_MAX {
             let path = dir.path().join(number.to_string());
             std::fs::write(&path, "x").unwrap();

@@ -12,10 +12,10 @@ use haft_terminal::{ColorMode, Line, OutputMode, Style, bar, spark, thousands};
 use serde::Serialize;
 
 use super::args::StatsArgs;
-use super::sessions;
-use crate::args::{Common, Form};
-use crate::output::{self, Reader, one_line};
-use crate::{Exit, Usage};
+use super::manage;
+use crate::args::{CommonArgs, OutputForm};
+use crate::output::{self, OutputReader, one_line};
+use crate::{ExitStatus, UsageError};
 
 /// The steps of the histogram: below 1 ms, 3 ms, 10 ms and so on up to 100 s, and above.
 const STEPS_MS: [f64; 11] =
@@ -27,24 +27,24 @@ const NAME_CHARS_MAX: usize = 32;
 /// Columns of a bar.
 const BAR_COLUMNS: usize = 12;
 
-pub(crate) fn run(args: &StatsArgs, common: &Common) -> Result<Exit, Usage> {
-    let (store, _) = sessions::store(common)?;
-    let said = |error: haft_journal::StoreError| Usage(error.to_string());
+pub(crate) fn run(args: &StatsArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let (store, _) = manage::session_store(common)?;
+    let said = |error: haft_journal::StoreError| UsageError(error.to_string());
     let ids: Vec<String> = match (&args.id, args.all) {
         (Some(id), _) => vec![store.find(id).map_err(said)?.id],
         (None, true) => store.list().into_iter().map(|session| session.id).collect(),
         (None, false) => store.list().into_iter().take(1).map(|session| session.id).collect(),
     };
     if ids.is_empty() {
-        return Err(Usage("no sessions are kept".to_owned()));
+        return Err(UsageError("no sessions are kept".to_owned()));
     }
-    let stats = count(&store, &ids, args.all).map_err(said)?;
+    let stats = count_sessions(&store, &ids, args.all).map_err(said)?;
     if stats.damaged_lines > 0 {
-        output::warning(&format!("{} lines are damaged and not counted", stats.damaged_lines));
+        output::print_warning(&format!("{} lines are damaged and not counted", stats.damaged_lines));
     }
-    if args.output == Form::Json {
+    if args.output == OutputForm::Json {
         let text = serde_json::to_string(&stats).expect("counts have text keys");
-        return Ok(output::result(&text, Reader::Whole).err().unwrap_or(Exit::Done));
+        return Ok(output::write_result(&text, OutputReader::Whole).err().unwrap_or(ExitStatus::Done));
     }
     let fit = OutputMode::for_environment(|name| std::env::var(name).ok(), io::stdout().is_terminal());
     let look = if let OutputMode::Live(look) = fit { look } else { ColorMode::Plain };
@@ -54,16 +54,16 @@ pub(crate) fn run(args: &StatsArgs, common: &Common) -> Result<Exit, Usage> {
         text.push('\n');
     }
     // Lines are safe already, and styles have to reach the terminal as they are.
-    match output::bytes(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Ok(Exit::Failed),
-        _ => Ok(Exit::Done),
+    match output::write_bytes(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Ok(ExitStatus::Failed),
+        _ => Ok(ExitStatus::Done),
     }
 }
 
 /// What sessions did.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Stats {
+pub(crate) struct SessionStats {
     /// Their ids.
     sessions: Vec<String>,
     /// Calls that began.
@@ -89,17 +89,18 @@ pub(crate) struct Stats {
     /// How long those are together.
     offloaded_bytes: u64,
     /// Tokens of the model.
-    tokens: Tokens,
+    tokens: TokenCounts,
     /// Lines of journals that could not be read.
     damaged_lines: usize,
     /// By tool, the most called first.
-    tools: Vec<Tool>,
+    tools: Vec<ToolStats>,
 }
 
 /// Tokens of the model.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Tokens {
+#[cfg_attr(test, schemars(rename = "Tokens"))]
+pub(crate) struct TokenCounts {
     /// Messages of the model of which it is known.
     messages: usize,
     /// Sent.
@@ -113,7 +114,8 @@ pub(crate) struct Tokens {
 /// What is counted of one tool.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Tool {
+#[cfg_attr(test, schemars(rename = "Tool"))]
+pub(crate) struct ToolStats {
     /// Its name; of a call that was not run, the name that the model used.
     tool: String,
     /// Calls that began.
@@ -145,8 +147,8 @@ pub(crate) struct Tool {
 }
 
 /// Counts sessions one after the other; of all of them, one that is gone meanwhile is left out.
-fn count(store: &JournalStore, ids: &[String], all: bool) -> Result<Stats, haft_journal::StoreError> {
-    let mut stats = Stats::default();
+fn count_sessions(store: &JournalStore, ids: &[String], all: bool) -> Result<SessionStats, haft_journal::StoreError> {
+    let mut stats = SessionStats::default();
     let mut tools = BTreeMap::new();
     for id in ids {
         match store.read(id) {
@@ -155,15 +157,15 @@ fn count(store: &JournalStore, ids: &[String], all: bool) -> Result<Stats, haft_
             Err(error) => return Err(error),
         }
     }
-    stats.tools = tools.into_values().map(Tool::done).collect();
+    stats.tools = tools.into_values().map(ToolStats::done).collect();
     stats.tools.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.tool.cmp(&b.tool)));
     Ok(stats)
 }
 
-impl Stats {
-    fn add(&mut self, id: &str, kept: &JournalContents, tools: &mut BTreeMap<String, Tool>) {
-        fn tool<'a>(tools: &'a mut BTreeMap<String, Tool>, name: &str) -> &'a mut Tool {
-            tools.entry(name.to_owned()).or_insert_with(|| Tool { tool: name.to_owned(), ..Tool::default() })
+impl SessionStats {
+    fn add(&mut self, id: &str, kept: &JournalContents, tools: &mut BTreeMap<String, ToolStats>) {
+        fn tool<'a>(tools: &'a mut BTreeMap<String, ToolStats>, name: &str) -> &'a mut ToolStats {
+            tools.entry(name.to_owned()).or_insert_with(|| ToolStats { tool: name.to_owned(), ..ToolStats::default() })
         }
         self.sessions.push(id.to_owned());
         self.damaged_lines += kept.damage.len();
@@ -267,7 +269,7 @@ impl Stats {
             ),
         ];
         if self.tokens.messages > 0 {
-            let Tokens { input, cached, output, .. } = self.tokens;
+            let TokenCounts { input, cached, output, .. } = self.tokens;
             let share = (cached as f64 / input.max(1) as f64 * 100.0).round();
             facts.push(format!(
                 "{} tokens in, {share} % of them from the prompt cache, {} out",
@@ -280,7 +282,7 @@ impl Stats {
             return lines;
         }
         lines.push(Line::plain(""));
-        let name = |tool: &Tool| truncate_chars(&one_line(&tool.tool), NAME_CHARS_MAX).to_owned();
+        let name = |tool: &ToolStats| truncate_chars(&one_line(&tool.tool), NAME_CHARS_MAX).to_owned();
         let wide = self.tools.iter().map(|tool| name(tool).chars().count()).max().unwrap_or(0).max(4);
         lines.push(Line::from_text(
             &format!(
@@ -291,7 +293,7 @@ impl Stats {
         ));
         let most = self.tools.iter().map(|tool| tool.calls).max().unwrap_or(0) as u64;
         for tool in &self.tools {
-            let [p50, p95, p99, max] = [tool.p50_ms, tool.p95_ms, tool.p99_ms, tool.max_ms].map(time);
+            let [p50, p95, p99, max] = [tool.p50_ms, tool.p95_ms, tool.p99_ms, tool.max_ms].map(format_millis);
             let style = |count: usize, bad: Style| if count > 0 { bad } else { Style::DIM };
             let line = Line::plain(&format!("{:<wide$}  {:>7} ", name(tool), number(tool.calls)))
                 .with(
@@ -308,9 +310,9 @@ impl Stats {
     }
 }
 
-impl Tool {
+impl ToolStats {
     /// What follows from the times that were collected.
-    fn done(mut self) -> Tool {
+    fn done(mut self) -> ToolStats {
         self.times.sort_unstable();
         let ms = |micros: u64| micros as f64 / 1_000.0;
         // The nearest rank: the smallest time that so many of the calls don't exceed.
@@ -343,7 +345,7 @@ fn most_at_once(spans: Vec<(u64, u64)>) -> usize {
     usize::try_from(most).unwrap_or(0)
 }
 
-fn time(ms: Option<f64>) -> String {
+fn format_millis(ms: Option<f64>) -> String {
     match ms {
         None => "-".to_owned(),
         Some(ms) if ms < 10.0 => format!("{ms:.1} ms"),
@@ -358,15 +360,15 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_the_nearest_rank() {
-        let tool = Tool { times: (1..=100).rev().map(|ms| ms * 1_000).collect(), ..Tool::default() }.done();
+        let tool = ToolStats { times: (1..=100).rev().map(|ms| ms * 1_000).collect(), ..ToolStats::default() }.done();
         assert_eq!(
             [tool.p50_ms, tool.p95_ms, tool.p99_ms, tool.max_ms],
             [Some(50.0), Some(95.0), Some(99.0), Some(100.0)]
         );
-        let one = Tool { times: vec![500], ..Tool::default() }.done();
+        let one = ToolStats { times: vec![500], ..ToolStats::default() }.done();
         assert_eq!([one.p50_ms, one.p99_ms, one.max_ms], [Some(0.5); 3]);
         assert_eq!(one.histogram[0], 1);
-        assert_eq!(Tool::default().done().p50_ms, None);
+        assert_eq!(ToolStats::default().done().p50_ms, None);
         assert_eq!(tool.histogram.iter().sum::<u64>(), 100);
     }
 

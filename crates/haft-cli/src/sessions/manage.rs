@@ -11,26 +11,26 @@ use haft_session::Environment;
 use haft_session::loaded_settings::SessionFolders;
 use serde::Serialize;
 
-use super::args::{ListArgs, RmArgs, SessionsArgs, SessionsCommand, ShowArgs};
+use super::args::{SessionListArgs, SessionRemoveArgs, SessionsArgs, SessionsCommand, SessionShowArgs};
 use super::{leftovers, log};
-use crate::args::{Common, Form};
-use crate::output::{self, Reader, one_line};
-use crate::{Exit, Usage};
+use crate::args::{CommonArgs, OutputForm};
+use crate::output::{self, OutputReader, one_line};
+use crate::{ExitStatus, UsageError};
 
-pub(crate) fn run(args: &SessionsArgs, common: &Common) -> Result<Exit, Usage> {
+pub(crate) fn run(args: &SessionsArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     match &args.command {
-        SessionsCommand::List(args) => list(args, common),
-        SessionsCommand::Show(args) => show(args, common),
-        SessionsCommand::Rm(args) => remove(args, common),
+        SessionsCommand::List(args) => list_sessions(args, common),
+        SessionsCommand::Show(args) => show_session(args, common),
+        SessionsCommand::Rm(args) => remove_sessions(args, common),
     }
 }
 
 /// The sessions of the user.
-pub(super) fn store(common: &Common) -> Result<(JournalStore, PathBuf), Usage> {
+pub(super) fn session_store(common: &CommonArgs) -> Result<(JournalStore, PathBuf), UsageError> {
     let base = common.cwd.as_deref().unwrap_or(Path::new("."));
     let folders = SessionFolders::find(base, &Environment::default())?;
     let state = folders.state.ok_or_else(|| {
-        Usage("nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned())
+        UsageError("nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned())
     })?;
     Ok((JournalStore::at(&state), folders.workspace))
 }
@@ -38,7 +38,7 @@ pub(super) fn store(common: &Common) -> Result<(JournalStore, PathBuf), Usage> {
 /// A session in a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Row {
+pub(crate) struct SessionRow {
     /// Its id.
     id: String,
     /// What was said first.
@@ -60,17 +60,17 @@ pub(crate) struct Row {
 /// One session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Shown {
+pub(crate) struct SessionReport {
     #[serde(flatten)]
-    row: Row,
+    row: SessionRow,
     /// What it left beside its journal, a line each: tasks that ended with its process, worktrees.
     left: Vec<String>,
 }
 
-impl Row {
-    fn of(session: &StoredSession, head: SessionSummary) -> Row {
+impl SessionRow {
+    fn from_session(session: &StoredSession, head: SessionSummary) -> SessionRow {
         let since = session.changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Row {
+        SessionRow {
             id: session.id.clone(),
             title: head.title.map(|title| redact_text(&title).into_owned()),
             cwd: head.began.cwd.display().to_string(),
@@ -87,24 +87,24 @@ impl Row {
     }
 }
 
-fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
-    let (store, cwd) = store(common)?;
+fn list_sessions(args: &SessionListArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let (store, cwd) = session_store(common)?;
     let mut rows = Vec::new();
     for session in store.list() {
         // One that is gone meanwhile.
         let Ok(head) = store.summary(&session.id) else { continue };
         if !args.here || head.began.cwd == cwd {
-            rows.push(Row::of(&session, head));
+            rows.push(SessionRow::from_session(&session, head));
         }
     }
     let (text, reader) = match args.output {
-        Form::Json => (output::json(&rows), Reader::Whole),
-        Form::Text => (table(&rows), Reader::Sampler),
+        OutputForm::Json => (output::format_json(&rows), OutputReader::Whole),
+        OutputForm::Text => (render_table(&rows), OutputReader::Sampler),
     };
-    Ok(output::result(&text, reader).err().unwrap_or(Exit::Done))
+    Ok(output::write_result(&text, reader).err().unwrap_or(ExitStatus::Done))
 }
 
-fn table(rows: &[Row]) -> String {
+fn render_table(rows: &[SessionRow]) -> String {
     if rows.is_empty() {
         return "no sessions are kept".to_owned();
     }
@@ -125,12 +125,12 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
-    let (store, _) = store(common)?;
-    let said = |error: haft_journal::StoreError| Usage(error.to_string());
+fn show_session(args: &SessionShowArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let (store, _) = session_store(common)?;
+    let said = |error: haft_journal::StoreError| UsageError(error.to_string());
     let session = store.find(&args.id).map_err(said)?;
     let kept = store.read(&session.id).map_err(said)?;
-    let row = Row::of(&session, store.summary(&session.id).map_err(said)?);
+    let row = SessionRow::from_session(&session, store.summary(&session.id).map_err(said)?);
     let left = match row.state {
         "running" => Vec::new(),
         _ => {
@@ -138,9 +138,9 @@ fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
             leftovers.iter().map(|line| redact_text(line).into_owned()).collect()
         }
     };
-    if args.output == Form::Json {
-        let text = output::json(&Shown { row, left });
-        return Ok(output::result(&text, Reader::Whole).err().unwrap_or(Exit::Done));
+    if args.output == OutputForm::Json {
+        let text = output::format_json(&SessionReport { row, left });
+        return Ok(output::write_result(&text, OutputReader::Whole).err().unwrap_or(ExitStatus::Done));
     }
     let mut text =
         format!("session    {}\nstate      {}\nworks in   {}\n", row.id, row.state, one_line(&row.cwd));
@@ -158,16 +158,16 @@ fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
         let _ = writeln!(text, "left       {}", one_line(line));
     }
     let _ = writeln!(text);
-    text.push_str(&log::lines(&kept, log::Which::All));
+    text.push_str(&log::render_log(&kept, log::EntryFilter::All));
     if row.state == "cut off" {
         let _ = writeln!(text, "\ngo on with: haft run --resume {}", row.id);
     }
-    Ok(output::result(&text, Reader::Sampler).err().unwrap_or(Exit::Done))
+    Ok(output::write_result(&text, OutputReader::Sampler).err().unwrap_or(ExitStatus::Done))
 }
 
-fn remove(args: &RmArgs, common: &Common) -> Result<Exit, Usage> {
-    let (store, _) = store(common)?;
-    let said = |error: haft_journal::StoreError| Usage(error.to_string());
+fn remove_sessions(args: &SessionRemoveArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let (store, _) = session_store(common)?;
+    let said = |error: haft_journal::StoreError| UsageError(error.to_string());
     let ids: Vec<String> = match args.all {
         true => store.list().into_iter().filter(|one| !one.is_running).map(|one| one.id).collect(),
         false => {
@@ -180,11 +180,11 @@ fn remove(args: &RmArgs, common: &Common) -> Result<Exit, Usage> {
         store.remove(id).map_err(said)?;
         leftovers::remove_worktrees(&recovered, &common.options())
             .iter()
-            .for_each(|line| output::say(&one_line(line)));
+            .for_each(|line| output::print_line(&one_line(line)));
     }
-    output::say(&match ids.len() {
+    output::print_line(&match ids.len() {
         1 => "removed 1 session".to_owned(),
         count => format!("removed {count} sessions"),
     });
-    Ok(Exit::Done)
+    Ok(ExitStatus::Done)
 }

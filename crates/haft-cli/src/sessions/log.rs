@@ -11,51 +11,51 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::args::LogArgs;
-use super::sessions;
-use crate::args::{Common, Form};
-use crate::output::{self, Reader, one_line};
-use crate::{Exit, Usage};
+use super::manage;
+use crate::args::{CommonArgs, OutputForm};
+use crate::output::{self, OutputReader, one_line};
+use crate::{ExitStatus, UsageError};
 
 /// The most of an input on one line, in characters.
 const INPUT_CHARS_MAX: usize = 100;
 
 /// Which of the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum EntryFilter {
     All,
     Calls,
     Denials,
     Changes,
 }
 
-pub(crate) fn run(args: &LogArgs, common: &Common) -> Result<Exit, Usage> {
-    let (store, _) = sessions::store(common)?;
-    let said = |error: haft_journal::StoreError| Usage(error.to_string());
+pub(crate) fn run(args: &LogArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
+    let (store, _) = manage::session_store(common)?;
+    let said = |error: haft_journal::StoreError| UsageError(error.to_string());
     let id = match &args.id {
         Some(id) => store.find(id).map_err(said)?.id,
         None => match store.list().into_iter().next() {
             Some(session) => session.id,
-            None => return Err(Usage("no sessions are kept".to_owned())),
+            None => return Err(UsageError("no sessions are kept".to_owned())),
         },
     };
     let kept = store.read(&id).map_err(said)?;
     let which = match (args.calls, args.denials, args.changes) {
-        (true, ..) => Which::Calls,
-        (_, true, _) => Which::Denials,
-        (.., true) => Which::Changes,
-        _ => Which::All,
+        (true, ..) => EntryFilter::Calls,
+        (_, true, _) => EntryFilter::Denials,
+        (.., true) => EntryFilter::Changes,
+        _ => EntryFilter::All,
     };
     if !kept.damage.is_empty() {
-        output::warning(&format!("{} lines of session {id} are damaged and left out", kept.damage.len()));
+        output::print_warning(&format!("{} lines of session {id} are damaged and left out", kept.damage.len()));
     }
     let (text, reader) = match args.output {
-        Form::Text => (lines(&kept, which), Reader::Sampler),
-        Form::Json => {
-            let json = |entry: &Entry<'_>| redact_json(&output::json(entry)).into_owned() + "\n";
-            (entries(&kept, which).iter().map(json).collect(), Reader::Whole)
+        OutputForm::Text => (render_log(&kept, which), OutputReader::Sampler),
+        OutputForm::Json => {
+            let json = |entry: &LogEntry<'_>| redact_json(&output::format_json(entry)).into_owned() + "\n";
+            (log_entries(&kept, which).iter().map(json).collect(), OutputReader::Whole)
         }
     };
-    Ok(output::result(text.trim_end(), reader).err().unwrap_or(Exit::Done))
+    Ok(output::write_result(text.trim_end(), reader).err().unwrap_or(ExitStatus::Done))
 }
 
 /// The outcome of a request of a running command that was granted.
@@ -64,7 +64,7 @@ const ALLOWED: &str = "allowed";
 /// One line of the log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Entry<'a> {
+pub(crate) struct LogEntry<'a> {
     /// Its place in the journal.
     n: u64,
     /// Milliseconds since 1970.
@@ -107,7 +107,7 @@ pub(crate) struct Entry<'a> {
 }
 
 /// What the journal says, a line each.
-fn entries(kept: &JournalContents, which: Which) -> Vec<Entry<'_>> {
+fn log_entries(kept: &JournalContents, which: EntryFilter) -> Vec<LogEntry<'_>> {
     // Turns are counted by process, and ids by turn.
     let mut outcomes: BTreeMap<(u64, &str, u64, &str), &OutcomeRecord> = BTreeMap::new();
     let mut started: BTreeSet<(u64, &str, u64, &str)> = BTreeSet::new();
@@ -127,46 +127,46 @@ fn entries(kept: &JournalContents, which: Which) -> Vec<Entry<'_>> {
     let mut process = 0;
     let mut entries = Vec::new();
     for stamped in &kept.records {
-        let bare = |kind, words: Option<String>| Entry::bare(stamped.n, stamped.at, kind, words);
+        let bare = |kind, words: Option<String>| LogEntry::bare(stamped.n, stamped.at, kind, words);
         process += u64::from(matches!(stamped.record, Record::Began(_)));
         let entry = match &stamped.record {
             Record::Intent(intent)
-                if which != Which::Denials && (which != Which::Changes || intent.changes) =>
+                if which != EntryFilter::Denials && (which != EntryFilter::Changes || intent.changes) =>
             {
                 let outcome = outcomes.get(&(process, &*intent.agent, intent.turn, &*intent.call));
                 bare("call", None).called(intent, outcome.copied())
             }
             // A call that was cancelled while it ran has its outcome already.
             Record::Refused(refused)
-                if matches!(which, Which::All | Which::Calls | Which::Denials)
+                if matches!(which, EntryFilter::All | EntryFilter::Calls | EntryFilter::Denials)
                     && !started.contains(&(process, &*refused.agent, refused.turn, &*refused.call)) =>
             {
                 bare("refused", None).refused(refused)
             }
-            Record::Hook { agent, call, when, hook, outcome, .. } if which != Which::Changes => {
+            Record::Hook { agent, call, when, hook, outcome, .. } if which != EntryFilter::Changes => {
                 // Whoever asks for denials wants to know of those that hooks made, and they are refused calls.
-                if which == Which::Denials {
+                if which == EntryFilter::Denials {
                     continue;
                 }
                 let of = call.as_ref().map(|call| format!(" {call}")).unwrap_or_default();
                 let words = format!("hook `{hook}` {when}{of}: {outcome}");
-                Entry { agent: Some(agent), call: call.as_deref(), ..bare("hook", Some(words)) }
+                LogEntry { agent: Some(agent), call: call.as_deref(), ..bare("hook", Some(words)) }
             }
             Record::Request { agent, call, wanted, outcome, source, .. }
-                if matches!(which, Which::All | Which::Calls)
-                    || (which == Which::Denials && outcome != ALLOWED) =>
+                if matches!(which, EntryFilter::All | EntryFilter::Calls)
+                    || (which == EntryFilter::Denials && outcome != ALLOWED) =>
             {
                 let source_name = serde_json::to_value(source).ok();
                 let by = source_name.as_ref().and_then(Value::as_str).unwrap_or_default();
                 let words = format!("{} for {call}: {outcome} ({by})", wanted.join(", "));
-                Entry {
+                LogEntry {
                     agent: Some(agent),
                     call: Some(call),
                     source: Some(*source),
                     ..bare("request", Some(words))
                 }
             }
-            _ if which != Which::All => continue,
+            _ if which != EntryFilter::All => continue,
             Record::Began(began) => {
                 let model = if began.model.is_empty() { "" } else { " with " };
                 bare("began", Some(format!("in {}{model}{}", began.cwd.display(), began.model)))
@@ -190,9 +190,9 @@ fn entries(kept: &JournalContents, which: Which) -> Vec<Entry<'_>> {
     entries
 }
 
-impl<'a> Entry<'a> {
-    fn bare(n: u64, at: u64, kind: &'static str, words: Option<String>) -> Entry<'a> {
-        Entry {
+impl<'a> LogEntry<'a> {
+    fn bare(n: u64, at: u64, kind: &'static str, words: Option<String>) -> LogEntry<'a> {
+        LogEntry {
             n,
             at,
             kind,
@@ -210,8 +210,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn called(self, intent: &'a IntentRecord, outcome: Option<&'a OutcomeRecord>) -> Entry<'a> {
-        Entry {
+    fn called(self, intent: &'a IntentRecord, outcome: Option<&'a OutcomeRecord>) -> LogEntry<'a> {
+        LogEntry {
             agent: Some(&intent.agent),
             call: Some(&intent.call),
             tool: Some(&intent.tool),
@@ -229,8 +229,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn refused(self, refused: &'a RefusedRecord) -> Entry<'a> {
-        Entry {
+    fn refused(self, refused: &'a RefusedRecord) -> LogEntry<'a> {
+        LogEntry {
             agent: Some(&refused.agent),
             call: Some(&refused.call),
             tool: Some(&refused.tool),
@@ -243,7 +243,7 @@ impl<'a> Entry<'a> {
     }
 
     fn line(&self) -> String {
-        let time = time(self.at);
+        let time = format_time(self.at);
         let Some(tool) = self.tool else {
             return format!(
                 "{time}  {:<7} {}",
@@ -275,8 +275,8 @@ impl<'a> Entry<'a> {
 }
 
 /// The log for people.
-pub(super) fn lines(kept: &JournalContents, which: Which) -> String {
-    let lines: Vec<String> = entries(kept, which).iter().map(Entry::line).collect();
+pub(super) fn render_log(kept: &JournalContents, which: EntryFilter) -> String {
+    let lines: Vec<String> = log_entries(kept, which).iter().map(LogEntry::line).collect();
     match lines.is_empty() {
         true => "nothing of that kind".to_owned(),
         false => lines.join("\n") + "\n",
@@ -284,7 +284,7 @@ pub(super) fn lines(kept: &JournalContents, which: Which) -> String {
 }
 
 /// `12:30:05`, in universal time.
-fn time(at: u64) -> String {
+fn format_time(at: u64) -> String {
     let seconds = at / 1000 % (24 * 60 * 60);
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
@@ -301,7 +301,7 @@ pub(super) fn day_and_time(at: u64) -> String {
     let day = of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {}", &time(at)[..5])
+    format!("{year:04}-{month:02}-{day:02} {}", &format_time(at)[..5])
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 pub(crate) mod args;
 pub(crate) mod log;
-pub(crate) mod sessions;
+pub(crate) mod manage;
 pub(crate) mod stats;
 
 pub(crate) use haft_session::session_journal::{ResumedSession, leftovers};

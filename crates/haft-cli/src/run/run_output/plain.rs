@@ -15,8 +15,8 @@ use haft::{ErrorKind, ToolResult};
 use haft_agent::{ReplyDelta, RunEvent, RunOutcome, RunSink, StopReason};
 use haft_terminal::thousands;
 
-use crate::Exit;
-use crate::output::{self, Reader, one_line};
+use crate::ExitStatus;
+use crate::output::{self, OutputReader, one_line};
 use haft_session::run::prompt::relative;
 
 /// How many lines of what a call shows are printed.
@@ -31,15 +31,15 @@ const TITLE_WIDTH: usize = 38;
 const SUMMARY_WIDTH: usize = 24;
 
 /// A run as plain lines.
-pub(crate) struct Plain {
+pub(crate) struct PlainOutput {
     cwd: PathBuf,
     began: Instant,
-    said: Mutex<Said>,
+    said: Mutex<UnshownText>,
 }
 
 /// What the model said and nobody was shown yet.
 #[derive(Default)]
-struct Said {
+struct UnshownText {
     text: String,
     /// The tools that were named as left out.
     left_out: bool,
@@ -47,12 +47,12 @@ struct Said {
     prompts: usize,
 }
 
-impl Plain {
-    pub(super) fn new(cwd: &Path) -> Plain {
-        Plain { cwd: cwd.to_owned(), began: Instant::now(), said: Mutex::default() }
+impl PlainOutput {
+    pub(super) fn new(cwd: &Path) -> PlainOutput {
+        PlainOutput { cwd: cwd.to_owned(), began: Instant::now(), said: Mutex::default() }
     }
 
-    fn said<T>(&self, change: impl FnOnce(&mut Said) -> T) -> T {
+    fn said<T>(&self, change: impl FnOnce(&mut UnshownText) -> T) -> T {
         change(&mut lock(&self.said))
     }
 
@@ -61,8 +61,8 @@ impl Plain {
         let text = self.said(|said| std::mem::take(&mut said.text));
         let mut lines = text.trim().lines();
         if let Some(first) = lines.next() {
-            output::say(&format!("\n● {first}"));
-            lines.for_each(|line| output::say(format!("  {line}").trim_end()));
+            output::print_line(&format!("\n● {first}"));
+            lines.for_each(|line| output::print_line(format!("  {line}").trim_end()));
         }
     }
 
@@ -72,7 +72,7 @@ impl Plain {
             // What is shown of a call comes after what was said before it.
             ReplyDelta::CallBegun { .. } => self.flush(),
             ReplyDelta::Restarted => self.said(|said| said.text.clear()),
-            ReplyDelta::Retrying { failure, attempt, wait } => output::say(&format!(
+            ReplyDelta::Retrying { failure, attempt, wait } => output::print_line(&format!(
                 "  … {}; asked again in {:.1} s (attempt {attempt})",
                 one_line(&failure.to_string()),
                 wait.as_secs_f64()
@@ -82,25 +82,25 @@ impl Plain {
     }
 
     /// The answer on standard output, what it took on standard error.
-    pub(super) fn end(&self, outcome: &RunOutcome) -> Result<(), Exit> {
+    pub(super) fn end(&self, outcome: &RunOutcome) -> Result<(), ExitStatus> {
         output::end_progress();
         let text = self.said(|said| std::mem::take(&mut said.text));
         if !text.trim().is_empty() {
-            output::say("");
+            output::print_line("");
         }
-        let written = output::result(text.trim(), Reader::Sampler);
-        output::say(&format!("\n{}", took(outcome, self.began.elapsed())));
+        let written = output::write_result(text.trim(), OutputReader::Sampler);
+        output::print_line(&format!("\n{}", summarize_run(outcome, self.began.elapsed())));
         written
     }
 }
 
-impl RunSink for Plain {
+impl RunSink for PlainOutput {
     fn send(&self, event: RunEvent) {
         match &event {
             RunEvent::Asked { left_out, .. } => {
                 self.flush();
                 if !left_out.is_empty() && !self.said(|said| std::mem::replace(&mut said.left_out, true)) {
-                    output::warning(&format!("the provider can't take these tools: {}", left_out.join(", ")));
+                    output::print_warning(&format!("the provider can't take these tools: {}", left_out.join(", ")));
                 }
             }
             RunEvent::Model(delta) => self.delta(delta),
@@ -108,26 +108,26 @@ impl RunSink for Plain {
             RunEvent::Tool(tool) => match &tool.what {
                 What::Finished(result) => {
                     output::end_progress();
-                    output::say(&call(result, &self.cwd));
+                    output::print_line(&render_call(result, &self.cwd));
                 }
                 What::BackgroundFinished(result) => {
-                    output::say(&format!("{}   in the background", call(result, &self.cwd)));
+                    output::print_line(&format!("{}   in the background", render_call(result, &self.cwd)));
                 }
-                _ => needed(&event),
+                _ => print_notice(&event),
             },
             RunEvent::Agent { agent, event: inner, .. } => match &**inner {
                 RunEvent::Tool(tool) => match &tool.what {
                     What::Finished(result) => {
                         output::end_progress();
-                        output::say(&of_agent(agent, &call(result, &self.cwd)));
+                        output::print_line(&of_agent(agent, &render_call(result, &self.cwd)));
                     }
                     What::BackgroundFinished(result) => {
-                        let line = format!("{}   in the background", call(result, &self.cwd));
-                        output::say(&of_agent(agent, &line));
+                        let line = format!("{}   in the background", render_call(result, &self.cwd));
+                        output::print_line(&of_agent(agent, &line));
                     }
-                    _ => needed(&event),
+                    _ => print_notice(&event),
                 },
-                _ => needed(&event),
+                _ => print_notice(&event),
             },
             RunEvent::Said(words) => {
                 let at = self.said(|said| {
@@ -136,34 +136,34 @@ impl RunSink for Plain {
                 });
                 if at > 1 {
                     self.flush();
-                    output::say(&format!("\n» {}", one_line(words)));
+                    output::print_line(&format!("\n» {}", one_line(words)));
                 }
             }
-            _ => needed(&event),
+            _ => print_notice(&event),
         }
     }
 }
 
 /// What is said of an event in every form: that something is doubtful, or has to be waited for.
-pub(super) fn needed(event: &RunEvent) {
+pub(super) fn print_notice(event: &RunEvent) {
     match event {
         RunEvent::Finishing { tools } => {
             let tools = tools.join(", ");
-            output::say(&format!("waiting for {tools} to finish; interrupt again to stop it"));
+            output::print_line(&format!("waiting for {tools} to finish; interrupt again to stop it"));
         }
-        RunEvent::Cleared { results: 1 } => output::say("  … 1 old result was cleared to make room"),
+        RunEvent::Cleared { results: 1 } => output::print_line("  … 1 old result was cleared to make room"),
         RunEvent::Cleared { results } => {
-            output::say(&format!("  … {results} old results were cleared to make room"));
+            output::print_line(&format!("  … {results} old results were cleared to make room"));
         }
         RunEvent::Summarised { .. } => {
-            output::say("  … the conversation was replaced by a summary of it to make room");
+            output::print_line("  … the conversation was replaced by a summary of it to make room");
         }
         RunEvent::Agent { agent, event, .. } => {
             if let RunEvent::Tool(event) = &**event {
                 let tool = event.call.as_ref().map(|call| format!("{}: ", call.tool)).unwrap_or_default();
                 match &event.what {
-                    What::Warning(words) => output::warning(&format!("{agent}: {tool}{words}")),
-                    What::Message(words) => output::say(&format!("{agent}: {tool}{words}")),
+                    What::Warning(words) => output::print_warning(&format!("{agent}: {tool}{words}")),
+                    What::Message(words) => output::print_line(&format!("{agent}: {tool}{words}")),
                     _ => {}
                 }
             }
@@ -171,16 +171,16 @@ pub(super) fn needed(event: &RunEvent) {
         RunEvent::Tool(event) => {
             let tool = event.call.as_ref().map(|call| format!("{}: ", call.tool)).unwrap_or_default();
             match &event.what {
-                What::Warning(words) => output::warning(&format!("{tool}{words}")),
-                What::Message(words) => output::say(&format!("{tool}{words}")),
+                What::Warning(words) => output::print_warning(&format!("{tool}{words}")),
+                What::Message(words) => output::print_line(&format!("{tool}{words}")),
                 What::BlocksThread { since } => {
-                    output::warning(&format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
+                    output::print_warning(&format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
                 }
                 What::Progress(Progress { fraction, message }) => {
                     let percent = fraction.map(|fraction| format!("{:.0} % ", fraction * 100.0));
                     let (percent, message) =
                         (percent.unwrap_or_default(), message.as_deref().unwrap_or_default());
-                    output::progress(&format!("{tool}{percent}{message}"));
+                    output::show_progress(&format!("{tool}{percent}{message}"));
                 }
                 What::Finished(_) => output::end_progress(),
                 _ => {}
@@ -198,19 +198,19 @@ fn of_agent(agent: &str, lines: &str) -> String {
 }
 
 /// A call that is over, and what came of it.
-fn call(result: &ToolResult, cwd: &Path) -> String {
+fn render_call(result: &ToolResult, cwd: &Path) -> String {
     let view = result.view();
     let mark = if result.is_error() { '✗' } else { '✓' };
     let title = one_line(&relative(Path::new(&view.title), cwd).display().to_string());
-    let title = shortened(&title, TITLE_WIDTH);
+    let title = shorten_text(&title, TITLE_WIDTH);
     let summary = match result.error_kind() {
         Some(kind) => went_wrong(kind).to_owned(),
-        None => shortened(&one_line(&view.summary.unwrap_or_default()), SUMMARY_WIDTH),
+        None => shorten_text(&one_line(&view.summary.unwrap_or_default()), SUMMARY_WIDTH),
     };
     let name = result.tool_name();
     let mut shown = format!("  {mark} {name:NAME_WIDTH$} {title:TITLE_WIDTH$} {summary:SUMMARY_WIDTH$}");
     if !result.duration().is_zero() {
-        shown.push_str(&format!(" {:>7}", time(result.duration())));
+        shown.push_str(&format!(" {:>7}", format_duration(result.duration())));
     }
     if result.was_concurrent() {
         shown.push_str("   beside others");
@@ -218,9 +218,9 @@ fn call(result: &ToolResult, cwd: &Path) -> String {
     shown.truncate(shown.trim_end().len());
     match result.error() {
         Some(error) => {
-            folded(error.message().lines().map(str::to_owned).collect(), BODY_LINES_MAX, &mut shown)
+            fold_lines(error.message().lines().map(str::to_owned).collect(), BODY_LINES_MAX, &mut shown)
         }
-        None => view.body.iter().for_each(|part| body(part, &mut shown)),
+        None => view.body.iter().for_each(|part| push_part(part, &mut shown)),
     }
     if let Some(path) = result.offloaded_to() {
         shown.push_str(&format!("\n      too long for the model; the whole is in {}", path.display()));
@@ -229,7 +229,7 @@ fn call(result: &ToolResult, cwd: &Path) -> String {
 }
 
 /// A change as its lines; other parts are folded more tightly.
-fn body(part: &Part, shown: &mut String) {
+fn push_part(part: &Part, shown: &mut String) {
     let lines: Vec<String> = match part {
         Part::Diff { lines, .. } => lines
             .iter()
@@ -241,11 +241,11 @@ fn body(part: &Part, shown: &mut String) {
         _ => Vec::new(),
     };
     let most = if matches!(part, Part::Diff { .. }) { DIFF_LINES_MAX } else { BODY_LINES_MAX };
-    folded(lines, most, shown);
+    fold_lines(lines, most, shown);
 }
 
 /// Lines beneath a call; of too many the middle is left out.
-fn folded(lines: Vec<String>, most: usize, shown: &mut String) {
+fn fold_lines(lines: Vec<String>, most: usize, shown: &mut String) {
     let left_out = lines.len().saturating_sub(most);
     // One line that says that one line is left out takes as much room as the line.
     let (left_out, head) = if left_out > 1 { (left_out + 1, most / 2) } else { (0, lines.len()) };
@@ -277,7 +277,7 @@ fn went_wrong(kind: ErrorKind) -> &'static str {
 }
 
 /// The text in at most so many characters: the end of a path says more than its beginning.
-fn shortened(text: &str, width: usize) -> String {
+fn shorten_text(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {
         return text.to_owned();
@@ -288,7 +288,7 @@ fn shortened(text: &str, width: usize) -> String {
     }
 }
 
-fn time(duration: Duration) -> String {
+fn format_duration(duration: Duration) -> String {
     match duration.as_millis() {
         ms if ms < 10_000 => format!("{ms} ms"),
         ms => format!("{} s", ms / 1_000),
@@ -296,7 +296,7 @@ fn time(duration: Duration) -> String {
 }
 
 /// What a run took, on one line.
-fn took(outcome: &RunOutcome, elapsed: Duration) -> String {
+fn summarize_run(outcome: &RunOutcome, elapsed: Duration) -> String {
     let many = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
         more => format!("{} {one}s", thousands(more as u64)),
@@ -329,16 +329,16 @@ mod tests {
 
     #[test]
     fn titles_are_short() {
-        assert_eq!(shortened("src/very/long/path.rs", 10), "…g/path.rs");
-        assert_eq!(shortened("cargo test --all", 10), "cargo tes…");
-        assert_eq!(shortened("short", 10), "short");
+        assert_eq!(shorten_text("src/very/long/path.rs", 10), "…g/path.rs");
+        assert_eq!(shorten_text("cargo test --all", 10), "cargo tes…");
+        assert_eq!(shorten_text("short", 10), "short");
     }
 
     #[test]
     fn the_middle_of_much_is_left_out() {
         let fold = |count: usize| {
             let mut shown = String::new();
-            folded((1..=count).map(|n| n.to_string()).collect(), 6, &mut shown);
+            fold_lines((1..=count).map(|n| n.to_string()).collect(), 6, &mut shown);
             shown.lines().skip(1).map(|line| line.trim().to_owned()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(fold(6), "1 2 3 4 5 6");

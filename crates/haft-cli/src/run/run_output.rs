@@ -1,6 +1,6 @@
 //! Who is shown what happens in a run: lines for people, one JSON object at the end, or one for each event.
 //!
-//! This is the seam between a run and its readers. A run knows [`Show`] alone: it is told who runs, gets a sink for
+//! This is the seam between a run and its readers. A run knows [`RunOutput`] alone: it is told who runs, gets a sink for
 //! events, and hands the outcome over. Standard output carries results only: the answer's text, or JSON.
 
 mod plain;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 use haft_agent::{RunEnd, RunEvent, RunHandle, RunOutcome, RunSink};
 use serde_json::{Value, json};
 
-use self::plain::Plain;
-use self::stream::Stream;
+use self::plain::PlainOutput;
+use self::stream::EventStream;
 use super::args::RunForm;
-use crate::Exit;
-use crate::output::{self, Reader};
+use crate::ExitStatus;
+use crate::output::{self, OutputReader};
 
 /// A run, as its first event tells of it.
 pub(super) struct RunFacts {
@@ -29,28 +29,28 @@ pub(super) struct RunFacts {
 }
 
 /// How a run is shown.
-pub(super) enum Show {
+pub(super) enum RunOutput {
     /// Lines on standard error while it runs, the answer on standard output.
-    Plain(Arc<Plain>),
+    Plain(Arc<PlainOutput>),
     /// One object on standard output, at the end.
     Json,
     /// One object a line on standard output, as things happen.
-    Stream(Arc<Stream>),
+    Stream(Arc<EventStream>),
 }
 
-impl Show {
+impl RunOutput {
     /// The way that flags ask for. A reader who goes away in the middle of a stream ends the run.
-    pub(super) fn pick(form: RunForm, cwd: &Path, handle: &RunHandle) -> Show {
+    pub(super) fn pick(form: RunForm, cwd: &Path, handle: &RunHandle) -> RunOutput {
         match form {
-            RunForm::Text => Show::Plain(Arc::new(Plain::new(cwd))),
-            RunForm::Json => Show::Json,
-            RunForm::StreamJson => Show::Stream(Arc::new(Stream::start(handle.clone()))),
+            RunForm::Text => RunOutput::Plain(Arc::new(PlainOutput::new(cwd))),
+            RunForm::Json => RunOutput::Json,
+            RunForm::StreamJson => RunOutput::Stream(Arc::new(EventStream::start(handle.clone()))),
         }
     }
 
     /// Says who runs.
     pub(super) fn begin(&self, facts: &RunFacts) {
-        if let Show::Stream(stream) = self {
+        if let RunOutput::Stream(stream) = self {
             stream.line(json!({
                 "type": "session", "session_id": facts.session, "cwd": facts.cwd.display().to_string(),
                 "provider": facts.provider, "model": facts.model, "permission_mode": facts.mode,
@@ -62,34 +62,34 @@ impl Show {
     /// Where events go.
     pub(super) fn sink(&self) -> Arc<dyn RunSink> {
         match self {
-            Show::Plain(plain) => plain.clone(),
-            Show::Json => Arc::new(|event: RunEvent| plain::needed(&event)),
-            Show::Stream(stream) => stream.clone(),
+            RunOutput::Plain(plain) => plain.clone(),
+            RunOutput::Json => Arc::new(|event: RunEvent| plain::print_notice(&event)),
+            RunOutput::Stream(stream) => stream.clone(),
         }
     }
 
     /// Shows what came of it, and says on standard error why it ended, where the model didn't end it.
     ///
     /// An answer may have many megabytes, so it is handed on and not copied.
-    pub(super) fn end(&self, outcome: RunOutcome) -> Result<(), Exit> {
+    pub(super) fn end(&self, outcome: RunOutcome) -> Result<(), ExitStatus> {
         let ended = outcome.ended.clone();
         let shown = match self {
-            Show::Plain(plain) => plain.end(&outcome),
-            Show::Json => output::result(&line(outcome.into_json()), Reader::Whole),
-            Show::Stream(stream) => {
+            RunOutput::Plain(plain) => plain.end(&outcome),
+            RunOutput::Json => output::write_result(&json_line(outcome.into_json()), OutputReader::Whole),
+            RunOutput::Stream(stream) => {
                 let mut last = outcome.into_json();
                 last["type"] = "result".into();
                 stream.end(last)
             }
         };
         if !matches!(ended, RunEnd::Finished) {
-            output::say(&format!("haft: {}", output::one_line(&ended.to_string())));
+            output::print_line(&format!("haft: {}", output::one_line(&ended.to_string())));
         }
         shown
     }
 }
 
 /// A value as a line. The value is gone by the time that the line is used.
-fn line(value: Value) -> String {
+fn json_line(value: Value) -> String {
     value.to_string()
 }

@@ -10,42 +10,42 @@ use haft_mcp::server::{ClientInfo, ErrorData, HandlerFactory, ServerHandler, Tra
 use haft_session::assembly::{ReportLevel, ServerPool};
 use haft_session::clients::{ClientView, ClientViews};
 
-use super::client::{self, Client, Common};
-use crate::{Usage, output};
+use super::client::{self, ServedClient, SharedServices};
+use crate::{UsageError, output};
 
 /// How many principals without sessions are remembered; the one that was away for longest goes first.
 const PRINCIPALS_MAX: usize = 256;
 
 /// Gives out clients.
-pub(super) struct Desk {
-    common: Arc<Common>,
+pub(super) struct ClientPool {
+    common: Arc<SharedServices>,
     views: ClientViews,
     non_interactive: bool,
     /// All that are there.
-    there: Mutex<Vec<Weak<Client>>>,
+    there: Mutex<Vec<Weak<ServedClient>>>,
     /// Those whose requests stand alone.
-    alone: Mutex<Alone>,
+    alone: Mutex<StatelessClients>,
 }
 
 #[derive(Default)]
-struct Alone {
-    clients: HashMap<Key, (u64, Arc<Client>)>,
+struct StatelessClients {
+    clients: HashMap<ClientKey, (u64, Arc<ServedClient>)>,
     clock: u64,
 }
 
 /// Whose requests belong together: those of one principal, that can be asked or can't.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct ClientKey {
     principal: Option<Arc<str>>,
     can_ask: bool,
 }
 
-impl Desk {
-    pub(super) fn new(common: Arc<Common>, views: ClientViews, non_interactive: bool) -> Desk {
-        Desk { common, views, non_interactive, there: Mutex::default(), alone: Mutex::default() }
+impl ClientPool {
+    pub(super) fn new(common: Arc<SharedServices>, views: ClientViews, non_interactive: bool) -> ClientPool {
+        ClientPool { common, views, non_interactive, there: Mutex::default(), alone: Mutex::default() }
     }
 
-    fn client(&self, of: &ClientInfo) -> Result<Arc<Client>, Usage> {
+    fn client(&self, of: &ClientInfo) -> Result<Arc<ServedClient>, UsageError> {
         let can_ask = client::can_ask(of, self.non_interactive);
         let principal = of.principal.as_ref().map(|principal| &*principal.name);
         let view = self.views.view_of(principal).clone();
@@ -53,7 +53,7 @@ impl Desk {
             return self.admit(view, can_ask);
         }
         let principal = of.principal.as_ref().map(|principal| principal.name.clone());
-        let key = Key { principal, can_ask };
+        let key = ClientKey { principal, can_ask };
         let mut alone = lock(&self.alone);
         alone.clock += 1;
         let now = alone.clock;
@@ -70,8 +70,8 @@ impl Desk {
         Ok(client)
     }
 
-    fn admit(&self, view: Arc<ClientView>, can_ask: bool) -> Result<Arc<Client>, Usage> {
-        let client = Arc::new(Client::new(self.common.clone(), view, can_ask)?);
+    fn admit(&self, view: Arc<ClientView>, can_ask: bool) -> Result<Arc<ServedClient>, UsageError> {
+        let client = Arc::new(ServedClient::new(self.common.clone(), view, can_ask)?);
         {
             let mut there = lock(&self.there);
             there.retain(|client| client.strong_count() > 0);
@@ -83,13 +83,13 @@ impl Desk {
     }
 
     /// Brings what servers offer to all clients, whenever it changes. Ends with the pool's last change.
-    pub(super) async fn follow(self: Arc<Desk>, pool: Arc<ServerPool>) {
+    pub(super) async fn follow(self: Arc<ClientPool>, pool: Arc<ServerPool>) {
         let mut version = 0;
         loop {
             pool.servers().changed_since(version).await;
             version = pool.servers().version();
             pool.say(ReportLevel::Problems);
-            let there: Vec<Arc<Client>> = {
+            let there: Vec<Arc<ServedClient>> = {
                 let there = lock(&self.there);
                 there.iter().filter_map(Weak::upgrade).collect()
             };
@@ -104,16 +104,16 @@ impl Desk {
 }
 
 /// The desk as the server asks it.
-pub(super) struct Open(pub(super) Arc<Desk>);
+pub(super) struct ClientFactory(pub(super) Arc<ClientPool>);
 
-impl HandlerFactory for Open {
+impl HandlerFactory for ClientFactory {
     fn handler<'a>(
         &'a self,
         client: &'a ClientInfo,
     ) -> BoxFuture<'a, Result<Arc<dyn ServerHandler>, ErrorData>> {
         let made =
-            self.0.client(client).map(|client| client as Arc<dyn ServerHandler>).map_err(|Usage(words)| {
-                output::warning(&output::one_line(&words));
+            self.0.client(client).map(|client| client as Arc<dyn ServerHandler>).map_err(|UsageError(words)| {
+                output::print_warning(&output::one_line(&words));
                 ErrorData::internal_error(
                     "nothing can be offered; the server says why where it was started",
                     None,

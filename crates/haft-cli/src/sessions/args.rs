@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::args::Form;
+use crate::args::OutputForm;
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
@@ -14,34 +14,34 @@ pub(crate) struct SessionsArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// List the sessions that are kept, the newest first.
-    List(ListArgs),
+    List(SessionListArgs),
     /// Show one session: what was said, what was called, how it ended.
-    Show(ShowArgs),
+    Show(SessionShowArgs),
     /// Remove sessions for good.
-    Rm(RmArgs),
+    Rm(SessionRemoveArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct SessionListArgs {
     /// Only those of this working directory.
     #[arg(long)]
     pub(crate) here: bool,
     /// Form of the list: lines for people, or one JSON array.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
+pub(crate) struct SessionShowArgs {
     /// The session, or the beginning of its id.
     pub(crate) id: String,
     /// Form: lines for people, or one JSON object.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RmArgs {
+pub(crate) struct SessionRemoveArgs {
     /// The sessions, or the beginnings of their ids.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub(crate) ids: Vec<String>,
@@ -68,8 +68,8 @@ pub(crate) struct LogArgs {
     #[arg(long)]
     pub(crate) changes: bool,
     /// Form: lines for people, or one JSON object a line.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
 }
 
 #[derive(Debug, Args)]
@@ -84,6 +84,6 @@ pub(crate) struct StatsArgs {
     #[arg(long)]
     pub(crate) all: bool,
     /// Form: a table for people, or one JSON object.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = OutputForm::Text)]
+    pub(crate) output: OutputForm,
 }
