@@ -2,12 +2,12 @@
 //! or around a line hides a command.
 #![no_main]
 
-use haft_shell::{Analysis, COMMANDS_MAX, Place, analyse};
+use haft_shell::{CommandAnalysis, COMMANDS_MAX, ShellDirectories, analyse_command};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|line: &str| {
-    let place = Place::new("/repo").with_home("/home/me");
-    let found = analyse(line, &place);
+    let place = ShellDirectories::new("/repo").with_home("/home/me");
+    let found = analyse_command(line, &place);
     consistent(&found);
     // What bash goes on to read as the same word, or as the body of a document, is no second command.
     let open = line.ends_with('\\') || line.contains("<<");
@@ -16,14 +16,14 @@ fuzz_target!(|line: &str| {
         return;
     }
     for more in [format!("{line}\nrm x"), format!("rm x\n{line}"), format!("true; {{ rm x; }}\n{line}")] {
-        let more = analyse(&more, &place);
+        let more = analyse_command(&more, &place);
         consistent(&more);
         let runs_rm =
             more.commands.iter().any(|command| command.texts_for_deny().iter().any(|text| text == "rm x"));
         assert!(runs_rm || !more.doubts.is_empty(), "`rm x` is hidden by {line:?}");
         assert!(!more.is_read_only(), "{line:?}");
     }
-    let around = analyse(&format!("(\n{line}\n)"), &place);
+    let around = analyse_command(&format!("(\n{line}\n)"), &place);
     consistent(&around);
     if around.doubts.is_empty() {
         for command in &found.commands {
@@ -33,7 +33,7 @@ fuzz_target!(|line: &str| {
     }
 });
 
-fn consistent(found: &Analysis) {
+fn consistent(found: &CommandAnalysis) {
     assert!(found.commands.len() <= COMMANDS_MAX, "{}", found.commands.len());
     for (index, command) in found.commands.iter().enumerate() {
         assert!(command.within.is_none_or(|within| within < found.commands.len() && within != index));

@@ -2,18 +2,18 @@
 //! and no answer goes on that nobody waited for.
 #![no_main]
 
-use haft_mcp::fuzzing::{ASKED, Heard, heard};
+use haft_mcp::fuzzing::{ASKED, FuzzOutcome, feed_bytes};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let [piece, lines @ ..] = bytes else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without threads can be made");
-    let whole = runtime.block_on(heard(lines, lines.len().max(1)));
-    let pieces = runtime.block_on(heard(lines, usize::from(*piece).max(1)));
+    let whole = runtime.block_on(feed_bytes(lines, lines.len().max(1)));
+    let pieces = runtime.block_on(feed_bytes(lines, usize::from(*piece).max(1)));
     assert_eq!(whole, pieces, "where bytes are split says nothing");
 
-    let Heard { messages, ended, .. } = whole;
+    let FuzzOutcome { messages, ended, .. } = whole;
     assert!(ended.is_some_and(|words| !words.is_empty()), "an end has a reason");
     for number in ASKED {
         let answers = messages.iter().filter(|message| {

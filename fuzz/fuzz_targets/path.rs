@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
-use haft::files::{Access, DirFiles, Root, ScopedFiles, WriteMode};
+use haft::files::{GrantedAccess, DirFiles, GrantedRoot, ScopedFiles, WriteMode};
 use libfuzzer_sys::fuzz_target;
 
 /// How many operations an input has at most.
@@ -31,7 +31,7 @@ struct World {
     inside: PathBuf,
     outside: PathBuf,
     files: DirFiles,
-    access: Access,
+    access: GrantedAccess,
 }
 
 impl World {
@@ -60,7 +60,7 @@ impl World {
         ] {
             symlink(to, root.join(link)).expect("the folder is ours");
         }
-        let access = Access { write: vec![Root::subtree(&inside)], ..Access::default() };
+        let access = GrantedAccess { write: vec![GrantedRoot::subtree(&inside)], ..GrantedAccess::default() };
         World { _folder: folder, inside, outside, files: DirFiles::new(), access }
     }
 

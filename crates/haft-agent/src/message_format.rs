@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use haft::content::Blob;
+use haft::content::BinaryContent;
 use haft::{ToolCall, ToolResult};
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ pub enum UserPart {
     /// Words.
     Text(String),
     /// A picture: PNG, JPEG, GIF or WebP.
-    Image(Blob),
+    Image(BinaryContent),
 }
 
 /// A call in a message of the model. It waits for an answer, whether or not it can be run.

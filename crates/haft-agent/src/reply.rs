@@ -146,7 +146,7 @@ impl ModelReply {
             match &requested.refusal {
                 None => all.extend(ran.next()),
                 Some(refusal) => {
-                    let error = ToolError::of(ErrorKind::InvalidInput, refusal.as_str());
+                    let error = ToolError::with_kind(ErrorKind::InvalidInput, refusal.as_str());
                     let result = ToolResult::not_taken(&requested.call, error);
                     all.push((requested.call.clone(), result));
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft::ToolResult;
 use haft::call::CallInput;
-use haft::event::{EventSink, What};
+use haft::event::{EventKind, EventSink};
 use serde_json::{Value, json};
 
 use crate::reply::{StopReason, TokenUsage};
@@ -170,14 +170,16 @@ fn model(delta: &ReplyDelta) -> Option<Value> {
 
 fn tool(event: &haft::event::Event) -> Option<Value> {
     let mut shown = match &event.what {
-        What::Asking => json!({"type": "tool_asking"}),
-        What::Started { input, .. } => json!({"type": "tool_started", "input": **input}),
-        What::Partial(text) => json!({"type": "tool_output", "text": text}),
-        What::Finished(done) => json!({"type": "tool_finished", "result": result(done)}),
-        What::BackgroundFinished(done) => json!({"type": "tool_finished_later", "result": result(done)}),
-        What::BlocksThread { since } => json!({"type": "tool_blocks", "since_ms": since.as_millis() as u64}),
-        What::Warning(text) => json!({"type": "warning", "text": text}),
-        What::Message(text) => json!({"type": "message", "text": text}),
+        EventKind::Asking => json!({"type": "tool_asking"}),
+        EventKind::Started { input, .. } => json!({"type": "tool_started", "input": **input}),
+        EventKind::Partial(text) => json!({"type": "tool_output", "text": text}),
+        EventKind::Finished(done) => json!({"type": "tool_finished", "result": result(done)}),
+        EventKind::BackgroundFinished(done) => json!({"type": "tool_finished_later", "result": result(done)}),
+        EventKind::BlocksThread { since } => {
+            json!({"type": "tool_blocks", "since_ms": since.as_millis() as u64})
+        }
+        EventKind::Warning(text) => json!({"type": "warning", "text": text}),
+        EventKind::Message(text) => json!({"type": "message", "text": text}),
         // Views and progress bars are for screens.
         _ => return None,
     };

@@ -9,9 +9,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use haft::call::CallInput;
-use haft::event::{What, channel};
+use haft::event::{EventKind, channel};
 use haft::files::WriteMode;
-use haft::registry::{Offer, RegistryError};
+use haft::registry::{OfferedTool, RegistryError};
 use haft::{Chars, Effects, Engine, NoInput, Registry, ToolCall, ToolResult, Workspace, dynamic_tool, tool};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         turn.push(call); // what changes nothing starts at once
         tokio::task::yield_now().await;
         while let Some(event) = events.try_recv() {
-            if let (What::Finished(result), Some(call)) = (event.what, event.call) {
+            if let (EventKind::Finished(result), Some(call)) = (event.what, event.call) {
                 let at = begin.elapsed().as_millis();
                 println!("   {at:4} ms   done already     {:11} {}", call.tool, result.view().title);
             }
@@ -67,8 +67,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 struct Model;
 
 impl Model {
-    async fn ask(&mut self, _prompt: &str, tools: impl Iterator<Item = &Offer>) -> Vec<ToolCall> {
-        let names: Vec<&str> = tools.map(Offer::name).collect();
+    async fn ask(&mut self, _prompt: &str, tools: impl Iterator<Item = &OfferedTool>) -> Vec<ToolCall> {
+        let names: Vec<&str> = tools.map(OfferedTool::name).collect();
         println!("   the model is offered: {}\n", names.join(", "));
         calls(&[
             ("Read", json!({"file_path": "notes.txt"})),
@@ -81,7 +81,7 @@ impl Model {
         ])
     }
 
-    async fn stream(&mut self, _prompt: &str, _tools: impl Iterator<Item = &Offer>) -> Stream {
+    async fn stream(&mut self, _prompt: &str, _tools: impl Iterator<Item = &OfferedTool>) -> Stream {
         let cities = ["Rome", "Cairo", "Quito"].map(|city| ("weather", json!({"city": city})));
         Stream(calls(&cities).into_iter())
     }

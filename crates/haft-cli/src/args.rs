@@ -12,13 +12,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use haft::ports::PermissionMode;
 use haft_provider::Wire;
 use haft_session::ConflictRule;
-use haft_session::trust::{InvalidDigest, Digest};
+use haft_session::trust::{Digest, InvalidDigest};
 
-use crate::sessions::args::{LogArgs, SessionsArgs, StatsArgs};
 use crate::mcp::args::McpArgs;
 use crate::replay::args::ReplayArgs;
 use crate::run::args::{RunArgs, ScriptArgs};
 use crate::serve::args::ServeArgs;
+use crate::sessions::args::{LogArgs, SessionsArgs, StatsArgs};
 
 /// The tool system of a language-model agent.
 #[derive(Debug, Parser)]
@@ -259,7 +259,7 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) schedule: Option<ScheduleMode>,
     /// Calls that run at once. Default: $HAFT_MAX_CONCURRENCY, or 10.
-    #[arg(long, value_name = "N", value_parser = haft::env::count)]
+    #[arg(long, value_name = "N", value_parser = haft::env::parse_count)]
     pub(crate) max_concurrency: Option<NonZeroUsize>,
     /// Ask nobody, also at a terminal; what would ask is denied.
     #[arg(long)]

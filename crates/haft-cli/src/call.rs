@@ -2,7 +2,7 @@
 
 use std::io::{self, Read as _};
 
-use haft::effects::{Access, State};
+use haft::effects::{AccessKind, ResourceEffect};
 use haft::schema::not_json;
 use haft::{ToolCall, ToolResult};
 use haft_session::SessionPurpose;
@@ -41,7 +41,9 @@ pub(crate) fn carry_out(
     let result = results.pop().expect("one call has one result");
     session.report_tasks();
     if !result.is_error() && is_of_session {
-        output::print_warning("a single call has no memory: what it noted ends with it; `haft run` has a session");
+        output::print_warning(
+            "a single call has no memory: what it noted ends with it; `haft run` has a session",
+        );
     }
     session.report_hooks();
     if !result.is_error() {
@@ -64,7 +66,8 @@ fn is_of_session(session: &SessionParts, call: &ToolCall) -> bool {
     let snapshot = session.snapshot();
     let plans =
         snapshot.find(&call.name).is_ok_and(|offer| matches!(offer.tool().group(), "planning" | "tasks"));
-    let changes = |state: &State| state.access == Access::Change && state.resource.starts_with("session:");
+    let changes =
+        |state: &ResourceEffect| state.access == AccessKind::Change && state.resource.starts_with("session:");
     plans && session.declared_effects(call).is_some_and(|effects| effects.state.iter().any(changes))
 }
 

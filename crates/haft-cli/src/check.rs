@@ -13,8 +13,8 @@ use crate::{ExitStatus, UsageError, call, output, session, threads};
 pub(crate) fn run(args: &CheckArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let session = session::open_session(&common.options(), SessionPurpose::Inspect)?;
     let input = call::read_input(args.input.as_deref())?;
-    let input: Value =
-        serde_json::from_str(&input).map_err(|error| UsageError(format!("the input can't be taken: {error}")))?;
+    let input: Value = serde_json::from_str(&input)
+        .map_err(|error| UsageError(format!("the input can't be taken: {error}")))?;
     let report = threads::single_threaded_runtime()?.block_on(session.check(&args.tool, input))?;
     let (text, reader) = match args.output {
         OutputForm::Text => (report.to_text(session::rule_flags), OutputReader::Sampler),

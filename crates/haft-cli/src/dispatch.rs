@@ -20,13 +20,16 @@ pub(crate) fn run(args: &DispatchArgs, common: &CommonArgs) -> Result<ExitStatus
     let session = session::open_session(&common.options(), SessionPurpose::Once)?;
     let message = read_message(args)?;
     for kind in message.passed_over() {
-        output::print_warning(&format!("a `{kind}` waits for an answer that is not a tool's; it is left to you"));
+        output::print_warning(&format!(
+            "a `{kind}` waits for an answer that is not a tool's; it is left to you"
+        ));
     }
     let results = session::run_calls(&session, message.calls(), &interrupts)?;
     session.report_tasks();
     session.report_hooks();
     session.report_turn_end(&results);
-    let written = output::write_result(&haft::canonical::to_string(&message.answer(&results)), OutputReader::Whole);
+    let written =
+        output::write_result(&haft::canonical::to_string(&message.answer(&results)), OutputReader::Whole);
     Ok(match written {
         _ if interrupts.any() => ExitStatus::Interrupted,
         Err(exit) => exit,

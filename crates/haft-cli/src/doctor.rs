@@ -39,7 +39,9 @@ pub(crate) fn run(args: &DoctorArgs, common: &CommonArgs) -> Result<ExitStatus, 
     };
     let (text, reader) = match args.output {
         OutputForm::Text => (report.text(), OutputReader::Sampler),
-        OutputForm::Json => (serde_json::to_string(&report).expect("a report has text keys"), OutputReader::Whole),
+        OutputForm::Json => {
+            (serde_json::to_string(&report).expect("a report has text keys"), OutputReader::Whole)
+        }
     };
     let exit = if report.sandbox == ReportedSandbox::None { ExitStatus::Failed } else { ExitStatus::Done };
     Ok(output::write_result(&text, reader).err().unwrap_or(exit))
@@ -191,7 +193,9 @@ impl DoctorReport {
                 "full, through bubblewrap: commands can do no more than they are granted"
             }
             ReportedSandbox::Full => "full: commands can do no more than they are granted",
-            ReportedSandbox::Fallback => "fallback: reads are limited; no names are protected, no hosts can be granted",
+            ReportedSandbox::Fallback => {
+                "fallback: reads are limited; no names are protected, no hosts can be granted"
+            }
             ReportedSandbox::None => "none: commands are refused unless `--no-sandbox` is given",
         };
         let _ = writeln!(text, "sandbox    {words}");

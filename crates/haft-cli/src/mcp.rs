@@ -19,13 +19,13 @@ mod sign_in;
 use std::path::Path;
 
 use haft::redact::redact_text;
-use haft::view::visible;
+use haft::view::escape_invisible;
 use haft_mcp::names::wire_name;
 use haft_session::assembly::{PlannedServer, ServerPlan, TransportKind};
 use haft_session::loaded_settings::SessionFolders;
 use haft_session::mcp::logs::ServerLogs;
 use haft_session::settings_view::SettingScope;
-use haft_session::{Environment, SessionPurpose};
+use haft_session::{SessionEnvironment, SessionPurpose};
 
 use self::args::{LogsArgs, McpArgs, McpCallArgs, McpCommand};
 use crate::args::CommonArgs;
@@ -67,7 +67,7 @@ fn call_tool(args: &McpCallArgs, common: &CommonArgs) -> Result<ExitStatus, Usag
 /// Shows what is kept of what a server complained about.
 fn show_logs(args: &LogsArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let folders = SessionFolders::find(cwd, &Environment::default())?;
+    let folders = SessionFolders::find(cwd, &SessionEnvironment::default())?;
     let state = folders.state.as_deref().ok_or_else(|| {
         UsageError(
             "there is no folder that logs are kept in; set HAFT_STATE_DIR, or HOME, to an absolute path"
@@ -77,19 +77,23 @@ fn show_logs(args: &LogsArgs, common: &CommonArgs) -> Result<ExitStatus, UsageEr
     let plain = args.server.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     let kept = plain.then(|| ServerLogs::new(state, &folders.workspace).read(&args.server)).flatten();
     let Some(kept) = kept else {
-        let planned = session::inspect_session(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
+        let planned =
+            session::inspect_session(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
         planned.find(&args.server).ok_or_else(|| unknown_server(&args.server, &planned))?;
         output::print_line(&format!("nothing is kept of `{}`: it has not complained here", args.server));
         return Ok(ExitStatus::Done);
     };
     // What a server was given it may have printed.
-    let planned = session::inspect_session(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
+    let planned =
+        session::inspect_session(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
     let text = String::from_utf8_lossy(&kept);
     let text = match planned.find(&args.server) {
         Some(planned) => planned.hide_secrets(&text),
         None => text.into_owned(),
     };
-    Ok(output::write_result(&visible(&redact_text(&text)), OutputReader::Sampler).err().unwrap_or(ExitStatus::Done))
+    Ok(output::write_result(&escape_invisible(&redact_text(&text)), OutputReader::Sampler)
+        .err()
+        .unwrap_or(ExitStatus::Done))
 }
 
 /// There is no server of this name.

@@ -9,7 +9,7 @@ use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::text::truncate_chars;
-use haft::view::visible;
+use haft::view::escape_invisible;
 use haft_session::{NoticeSink, SessionNotice};
 use haft_terminal::OutputMode;
 
@@ -84,7 +84,7 @@ pub(crate) fn write_result(text: &str, reader: OutputReader) -> Result<(), ExitS
     }
     let out = io::stdout().lock();
     let shown = match out.is_terminal() {
-        true => visible(text),
+        true => escape_invisible(text),
         false => Cow::Borrowed(text),
     };
     let end: &[u8] = if shown.ends_with('\n') { b"" } else { b"\n" };
@@ -157,7 +157,7 @@ pub(crate) fn print_text(words: &str) {
         return;
     }
     end_progress();
-    let _ = io::stderr().lock().write_all(visible(words).as_bytes());
+    let _ = io::stderr().lock().write_all(escape_invisible(words).as_bytes());
 }
 
 /// The text on one line, with nothing in it that a terminal obeys.

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use haft_journal::JournalStore;
-use haft_session::Environment;
+use haft_session::SessionEnvironment;
 use haft_session::TurnHandle;
 use haft_session::assembly::ProcessGuard;
 use haft_session::loaded_settings::SessionFolders;
@@ -72,7 +72,7 @@ fn open_session(name: &str, common: &CommonArgs) -> Result<CallRecording, UsageE
         UsageError(format!("`{name}` is neither a file nor a session: {reason}"))
     };
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let folders = SessionFolders::find(cwd, &Environment::default())?;
+    let folders = SessionFolders::find(cwd, &SessionEnvironment::default())?;
     let state = folders.state.ok_or_else(|| neither("there is no state folder".to_owned()))?;
     let store = JournalStore::at(&state);
     let found = store.find(name).map_err(|error| neither(error.to_string()))?;

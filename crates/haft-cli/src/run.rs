@@ -7,10 +7,10 @@
 
 pub(crate) mod args;
 mod live_screen;
-pub(crate) mod single_call_agents;
-mod run_setup;
 mod prompt;
 mod run_output;
+mod run_setup;
+pub(crate) mod single_call_agents;
 mod tour;
 
 use std::io::IsTerminal as _;
@@ -22,7 +22,7 @@ use haft_session::loaded_settings::SessionFolders;
 use haft_session::run::plan::{ModelSource, RunRequest};
 use haft_session::run::prepared::{BackgroundAgents, RunPlan};
 pub(crate) use haft_session::run::provider;
-use haft_session::{Environment, SessionOptions, SessionPurpose};
+use haft_session::{SessionEnvironment, SessionOptions, SessionPurpose};
 
 use self::args::{RunArgs, RunForm};
 use self::run_setup::RunSetup;
@@ -97,7 +97,7 @@ fn resumed_session(args: &RunArgs, common: &CommonArgs) -> Result<Option<Resumed
         return Ok(None);
     }
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let folders = SessionFolders::find(cwd, &Environment::default())?;
+    let folders = SessionFolders::find(cwd, &SessionEnvironment::default())?;
     let (state, id) = (folders.state.as_deref(), args.resume.as_deref());
     Ok(Some(ResumedSession::find(state, id, &folders.workspace, &output::notice_sink())?))
 }
@@ -108,7 +108,11 @@ fn tour_may_answer(args: &RunArgs) -> bool {
     args.model.is_none() && args.output == RunForm::Text && std::io::stdout().is_terminal()
 }
 
-fn run_tour(args: &RunArgs, common: &CommonArgs, interrupts: &InterruptHandler) -> Result<ExitStatus, UsageError> {
+fn run_tour(
+    args: &RunArgs,
+    common: &CommonArgs,
+    interrupts: &InterruptHandler,
+) -> Result<ExitStatus, UsageError> {
     let tour = TourWorkspace::set_up()?;
     tour::print_introduction(args.prompt.is_some());
     let environment = tour.environment();
@@ -123,7 +127,8 @@ fn run_tour(args: &RunArgs, common: &CommonArgs, interrupts: &InterruptHandler) 
             Some(Arc::new(tour::TourAnswers { cwd: session.workspace.cwd().to_owned() }));
     }
     let max_turns = args.max_turns.map(|turns| turns.get() as u64);
-    let plan = RunPlan::without_journal(&session, &session_options, "scripted", tour::tour_model(), max_turns);
+    let plan =
+        RunPlan::without_journal(&session, &session_options, "scripted", tour::tour_model(), max_turns);
     let play = RunSetup {
         session,
         plan,

@@ -1,4 +1,4 @@
-//! `haft script serve`: a scripted model for anybody's agent, by all four wires, on this machine alone.
+//! `haft read_script serve`: a scripted model for anybody's agent, by all four wires, on this machine alone.
 
 use haft_provider::Wire;
 use haft_provider::scripted::serve_script;
@@ -7,7 +7,7 @@ use signal_hook::iterator::Signals;
 
 use crate::output::{self, OutputReader};
 use crate::run::args::{ScriptArgs, ScriptCommand, ScriptServeArgs};
-use crate::run::provider::script;
+use crate::run::provider::read_script;
 use crate::{ExitStatus, UsageError};
 
 pub(crate) fn run(args: &ScriptArgs) -> Result<ExitStatus, UsageError> {
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &ScriptArgs) -> Result<ExitStatus, UsageError> {
 
 /// Serves until a signal tells it to end, which is how it is meant to end.
 fn serve_until_told(args: &ScriptServeArgs) -> Result<ExitStatus, UsageError> {
-    let script = script(&args.file)?;
+    let script = read_script(&args.file)?;
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
     let mut signals = signals.map_err(|error| UsageError(format!("signals can't be heard: {error}")))?;
     let runtime = crate::threads::build_runtime(2)?;

@@ -14,15 +14,15 @@
 //! background, and clients are told when tools come. Only a list waits for them, for a short while after the first one: there are
 //! clients that ask once and don't hear what changes.
 
-pub(crate) mod args;
-mod client_questions;
 mod active_calls;
+pub(crate) mod args;
 mod client;
 mod client_pool;
+mod client_questions;
 mod http_auth;
-mod tool_listing;
 mod relay;
 mod stored_results;
+mod tool_listing;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -34,18 +34,18 @@ use haft::ports::Asker;
 use haft_mcp::limits::{
     CONNECTIONS_MAX, DESCRIPTORS_RESERVED, SHUTDOWN_GRACE, UNAUTHENTICATED_CONNECTIONS_MAX,
 };
-use haft_mcp::server::{Server, UnixSocket};
+use haft_mcp::server::{McpServer, UnixSocket};
 use haft_session::SessionPurpose;
 use haft_session::assembly::{ServerPool, SessionAssembler};
 use haft_session::clients::{ClientView, ClientViewError, ClientViews};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
-use self::args::ServeArgs;
-use self::client_questions::ServerQuestions;
 use self::active_calls::ActiveCalls;
+use self::args::ServeArgs;
 use self::client::SharedServices as Shared;
-use self::client_pool::{ClientPool, ClientFactory};
+use self::client_pool::{ClientFactory, ClientPool};
+use self::client_questions::ServerQuestions;
 use self::relay::RelayedResources;
 use crate::args::CommonArgs;
 use crate::interrupt::InterruptHandler;
@@ -81,8 +81,8 @@ pub(crate) fn run(args: &ServeArgs, common: &CommonArgs) -> Result<ExitStatus, U
         let desk = Arc::new(ClientPool::new(shared, views, common.non_interactive));
         let following = pool.clone().map(|pool| tokio::spawn(desk.clone().follow(pool)));
         interrupts.tell_server(Some(stop.clone()));
-        let server =
-            Server::new(ClientFactory(desk.clone())).with_limits(|limits| limits.shutdown_grace = grace_period(args));
+        let server = McpServer::new(ClientFactory(desk.clone()))
+            .with_limits(|limits| limits.shutdown_grace = grace_period(args));
         let served = run_server(args, &assembler, &server, &stop).await;
         desk.close();
         if let Some(following) = following {
@@ -122,7 +122,11 @@ fn client_views(assembler: &SessionAssembler, args: &ServeArgs) -> Result<Client
 }
 
 /// The servers of the settings, if there are any.
-fn server_pool(view: &ClientView, calls: &ActiveCalls, non_interactive: bool) -> Result<Option<Arc<ServerPool>>, UsageError> {
+fn server_pool(
+    view: &ClientView,
+    calls: &ActiveCalls,
+    non_interactive: bool,
+) -> Result<Option<Arc<ServerPool>>, UsageError> {
     let asker = (!non_interactive).then(|| Arc::new(ServerQuestions(calls.clone())) as Arc<dyn Asker>);
     let servers = view.assembler().shared_servers(asker)?;
     if servers.is_empty() {
@@ -140,7 +144,7 @@ fn server_pool(view: &ClientView, calls: &ActiveCalls, non_interactive: bool) ->
 async fn run_server(
     args: &ServeArgs,
     assembler: &SessionAssembler,
-    server: &Server,
+    server: &McpServer,
     stop: &Cancel,
 ) -> Result<(), UsageError> {
     let settings = assembler.serve_settings();
@@ -161,7 +165,8 @@ async fn run_server(
     }
     if let Some(path) = &args.unix {
         let shown = output::one_line(&path.display().to_string());
-        let failed = |error: std::io::Error| UsageError(format!("--unix `{shown}` can't be listened on: {error}"));
+        let failed =
+            |error: std::io::Error| UsageError(format!("--unix `{shown}` can't be listened on: {error}"));
         let socket = UnixSocket::bind(path).map_err(failed)?;
         output::print_line(&format!("listening on {shown}"));
         server.serve_unix(socket, http_auth::plain_options(args, settings), stop).await;

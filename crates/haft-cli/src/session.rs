@@ -6,7 +6,7 @@ use haft::decision::Verdict;
 use haft::sync::lock;
 use haft::{ToolCall, ToolResult};
 use haft_session::assembly::{ProcessGuard, SessionAssembler, SessionParts};
-use haft_session::{Environment, SessionOptions, SessionPurpose};
+use haft_session::{SessionEnvironment, SessionOptions, SessionPurpose};
 
 use crate::args::CommonArgs;
 use crate::interrupt::InterruptHandler;
@@ -22,14 +22,20 @@ pub(crate) fn close_sessions() {
 }
 
 /// Opens a session and prints its warnings.
-pub(crate) fn open_session(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, UsageError> {
+pub(crate) fn open_session(
+    options: &SessionOptions,
+    purpose: SessionPurpose,
+) -> Result<SessionParts, UsageError> {
     let session = inspect_session(options, purpose)?;
     session.report_warnings();
     Ok(session)
 }
 
 /// Opens a session and leaves its warnings to the caller.
-pub(crate) fn inspect_session(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, UsageError> {
+pub(crate) fn inspect_session(
+    options: &SessionOptions,
+    purpose: SessionPurpose,
+) -> Result<SessionParts, UsageError> {
     let session = SessionAssembler::load(options, purpose)?.open()?;
     register_guard(session.process_guard.share());
     Ok(session)
@@ -93,7 +99,7 @@ impl CommonArgs {
             tools: Vec::new(),
             without_built_in_tools: false,
             resume: None,
-            environment: Environment::default(),
+            environment: SessionEnvironment::default(),
             rule_wording: Some(rule_flags),
             notices: output::notice_sink(),
             asker: Some(Arc::new(terminal::TerminalSource)),

@@ -9,7 +9,7 @@ use std::path::Path;
 use haft::text::truncate_with_ellipsis;
 use haft_session::SessionPurpose;
 use haft_session::loaded_settings::{LoadedSettings, SettingsFile};
-use haft_session::settings_view::{self, SettingRow, SettingScope, schema};
+use haft_session::settings_view::{self, SettingRow, SettingScope, settings_schema};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ const VALUE_CHARS_MAX: usize = 300;
 
 pub(crate) fn run(args: &SettingsArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let text = match &args.command {
-        SettingsCommand::Schema => format!("{:#}", schema()),
+        SettingsCommand::Schema => format!("{:#}", settings_schema()),
         SettingsCommand::Show(args) => render_settings(args, &common.clone().with(args.common.clone()))?,
     };
     Ok(output::write_result(&text, output::OutputReader::Sampler).err().unwrap_or(ExitStatus::Done))
@@ -84,7 +84,7 @@ impl SettingsReport {
             trusted: given.trust_state().is_trusted(),
             trust_hash: given.trust_hash(),
             files: given.files().into_iter().map(file).collect(),
-            settings: settings_view::rows(given),
+            settings: settings_view::setting_rows(given),
             warnings,
         }
     }

@@ -16,7 +16,7 @@ mod with {
     use std::sync::{Arc, OnceLock};
 
     use haft::ports::Tracer;
-    use haft_mcp::Observer;
+    use haft_mcp::RequestObserver;
     use haft_otel::{Telemetry, TelemetryConfig};
 
     use crate::output;
@@ -42,8 +42,8 @@ mod with {
     }
 
     /// Who watches the servers of a session, if anybody does.
-    pub(crate) fn observer(session: &str) -> Option<Arc<dyn Observer>> {
-        telemetry().map(|telemetry| Arc::new(telemetry.observer(session)) as Arc<dyn Observer>)
+    pub(crate) fn observer(session: &str) -> Option<Arc<dyn RequestObserver>> {
+        telemetry().map(|telemetry| Arc::new(telemetry.observer(session)) as Arc<dyn RequestObserver>)
     }
 
     /// Sends what is left, and says what was lost. To be called when nothing runs any more.
@@ -61,13 +61,13 @@ mod without {
     use std::sync::Arc;
 
     use haft::ports::Tracer;
-    use haft_mcp::Observer;
+    use haft_mcp::RequestObserver;
 
     pub(crate) fn tracer() -> Option<Arc<dyn Tracer>> {
         None
     }
 
-    pub(crate) fn observer(_session: &str) -> Option<Arc<dyn Observer>> {
+    pub(crate) fn observer(_session: &str) -> Option<Arc<dyn RequestObserver>> {
         None
     }
 
@@ -82,7 +82,7 @@ impl haft_session::TelemetrySource for ProgramTelemetry {
         tracer()
     }
 
-    fn observer(&self, session: &str) -> Option<std::sync::Arc<dyn haft_mcp::Observer>> {
+    fn observer(&self, session: &str) -> Option<std::sync::Arc<dyn haft_mcp::RequestObserver>> {
         observer(session)
     }
 }

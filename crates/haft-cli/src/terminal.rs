@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::Effects;
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, UserQuestion};
 use haft::text::truncate_chars;
-use haft::view::Part;
+use haft::view::ViewPart;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::Value;
@@ -75,7 +75,7 @@ impl TerminalUser {
 }
 
 impl Asker for TerminalUser {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let console = self.console.lock().await;
             console.show(&approval_question(approval, &self.cwd));
@@ -83,21 +83,21 @@ impl Asker for TerminalUser {
             let keys = if lasting { LASTING_KEYS } else { KEYS };
             for _ in 0..TRIES_MAX {
                 let prompt = format!("  allow this call?   {keys}   [n] ");
-                let Some(line) = console.line(&prompt).await else { return Answer::No };
+                let Some(line) = console.line(&prompt).await else { return ApprovalAnswer::No };
                 match PromptReply::read(&line) {
-                    PromptReply::Answer(Answer::Session | Answer::Always) if !lasting => {
+                    PromptReply::Answer(ApprovalAnswer::Session | ApprovalAnswer::Always) if !lasting => {
                         console.show("  no rule can be made of this call; y, n, r or e is an answer\n");
                     }
                     PromptReply::Answer(answer) => return answer,
                     PromptReply::WantsReason => {
                         let reason = non_empty_line(&**console, "  because: ").await;
-                        return reason.map_or(Answer::No, Answer::NoBecause);
+                        return reason.map_or(ApprovalAnswer::No, ApprovalAnswer::NoBecause);
                     }
                     PromptReply::WantsInput => {
                         let text = non_empty_line(&**console, "  new input, as JSON on one line: ").await;
                         match text.map(|text| serde_json::from_str::<Value>(&text)) {
                             None => {}
-                            Some(Ok(input)) => return Answer::Edit(input),
+                            Some(Ok(input)) => return ApprovalAnswer::Edit(input),
                             Some(Err(error)) => console.show(&format!("  that is not JSON: {error}\n")),
                         }
                     }
@@ -106,7 +106,7 @@ impl Asker for TerminalUser {
                 }
             }
             console.show("  taken as a no\n");
-            Answer::No
+            ApprovalAnswer::No
         })
     }
 
@@ -129,7 +129,7 @@ impl Asker for TerminalUser {
 /// What a line means.
 #[derive(Debug, PartialEq)]
 enum PromptReply {
-    Answer(Answer),
+    Answer(ApprovalAnswer),
     WantsReason,
     WantsInput,
     Unclear,
@@ -141,12 +141,12 @@ impl PromptReply {
         let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
         let rest = rest.trim();
         match (key.to_ascii_lowercase().as_str(), rest) {
-            ("", _) | ("n" | "no", "") => PromptReply::Answer(Answer::No),
-            ("y" | "yes", "") => PromptReply::Answer(Answer::Once),
-            ("s", "") => PromptReply::Answer(Answer::Session),
-            ("a", "") => PromptReply::Answer(Answer::Always),
+            ("", _) | ("n" | "no", "") => PromptReply::Answer(ApprovalAnswer::No),
+            ("y" | "yes", "") => PromptReply::Answer(ApprovalAnswer::Once),
+            ("s", "") => PromptReply::Answer(ApprovalAnswer::Session),
+            ("a", "") => PromptReply::Answer(ApprovalAnswer::Always),
             ("r", "") => PromptReply::WantsReason,
-            ("r", reason) => PromptReply::Answer(Answer::NoBecause(reason.to_owned())),
+            ("r", reason) => PromptReply::Answer(ApprovalAnswer::NoBecause(reason.to_owned())),
             ("e", "") => PromptReply::WantsInput,
             _ => PromptReply::Unclear,
         }
@@ -154,12 +154,12 @@ impl PromptReply {
 }
 
 /// What the user is shown of a call, line by line. Everything in it that others wrote stays on its line.
-fn approval_question(approval: &Approval, cwd: &Path) -> String {
+fn approval_question(approval: &ApprovalRequest, cwd: &Path) -> String {
     approval_text(approval, cwd, "always")
 }
 
 /// The same where the answer that makes rules is called otherwise.
-pub(crate) fn approval_text(approval: &Approval, cwd: &Path, lasting: &str) -> String {
+pub(crate) fn approval_text(approval: &ApprovalRequest, cwd: &Path, lasting: &str) -> String {
     let mut shown = format!("? {}   {}\n", approval.tool, relative_title(&approval.view.title, cwd));
     let mut row = |name: &str, words: &str| shown.push_str(&format!("    {name:9} {}\n", one_line(words)));
     if let Some(agent) = &approval.agent {
@@ -217,10 +217,10 @@ fn command_effects(effects: &Effects) -> impl Iterator<Item = &Effects> {
     effects.runs.iter().filter_map(|command| command.effects.as_deref())
 }
 
-fn push_part(part: &Part, shown: &mut String) {
+fn push_part(part: &ViewPart, shown: &mut String) {
     let lines: Vec<String> = match part {
-        Part::Text { text } | Part::Code { text, .. } => text.lines().map(one_line).collect(),
-        Part::Diff { lines, .. } => lines
+        ViewPart::Text { text } | ViewPart::Code { text, .. } => text.lines().map(one_line).collect(),
+        ViewPart::Diff { lines, .. } => lines
             .iter()
             .map(|line| format!("{:5} {} {}", line.number, line.change.sign(), one_line(&line.text)))
             .collect(),

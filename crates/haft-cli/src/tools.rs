@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use haft::Registry;
-use haft::effects::table::Class;
-use haft::ports::Port;
-use haft::registry::{Origin, Snapshot, Withheld};
+use haft::effects::table::ConcurrencyClass;
+use haft::ports::PortName;
+use haft::registry::{Snapshot, ToolOrigin, WithheldReason};
 use haft::results::ResultLimit;
 use haft::search::{TOOL_SEARCH, ToolSearch};
 use haft::tool::{AnyTool, ListedClass};
-use haft_mcp::{Host, Servers, Status};
-use haft_provider::{DefinitionForm, DefinitionCache, Wire};
+use haft_mcp::{HostServices, ServerSet, ServerStatus};
+use haft_provider::{DefinitionCache, DefinitionForm, Wire};
 use haft_session::SessionPurpose;
 use haft_session::assembly::{ReportLevel, ServerPool, ServerPorts};
 use serde::Serialize;
 
-use crate::args::{CommonArgs, ToolsFormat, StrictMode, ToolsArgs};
+use crate::args::{CommonArgs, StrictMode, ToolsArgs, ToolsFormat};
 use crate::interrupt::InterruptHandler;
 use crate::output::OutputReader;
 use crate::{ExitStatus, UsageError, output, session, threads};
@@ -77,8 +77,8 @@ const NO_SERVER: &str = "no MCP server is configured; `haft mcp add` adds one";
 type ServerFacts = BTreeMap<String, String>;
 
 fn server_facts(pool: &ServerPool) -> ServerFacts {
-    let fact = |server: &haft_mcp::Server| match server.status() {
-        Status::Ready { facts, took } => {
+    let fact = |server: &haft_mcp::ServerHandle| match server.status() {
+        ServerStatus::Ready { facts, took } => {
             let words = format!("(mcp, {}, {} ms)", facts.revision, took.as_millis());
             Some((server.config().name.clone(), words))
         }
@@ -188,10 +188,10 @@ impl ToolClass {
 impl From<ListedClass> for ToolClass {
     fn from(class: ListedClass) -> ToolClass {
         match class {
-            ListedClass::Always(Class::ReadOnly) => ToolClass::ReadOnly,
-            ListedClass::Always(Class::Delegating) => ToolClass::Delegating,
-            ListedClass::Always(Class::WriteExclusive) => ToolClass::WriteExclusive,
-            ListedClass::Always(Class::Unsafe) => ToolClass::Unsafe,
+            ListedClass::Always(ConcurrencyClass::ReadOnly) => ToolClass::ReadOnly,
+            ListedClass::Always(ConcurrencyClass::Delegating) => ToolClass::Delegating,
+            ListedClass::Always(ConcurrencyClass::WriteExclusive) => ToolClass::WriteExclusive,
+            ListedClass::Always(ConcurrencyClass::Unsafe) => ToolClass::Unsafe,
             ListedClass::Depends => ToolClass::Depends,
         }
     }
@@ -206,7 +206,7 @@ fn tool_rows(snapshot: &Snapshot) -> Vec<ToolRow> {
     });
     let withheld = snapshot.withheld().map(|(entry, why)| ToolRow {
         withheld: Some(match why {
-            Withheld::PortAbsent(Port::SubAgents) => NO_MODEL.to_owned(),
+            WithheldReason::PortAbsent(PortName::SubAgents) => NO_MODEL.to_owned(),
             why => why.to_string(),
         }),
         ..ToolRow::from_tool(entry.tool().name(), entry.tool(), entry.origin())
@@ -219,13 +219,16 @@ fn tool_rows(snapshot: &Snapshot) -> Vec<ToolRow> {
 /// The same, with those that the program has and this session doesn't: there is nothing to search for, and no server.
 fn all_tool_rows(snapshot: &Snapshot) -> Vec<ToolRow> {
     let mut rows = tool_rows(snapshot);
-    let none = Servers::start([], Host::new(".")).expect("none has a bad name");
+    let none = ServerSet::start([], HostServices::new(".")).expect("none has a bad name");
     let registry = Registry::new().with(none.tools()).and_then(|all| all.with(ToolSearch));
     for entry in registry.expect("their names differ").entries() {
         let name = entry.tool().name();
         if rows.iter().all(|row| row.name != name) {
             let why = if name == TOOL_SEARCH { NO_SEARCH } else { NO_SERVER };
-            rows.push(ToolRow { withheld: Some(why.to_owned()), ..ToolRow::from_tool(name, entry.tool(), entry.origin()) });
+            rows.push(ToolRow {
+                withheld: Some(why.to_owned()),
+                ..ToolRow::from_tool(name, entry.tool(), entry.origin())
+            });
         }
     }
     rows.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
@@ -233,7 +236,7 @@ fn all_tool_rows(snapshot: &Snapshot) -> Vec<ToolRow> {
 }
 
 impl ToolRow {
-    fn from_tool(name: &str, tool: &AnyTool, origin: &Origin) -> ToolRow {
+    fn from_tool(name: &str, tool: &AnyTool, origin: &ToolOrigin) -> ToolRow {
         ToolRow {
             name: name.to_owned(),
             group: tool.group().to_owned(),
@@ -258,7 +261,7 @@ impl ToolRow {
 fn render_table(rows: &[ToolRow], all: bool, servers: &ServerFacts) -> String {
     let mut groups: BTreeMap<(bool, &str), Vec<&ToolRow>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.offered) {
-        let of_server = row.group == "mcp" && row.origin != Origin::BuiltIn.to_string();
+        let of_server = row.group == "mcp" && row.origin != ToolOrigin::BuiltIn.to_string();
         let group = if of_server { &row.origin } else { &row.group };
         groups.entry((of_server, group)).or_default().push(row);
     }
@@ -284,7 +287,10 @@ fn render_table(rows: &[ToolRow], all: bool, servers: &ServerFacts) -> String {
             text.push_str(&format!("{:width$}{}: {why}\n", "not now", row.name));
         }
     }
-    text.push_str(&format!("≡ side by side   ! alone   ? depends on the call          {}\n", count_tools(rows)));
+    text.push_str(&format!(
+        "≡ side by side   ! alone   ? depends on the call          {}\n",
+        count_tools(rows)
+    ));
     text
 }
 

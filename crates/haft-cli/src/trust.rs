@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use haft_session::Environment;
+use haft_session::SessionEnvironment;
 use haft_session::trust::{TrustItemKind, TrustState, UntrustedReason, WorkspaceTrust};
 use serde::Serialize;
 
@@ -48,7 +48,7 @@ fn stop_unshown(_: ExitStatus) -> Result<(), UsageError> {
 
 /// Takes the yes and all answers back, also from a workspace that is gone or whose settings can't be read.
 fn forget_trust(dir: &Path) -> Result<ExitStatus, UsageError> {
-    let forgotten = WorkspaceTrust::forget(dir, &Environment::default())?;
+    let forgotten = WorkspaceTrust::forget(dir, &SessionEnvironment::default())?;
     let trust = if forgotten.was_trusted { "no longer trusted" } else { "it was not trusted" };
     let mut words = match forgotten.answers {
         0 => trust.to_owned(),

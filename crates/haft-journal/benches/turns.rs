@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use haft::{Effects, Engine, NoInput, Permissions, Registry, ToolCall, tool};
+use haft::{Effects, Engine, NoInput, PermissionRules, Registry, ToolCall, tool};
 use haft_journal::{Journal, JournalOptions, JournalStore, SessionStart};
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ fn engine(journal: Option<Journal>) -> Engine {
     let change = tool("change", "Changes.", |_: NoInput, _| async { Ok("changed") });
     let registry = Registry::new().with(look.effects(|_| Effects::none())).unwrap();
     let registry = registry.with(change.effects(|_| Effects::writes_state("it"))).unwrap();
-    let engine = Engine::builder(registry).permissions(Permissions::new().allow("change").unwrap());
+    let engine = Engine::builder(registry).permissions(PermissionRules::new().allow("change").unwrap());
     match journal {
         Some(journal) => engine.ports(|ports| ports.recorder = Some(Arc::new(journal))).build(),
         None => engine.build(),

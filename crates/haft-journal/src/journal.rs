@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::ToolResult;
 use haft::future::BoxFuture;
-use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};
+use haft::ports::{CallIntent, HookOutcome, RecordError, Recorder, RefusedCall, RequestDecision};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -177,7 +177,7 @@ fn record_error(message: String) -> RecordError {
 }
 
 impl Recorder for Journal {
-    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn before<'a>(&'a self, intent: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(async move {
             let effects = intent.effects;
             let changed_paths = effects.writes.iter().chain(&effects.deletes);
@@ -193,7 +193,7 @@ impl Recorder for Journal {
 
     fn after<'a>(
         &'a self,
-        intent: &'a Intent<'a>,
+        intent: &'a CallIntent<'a>,
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

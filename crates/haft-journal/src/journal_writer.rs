@@ -322,11 +322,11 @@ fn queued_bytes(request: &WriteRequest) -> usize {
     }
 }
 
-fn block_bytes(block: &haft::Content) -> usize {
+fn block_bytes(block: &haft::ResultBlock) -> usize {
     match block {
-        haft::Content::Text(text) => text.len(),
-        haft::Content::Image(blob) | haft::Content::Document(blob) => blob.bytes.len() * 4 / 3,
-        haft::Content::Structured(value) => estimate_json_bytes(value),
+        haft::ResultBlock::Text(text) => text.len(),
+        haft::ResultBlock::Image(blob) | haft::ResultBlock::Document(blob) => blob.bytes.len() * 4 / 3,
+        haft::ResultBlock::Structured(value) => estimate_json_bytes(value),
         _ => 0,
     }
 }

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use haft::Content;
-use haft::context::Moved;
+use haft::ResultBlock;
+use haft::context::DirectoryChange;
 use haft::decision::{DecisionReason, DecisionSource};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -220,8 +220,8 @@ pub struct IntentRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileBefore>,
     /// Where the agent had moved, if it had.
-    #[serde(default, skip_serializing_if = "Moved::is_nowhere")]
-    pub moved: Moved,
+    #[serde(default, skip_serializing_if = "DirectoryChange::is_nowhere")]
+    pub moved: DirectoryChange,
 }
 
 /// The state of a file before a call that may change it.
@@ -269,8 +269,8 @@ pub struct OutcomeRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<PathBuf>,
     /// Where the agent had moved after the call, if it had.
-    #[serde(default, skip_serializing_if = "Moved::is_nowhere")]
-    pub moved: Moved,
+    #[serde(default, skip_serializing_if = "DirectoryChange::is_nowhere")]
+    pub moved: DirectoryChange,
     /// The size of that file in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_bytes: Option<u64>,
@@ -331,14 +331,14 @@ pub enum RecordedBlock {
 
 impl RecordedBlock {
     /// Converts the block to the core's type.
-    pub fn into_content(self) -> Content {
+    pub fn into_content(self) -> ResultBlock {
         let bytes = |text: &str| STANDARD.decode(text).unwrap_or_default();
         match self {
-            RecordedBlock::Text(text) => Content::text(text),
-            RecordedBlock::Image(kind, data) => Content::image(kind, bytes(&data)),
-            RecordedBlock::Document(kind, data) => Content::document(kind, bytes(&data)),
-            RecordedBlock::Json(value) => Content::Structured(value),
-            RecordedBlock::Link(uri, name) => Content::link(uri, name),
+            RecordedBlock::Text(text) => ResultBlock::text(text),
+            RecordedBlock::Image(kind, data) => ResultBlock::image(kind, bytes(&data)),
+            RecordedBlock::Document(kind, data) => ResultBlock::document(kind, bytes(&data)),
+            RecordedBlock::Json(value) => ResultBlock::Structured(value),
+            RecordedBlock::Link(uri, name) => ResultBlock::link(uri, name),
         }
     }
 }

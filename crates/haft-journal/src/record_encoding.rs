@@ -8,10 +8,10 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use haft::context::Moved;
-use haft::ports::Intent;
+use haft::context::DirectoryChange;
+use haft::ports::CallIntent;
 use haft::text::truncate_bytes;
-use haft::{Content, ToolResult};
+use haft::{ResultBlock, ToolResult};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -46,7 +46,7 @@ pub(crate) fn encode_reply(turn: u64, items: &[Value]) -> Vec<u8> {
 }
 
 /// Encodes a call that is about to run; [`append_files`] completes it.
-pub(crate) fn encode_intent(intent: &Intent<'_>) -> Vec<u8> {
+pub(crate) fn encode_intent(intent: &CallIntent<'_>) -> Vec<u8> {
     let mut json = begin_record("intent");
     append_field(&mut json, "agent", intent.agent);
     append_field(&mut json, "turn", &intent.turn);
@@ -80,7 +80,7 @@ pub(crate) struct OutcomeFields {
     pub(crate) at: u64,
     /// Whether the result is recorded in addition to its digest.
     pub(crate) with_result: bool,
-    pub(crate) moved: Moved,
+    pub(crate) moved: DirectoryChange,
     pub(crate) result: ToolResult,
 }
 
@@ -121,14 +121,14 @@ pub(crate) fn encode_outcome(ended: &OutcomeFields) -> Vec<u8> {
 }
 
 /// Returns the SHA-256 of the concatenated texts and bytes that the model receives.
-fn content_digest(content: &[Content]) -> String {
+fn content_digest(content: &[ResultBlock]) -> String {
     let mut hasher = Sha256::new();
     for block in content {
         match block {
-            Content::Text(text) => hasher.update(text.as_bytes()),
-            Content::Image(blob) | Content::Document(blob) => hasher.update(&blob.bytes),
-            Content::Structured(value) => hasher.update(value.to_string()),
-            Content::Link(link) => hasher.update(link.uri.as_bytes()),
+            ResultBlock::Text(text) => hasher.update(text.as_bytes()),
+            ResultBlock::Image(blob) | ResultBlock::Document(blob) => hasher.update(&blob.bytes),
+            ResultBlock::Structured(value) => hasher.update(value.to_string()),
+            ResultBlock::Link(link) => hasher.update(link.uri.as_bytes()),
             other => hasher.update(format!("{other:?}")),
         }
     }
@@ -153,7 +153,7 @@ fn append_field<T: Serialize + ?Sized>(json: &mut Vec<u8>, name: &str, value: &T
     at
 }
 
-fn append_moved(json: &mut Vec<u8>, moved: &Moved) {
+fn append_moved(json: &mut Vec<u8>, moved: &DirectoryChange) {
     if !moved.is_nowhere() {
         append_field(json, "moved", moved);
     }
@@ -180,13 +180,13 @@ enum BlockRef<'a> {
 }
 
 impl BlockRef<'_> {
-    fn from_content(content: &Content) -> BlockRef<'_> {
+    fn from_content(content: &ResultBlock) -> BlockRef<'_> {
         match content {
-            Content::Text(text) => BlockRef::Text(truncate_text(text)),
-            Content::Image(blob) => BlockRef::Image(&blob.media_type, STANDARD.encode(&blob.bytes)),
-            Content::Document(blob) => BlockRef::Document(&blob.media_type, STANDARD.encode(&blob.bytes)),
-            Content::Structured(value) => BlockRef::Json(value),
-            Content::Link(link) => BlockRef::Link(&link.uri, &link.name),
+            ResultBlock::Text(text) => BlockRef::Text(truncate_text(text)),
+            ResultBlock::Image(blob) => BlockRef::Image(&blob.media_type, STANDARD.encode(&blob.bytes)),
+            ResultBlock::Document(blob) => BlockRef::Document(&blob.media_type, STANDARD.encode(&blob.bytes)),
+            ResultBlock::Structured(value) => BlockRef::Json(value),
+            ResultBlock::Link(link) => BlockRef::Link(&link.uri, &link.name),
             other => BlockRef::Text(Cow::Owned(format!("{other:?}"))),
         }
     }
@@ -209,17 +209,17 @@ mod tests {
     #[test]
     fn a_digest_is_that_of_the_text() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(content_digest(&[Content::text("abc")]), abc);
+        assert_eq!(content_digest(&[ResultBlock::text("abc")]), abc);
         assert_eq!(
             content_digest(&[
-                Content::text("a"),
-                Content::image("image/png", b"b".to_vec()),
-                Content::text("c")
+                ResultBlock::text("a"),
+                ResultBlock::image("image/png", b"b".to_vec()),
+                ResultBlock::text("c")
             ]),
             abc
         );
         assert_eq!(
-            content_digest(&[Content::Structured(serde_json::json!({"a": 1}))]),
+            content_digest(&[ResultBlock::Structured(serde_json::json!({"a": 1}))]),
             sha256(br#"{"a":1}"#)
         );
     }

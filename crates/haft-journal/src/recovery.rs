@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use haft::context::Moved;
+use haft::context::DirectoryChange;
 use serde_json::Value;
 
 use crate::journal_disk;
@@ -39,7 +39,7 @@ pub struct RecoveredSession {
     /// lost, or a worker made them. The model is told about those with side effects, in order.
     pub stray: Vec<UnfinishedCall>,
     /// Where the main agent had moved, if it had.
-    pub moved: Moved,
+    pub moved: DirectoryChange,
     /// What tools knew about files, by path.
     pub seen: BTreeMap<String, Value>,
     /// Background tasks that ran at the interruption: id and description.

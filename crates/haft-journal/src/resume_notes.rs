@@ -4,7 +4,7 @@
 //! The program and the simulator both use this code, so the proofs cover what runs. The caller
 //! parses the provider's JSON and passes the calls of the message.
 
-use haft::{Content, Output, ToolCall, ToolError, ToolResult};
+use haft::{ResultBlock, ToolCall, ToolError, ToolOutput, ToolResult};
 
 use crate::limits::STRAY_CALLS_MAX;
 use crate::record::RecordedBlock;
@@ -66,9 +66,9 @@ impl RecoveredSession {
 fn call_result(id: &str, state: &CallState) -> Option<ToolResult> {
     let (tool, outcome) = match state {
         CallState::Finished { tool, error, blocks } => {
-            let content: Vec<Content> = blocks.iter().cloned().map(RecordedBlock::into_content).collect();
+            let content: Vec<ResultBlock> = blocks.iter().cloned().map(RecordedBlock::into_content).collect();
             let outcome = match error {
-                None => Ok(Output::new(content)),
+                None => Ok(ToolOutput::new(content)),
                 Some(_) => Err(ToolError::new(join_texts(&content))),
             };
             (tool, outcome)
@@ -79,9 +79,9 @@ fn call_result(id: &str, state: &CallState) -> Option<ToolResult> {
     Some(ToolResult::kept(id, tool.as_str(), outcome))
 }
 
-fn join_texts(content: &[Content]) -> String {
+fn join_texts(content: &[ResultBlock]) -> String {
     let texts = content.iter().filter_map(|block| match block {
-        Content::Text(text) => Some(text.as_ref()),
+        ResultBlock::Text(text) => Some(text.as_ref()),
         _ => None,
     });
     texts.collect::<Vec<_>>().join("\n")

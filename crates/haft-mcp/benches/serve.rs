@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use haft::Cancel;
 use haft::future::BoxFuture;
 use haft_mcp::server::{
-    DefinitionList, HttpConfig, Implementation, Server, ServerFeatures, ServerHandler as HaftHandler,
+    DefinitionList, HttpConfig, Implementation, McpServer, ServerFeatures, ServerHandler as HaftHandler,
     ToolCallRequest,
 };
 use rmcp::model::{
@@ -84,7 +84,7 @@ async fn stdio(kind: String) {
         let service = Bare.serve(rmcp::transport::io::stdio()).await.unwrap();
         service.waiting().await.unwrap();
     } else {
-        Server::new(Arc::new(Ours::new())).serve_stdio(&Cancel::new()).await;
+        McpServer::new(Arc::new(Ours::new())).serve_stdio(&Cancel::new()).await;
     }
 }
 
@@ -92,7 +92,7 @@ async fn http(kind: String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("{}", listener.local_addr().unwrap());
     if kind == "haft" {
-        let server = Server::new(Arc::new(Ours::new()));
+        let server = McpServer::new(Arc::new(Ours::new()));
         return server.serve_http(listener, HttpConfig::new().with_rate(None), &Cancel::new()).await.unwrap();
     }
     let sessions = Arc::new(LocalSessionManager::default());

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
-use haft::{Engine, Permissions, Registry, ToolCall};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, PermissionMode, UserQuestion};
+use haft::{Engine, PermissionRules, Registry, ToolCall};
 use haft_mcp::names::wire_name;
 use haft_mcp::{
-    Algorithm, Assertion, Browser, Grant, Host, OAuth, Organisation, Page, Remote, Sampler, Secret, Server,
-    ServerConfig, Servers, SigningKey, Status, Transport,
+    ClientAssertion, HostServices, OAuth, OrganisationGrant, PageOpener, RemoteTransport, SamplingHandler,
+    Secret, ServerConfig, ServerHandle, ServerSet, ServerStatus, ServerTransport, SignInPage,
+    SigningAlgorithm, SigningKey, TokenGrant,
 };
 use serde_json::{Map, Value, json};
 
@@ -24,8 +25,8 @@ use serde_json::{Map, Value, json};
 struct Agreeable;
 
 impl Asker for Agreeable {
-    fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
-        Box::pin(async { Answer::Once })
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async { ApprovalAnswer::Once })
     }
 
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
@@ -39,7 +40,7 @@ impl Asker for Agreeable {
 
 struct Parrot;
 
-impl Sampler for Parrot {
+impl SamplingHandler for Parrot {
     fn sample<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, String>> {
         let said = json!({"role": "assistant", "content": {"type": "text", "text": "hello"}, "model": "none", "stopReason": "endTurn"});
         Box::pin(async { Ok(said) })
@@ -49,8 +50,8 @@ impl Sampler for Parrot {
 /// A user who says yes on every page that is opened.
 struct Agreeing(reqwest::Client);
 
-impl Browser for Agreeing {
-    fn open<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Option<String>> {
+impl PageOpener for Agreeing {
+    fn open<'a>(&'a self, page: &'a SignInPage) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let agreed = self.0.get(&page.url).send().await.ok()?;
             let back = agreed.headers().get("location")?.to_str().ok()?.to_owned();
@@ -74,25 +75,26 @@ fn told_oauth() -> OAuth {
     oauth.issuer = text("issuer");
     let assertion = |key: &str| {
         let said = text(key).map(Secret::new);
-        said.map(|said| Assertion::read_by(move || Ok(said.clone())))
+        said.map(|said| ClientAssertion::read_by(move || Ok(said.clone())))
     };
-    let key = text("private_key_pem").zip(text("signing_algorithm").and_then(|name| Algorithm::of(&name)));
+    let key = text("private_key_pem")
+        .zip(text("signing_algorithm").and_then(|name| SigningAlgorithm::from_name(&name)));
     let key = key.map(|(pem, algorithm)| SigningKey::new(Secret::new(pem), algorithm));
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     if scenario.starts_with("auth/client-credentials") {
-        oauth.grant = Grant::Client(key);
+        oauth.grant = TokenGrant::Client(key);
     } else if let Some(jwt) = assertion("valid_jwt") {
-        oauth.grant = Grant::Assertion(jwt);
+        oauth.grant = TokenGrant::Assertion(jwt);
     } else if let (Some(token_endpoint), Some(client_id), Some(id_token)) =
         (text("idp_token_endpoint"), text("idp_client_id"), assertion("idp_id_token"))
     {
-        oauth.grant = Grant::Organisation(Organisation { token_endpoint, client_id, id_token });
+        oauth.grant = TokenGrant::Organisation(OrganisationGrant { token_endpoint, client_id, id_token });
     }
     oauth
 }
 
 /// Signs in as often as the server wants, within reason.
-async fn signed_in(server: &Server) -> bool {
+async fn signed_in(server: &ServerHandle) -> bool {
     for _ in 0..3 {
         match server.wants_sign_in() {
             None => return true,
@@ -142,13 +144,13 @@ fn web() -> reqwest::Client {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let Some(url) = std::env::args().next_back() else { return ExitCode::from(2) };
-    let mut remote = Remote::new(url);
+    let mut remote = RemoteTransport::new(url);
     remote.oauth = told_oauth();
-    let mut config = ServerConfig::new("s", Transport::Http(remote));
+    let mut config = ServerConfig::new("s", ServerTransport::Http(remote));
     config.may_sample = true;
     config.call_timeout = Duration::from_secs(20);
-    let host = Host::new("/").with_asker(Arc::new(Agreeable)).with_sampler(Arc::new(Parrot));
-    let servers = match Servers::start([config], host.with_browser(Arc::new(Agreeing(web())))) {
+    let host = HostServices::new("/").with_asker(Arc::new(Agreeable)).with_sampler(Arc::new(Parrot));
+    let servers = match ServerSet::start([config], host.with_browser(Arc::new(Agreeing(web())))) {
         Ok(servers) => servers,
         Err(bad) => {
             eprintln!("{bad}");
@@ -161,7 +163,7 @@ async fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
         match server.status() {
-            Status::Ready { facts, .. } => {
+            ServerStatus::Ready { facts, .. } => {
                 eprintln!("{facts:?}, {} tools, {:?}", server.tool_count(), server.left_out())
             }
             other => {
@@ -173,7 +175,7 @@ async fn main() -> ExitCode {
     let registry = Registry::new().with(servers.tools()).and_then(|base| servers.registry(&base));
     let Ok(registry) = registry else { return ExitCode::FAILURE };
     let engine = Engine::builder(registry)
-        .permissions(Permissions::new().mode(PermissionMode::BypassPermissions))
+        .permissions(PermissionRules::new().mode(PermissionMode::BypassPermissions))
         .build();
     let lists = ["ListMcpResources", "ListMcpPrompts"].map(|name| (name.to_owned(), json!({})));
     let snapshot = engine.snapshot();

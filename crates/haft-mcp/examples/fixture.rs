@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::{Cancel, Content};
+use haft::{Cancel, ResultBlock};
 use haft_mcp::server::{
     CallToolResult, ChangeNotifier, CompleteRequestParams, CompletionInfo, ContentBlock, DefinitionList,
     ElicitationAnswer, EmbeddedResource, ErrorCode, ErrorData, GetPromptResult, HttpConfig, Implementation,
-    InputRequest, ListChange, LogLevel, PromptMessage, PromptRequest, ReadRequest, ReadResourceResult,
-    ResourceContents, Role, Server, ServerFeatures, ServerHandler, ToolCallRequest, binary_contents,
-    content_block, unknown_prompt, unknown_resource, unknown_tool,
+    InputRequest, ListChange, LogLevel, McpServer, PromptMessage, PromptRequest, ReadRequest,
+    ReadResourceResult, ResourceContents, Role, ServerFeatures, ServerHandler, ToolCallRequest,
+    binary_contents, content_block, unknown_prompt, unknown_resource, unknown_tool,
 };
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
@@ -176,12 +176,12 @@ impl Fixture {
     async fn run(&self, call: ToolCallRequest) -> Result<CallToolResult, ErrorData> {
         let peer = &call.peer;
         let pause = || tokio::time::sleep(PAUSE);
-        let picture = || content_block(&Content::image("image/png", PNG));
+        let picture = || content_block(&ResultBlock::image("image/png", PNG));
         Ok(match call.name.as_str() {
             "test_simple_text" => text_result("This is a simple text response for testing."),
             "test_image_content" => CallToolResult::success(vec![picture()]),
             "test_audio_content" => {
-                CallToolResult::success(vec![content_block(&Content::document("audio/wav", WAV))])
+                CallToolResult::success(vec![content_block(&ResultBlock::document("audio/wav", WAV))])
             }
             "test_embedded_resource" => CallToolResult::success(vec![embedded_text(
                 "test://embedded-resource",
@@ -522,7 +522,7 @@ impl ServerHandler for Fixture {
                     user(ContentBlock::text("Please process the embedded resource above.")),
                 ],
                 "test_prompt_with_image" => vec![
-                    user(content_block(&Content::image("image/png", PNG))),
+                    user(content_block(&ResultBlock::image("image/png", PNG))),
                     user(ContentBlock::text("Please analyze the image above.")),
                 ],
                 "test_input_required_result_prompt" => {
@@ -552,7 +552,7 @@ impl ServerHandler for Fixture {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let server = Server::new(Arc::new(Fixture::new()));
+    let server = McpServer::new(Arc::new(Fixture::new()));
     let stop = Cancel::new();
     let place = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
     if place == "--stdio" {

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::ports::Confinement;
+use haft::ports::ConfinementLevel;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::expand::expand;
-use crate::host::Carrier;
+use crate::expand::expand_variables;
+use crate::host::CarrierInfo;
 use crate::limits;
 use crate::sign_in::secret::Secret;
 use crate::sign_in::settings::OAuth;
@@ -23,10 +23,10 @@ use crate::sign_in::settings::OAuth;
 /// A server, as its configuration has it.
 ///
 /// ```
-/// use haft_mcp::{ServerConfig, Transport};
+/// use haft_mcp::{ServerConfig, ServerTransport};
 ///
-/// let time = ServerConfig::new("time", Transport::stdio("uvx", ["mcp-server-time"]));
-/// let docs = ServerConfig::new("docs", Transport::http("https://docs.example/mcp"));
+/// let time = ServerConfig::new("time", ServerTransport::stdio("uvx", ["mcp-server-time"]));
+/// let docs = ServerConfig::new("docs", ServerTransport::http("https://docs.example/mcp"));
 /// assert!(time.transport.is_local() && !docs.transport.is_local());
 /// ```
 #[derive(Debug, Clone)]
@@ -35,9 +35,9 @@ pub struct ServerConfig {
     /// Its name: letters, digits, `_` and `-`.
     pub name: String,
     /// How it is reached.
-    pub transport: Transport,
+    pub transport: ServerTransport,
     /// Who answers for it.
-    pub trust: Trust,
+    pub trust: ServerTrust,
     /// How long a connection may take until its tools are known.
     pub connect_timeout: Duration,
     /// How long a call may take in all.
@@ -60,11 +60,11 @@ pub struct ServerConfig {
 
 impl ServerConfig {
     /// A server that the user named, with the usual limits.
-    pub fn new(name: impl Into<String>, transport: Transport) -> ServerConfig {
+    pub fn new(name: impl Into<String>, transport: ServerTransport) -> ServerConfig {
         ServerConfig {
             name: name.into(),
             transport,
-            trust: Trust::Given,
+            trust: ServerTrust::Given,
             connect_timeout: limits::CONNECT_TIMEOUT,
             call_timeout: limits::CALL_TIMEOUT,
             idle_timeout: None,
@@ -82,16 +82,18 @@ impl ServerConfig {
         let written = self.identity();
         let mut unset = Vec::new();
         let mut put_in = |text: &mut String| {
-            let (done, missing) = expand(text, lookup);
+            let (done, missing) = expand_variables(text, lookup);
             *text = done;
             unset.extend(missing);
         };
         match &mut self.transport {
-            Transport::Stdio(stdio) => {
+            ServerTransport::Stdio(stdio) => {
                 put_in(&mut stdio.command);
                 stdio.args.iter_mut().chain(stdio.env.values_mut()).for_each(put_in);
             }
-            Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => {
+            ServerTransport::Http(remote)
+            | ServerTransport::Sse(remote)
+            | ServerTransport::WebSocket(remote) => {
                 put_in(&mut remote.url);
                 remote.headers.values_mut().for_each(&mut put_in);
                 remote.oauth.client_id.iter_mut().for_each(&mut put_in);
@@ -101,7 +103,7 @@ impl ServerConfig {
                     *secret = Secret::new(text);
                 }
             }
-            Transport::InProcess(_) => {}
+            ServerTransport::InProcess(_) => {}
         }
         self.written = Some(written);
         (self, unset)
@@ -115,11 +117,13 @@ impl ServerConfig {
         }
         let names = |of: &BTreeMap<String, String>| of.keys().cloned().collect::<Vec<_>>();
         match &self.transport {
-            Transport::Stdio(stdio) => json!({
+            ServerTransport::Stdio(stdio) => json!({
                 "type": "stdio", "command": stdio.command, "args": stdio.args, "env": names(&stdio.env),
                 "cwd": stdio.cwd.as_ref().map(|cwd| cwd.display().to_string()),
             }),
-            Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => {
+            ServerTransport::Http(remote)
+            | ServerTransport::Sse(remote)
+            | ServerTransport::WebSocket(remote) => {
                 let mut identity = json!({
                     "type": self.transport.kind(), "url": remote.url, "headers": names(&remote.headers),
                     "headersHelper": remote.headers_helper,
@@ -129,7 +133,7 @@ impl ServerConfig {
                 }
                 identity
             }
-            Transport::InProcess(_) => json!({"type": "in-process"}),
+            ServerTransport::InProcess(_) => json!({"type": "in-process"}),
         }
     }
 
@@ -141,7 +145,7 @@ impl ServerConfig {
 
 /// Who answers for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
+pub enum ServerTrust {
     /// The user named it: in their own settings or by a flag. What it offers is taken as it comes.
     Given,
     /// It came with a workspace: the server and each definition of a tool need an approval, and a changed one a new one.
@@ -150,25 +154,25 @@ pub enum Trust {
 
 /// How a server is reached.
 #[derive(Debug, Clone)]
-pub enum Transport {
+pub enum ServerTransport {
     /// A process, over its standard input and output.
-    Stdio(Stdio),
+    Stdio(StdioTransport),
     /// Streamable HTTP.
-    Http(Remote),
+    Http(RemoteTransport),
     /// HTTP with server-sent events, the older form.
-    Sse(Remote),
+    Sse(RemoteTransport),
     /// WebSocket, subprotocol `mcp`.
-    WebSocket(Remote),
+    WebSocket(RemoteTransport),
     /// Something in this process, or whatever else gives a connection of bytes: one message a line.
-    InProcess(Connector),
+    InProcess(PipeConnector),
 }
 
-impl Transport {
+impl ServerTransport {
     /// The way to the server, in the words of OpenTelemetry.
-    pub(crate) fn carrier(&self) -> Carrier {
-        let over = |protocol: &'static str, remote: &Remote| {
+    pub(crate) fn carrier(&self) -> CarrierInfo {
+        let over = |protocol: &'static str, remote: &RemoteTransport| {
             let url = url::Url::parse(&remote.url).ok();
-            Carrier {
+            CarrierInfo {
                 transport: "tcp",
                 protocol: Some(protocol),
                 address: url.as_ref().and_then(|url| url.host_str().map(str::to_owned)),
@@ -176,11 +180,11 @@ impl Transport {
             }
         };
         match self {
-            Transport::Stdio(_) | Transport::InProcess(_) => {
-                Carrier { transport: "pipe", protocol: None, address: None, port: None }
+            ServerTransport::Stdio(_) | ServerTransport::InProcess(_) => {
+                CarrierInfo { transport: "pipe", protocol: None, address: None, port: None }
             }
-            Transport::Http(remote) | Transport::Sse(remote) => over("http", remote),
-            Transport::WebSocket(remote) => over("websocket", remote),
+            ServerTransport::Http(remote) | ServerTransport::Sse(remote) => over("http", remote),
+            ServerTransport::WebSocket(remote) => over("websocket", remote),
         }
     }
 
@@ -188,60 +192,60 @@ impl Transport {
     pub fn stdio<A: Into<String>>(
         command: impl Into<String>,
         args: impl IntoIterator<Item = A>,
-    ) -> Transport {
-        Transport::Stdio(Stdio {
+    ) -> ServerTransport {
+        ServerTransport::Stdio(StdioTransport {
             command: command.into(),
             args: args.into_iter().map(Into::into).collect(),
             env: BTreeMap::new(),
             cwd: None,
-            confinement: Confinement::Outside,
+            confinement: ConfinementLevel::Outside,
         })
     }
 
     /// An address of Streamable HTTP.
-    pub fn http(url: impl Into<String>) -> Transport {
-        Transport::Http(Remote::new(url))
+    pub fn http(url: impl Into<String>) -> ServerTransport {
+        ServerTransport::Http(RemoteTransport::new(url))
     }
 
     /// An address of the older form of HTTP.
-    pub fn sse(url: impl Into<String>) -> Transport {
-        Transport::Sse(Remote::new(url))
+    pub fn sse(url: impl Into<String>) -> ServerTransport {
+        ServerTransport::Sse(RemoteTransport::new(url))
     }
 
     /// An address of a WebSocket.
-    pub fn web_socket(url: impl Into<String>) -> Transport {
-        Transport::WebSocket(Remote::new(url))
+    pub fn web_socket(url: impl Into<String>) -> ServerTransport {
+        ServerTransport::WebSocket(RemoteTransport::new(url))
     }
 
     /// Whatever this gives, each time a connection is wanted.
-    pub fn in_process<F, Fut>(connect: F) -> Transport
+    pub fn in_process<F, Fut>(connect: F) -> ServerTransport
     where
         F: Fn() -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Box<dyn Pipe>, String>> + Send + 'static,
+        Fut: Future<Output = Result<Box<dyn BytePipe>, String>> + Send + 'static,
     {
-        Transport::InProcess(Connector(Arc::new(move || Box::pin(connect()))))
+        ServerTransport::InProcess(PipeConnector(Arc::new(move || Box::pin(connect()))))
     }
 
     /// The name of the kind, as settings have it.
     pub fn kind(&self) -> &'static str {
         match self {
-            Transport::Stdio(_) => "stdio",
-            Transport::Http(_) => "http",
-            Transport::Sse(_) => "sse",
-            Transport::WebSocket(_) => "ws",
-            Transport::InProcess(_) => "in-process",
+            ServerTransport::Stdio(_) => "stdio",
+            ServerTransport::Http(_) => "http",
+            ServerTransport::Sse(_) => "sse",
+            ServerTransport::WebSocket(_) => "ws",
+            ServerTransport::InProcess(_) => "in-process",
         }
     }
 
     /// Whether it is on this machine by its nature.
     pub fn is_local(&self) -> bool {
-        matches!(self, Transport::Stdio(_) | Transport::InProcess(_))
+        matches!(self, ServerTransport::Stdio(_) | ServerTransport::InProcess(_))
     }
 }
 
 /// A process to talk to.
 #[derive(Debug, Clone)]
-pub struct Stdio {
+pub struct StdioTransport {
     /// The program.
     pub command: String,
     /// Its arguments.
@@ -251,12 +255,12 @@ pub struct Stdio {
     /// Where it runs; the session's folder if nothing is said.
     pub cwd: Option<PathBuf>,
     /// How much of the machine it sees.
-    pub confinement: Confinement,
+    pub confinement: ConfinementLevel,
 }
 
 /// An address to talk to.
 #[derive(Clone)]
-pub struct Remote {
+pub struct RemoteTransport {
     /// The address.
     pub url: String,
     /// Headers of each request.
@@ -264,21 +268,21 @@ pub struct Remote {
     /// A command that prints more headers as a JSON object; they win.
     pub headers_helper: Option<String>,
     /// How much of the machine that command sees.
-    pub confinement: Confinement,
+    pub confinement: ConfinementLevel,
     /// A proxy for requests by HTTP, in place of the host's.
     pub proxy: Option<String>,
     /// How a sign-in goes, over HTTP; not asked for while a header says who we are.
     pub oauth: OAuth,
 }
 
-impl Remote {
+impl RemoteTransport {
     /// This address and no headers.
-    pub fn new(url: impl Into<String>) -> Remote {
-        Remote {
+    pub fn new(url: impl Into<String>) -> RemoteTransport {
+        RemoteTransport {
             url: url.into(),
             headers: BTreeMap::new(),
             headers_helper: None,
-            confinement: Confinement::Outside,
+            confinement: ConfinementLevel::Outside,
             proxy: None,
             oauth: OAuth::default(),
         }
@@ -286,7 +290,7 @@ impl Remote {
 }
 
 /// Values of headers are secrets more often than not.
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<&String> = self.headers.keys().collect();
         f.debug_struct("Remote").field("url", &self.url).field("headers", &headers).finish_non_exhaustive()
@@ -294,23 +298,23 @@ impl fmt::Debug for Remote {
 }
 
 /// One end of a connection that bytes go through in both directions. Implemented for everything that can.
-pub trait Pipe: AsyncRead + AsyncWrite + Send + 'static {}
+pub trait BytePipe: AsyncRead + AsyncWrite + Send + 'static {}
 
-impl<P: AsyncRead + AsyncWrite + Send + 'static> Pipe for P {}
+impl<P: AsyncRead + AsyncWrite + Send + 'static> BytePipe for P {}
 
-type Connect = dyn Fn() -> BoxFuture<'static, Result<Box<dyn Pipe>, String>> + Send + Sync;
+type ConnectFn = dyn Fn() -> BoxFuture<'static, Result<Box<dyn BytePipe>, String>> + Send + Sync;
 
 /// Gives a connection of bytes whenever one is wanted.
 #[derive(Clone)]
-pub struct Connector(Arc<Connect>);
+pub struct PipeConnector(Arc<ConnectFn>);
 
-impl Connector {
-    pub(crate) async fn connect(&self) -> Result<Box<dyn Pipe>, String> {
+impl PipeConnector {
+    pub(crate) async fn connect(&self) -> Result<Box<dyn BytePipe>, String> {
         (self.0)().await
     }
 }
 
-impl fmt::Debug for Connector {
+impl fmt::Debug for PipeConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connector")
     }
@@ -322,21 +326,24 @@ mod tests {
 
     #[test]
     fn variables_are_put_in_and_identity_has_no_values() {
-        let Transport::Stdio(mut stdio) = Transport::stdio("${BIN:-npx}", ["-y", "${PKG}"]) else { panic!() };
+        let ServerTransport::Stdio(mut stdio) = ServerTransport::stdio("${BIN:-npx}", ["-y", "${PKG}"])
+        else {
+            panic!()
+        };
         stdio.env.insert("TOKEN".into(), "${SECRET}".into());
-        let config = ServerConfig::new("x", Transport::Stdio(stdio));
+        let config = ServerConfig::new("x", ServerTransport::Stdio(stdio));
         let lookup = |name: &str| (name == "SECRET").then(|| "s3cret".to_owned());
         let (config, unset) = config.expanded(&lookup);
         assert_eq!(unset, ["PKG"]);
-        let Transport::Stdio(stdio) = &config.transport else { panic!() };
+        let ServerTransport::Stdio(stdio) = &config.transport else { panic!() };
         assert_eq!((&*stdio.command, &*stdio.env["TOKEN"]), ("npx", "s3cret"));
         assert_eq!(
             config.identity(),
             json!({"type": "stdio", "command": "${BIN:-npx}", "args": ["-y", "${PKG}"], "env": ["TOKEN"], "cwd": null})
         );
-        let mut remote = Remote::new("https://x.example/mcp");
+        let mut remote = RemoteTransport::new("https://x.example/mcp");
         remote.headers.insert("Authorization".into(), "Bearer s3cret".into());
-        let config = ServerConfig::new("x", Transport::Http(remote));
+        let config = ServerConfig::new("x", ServerTransport::Http(remote));
         assert!(!format!("{config:?} {}", config.identity()).contains("s3cret"));
     }
 }

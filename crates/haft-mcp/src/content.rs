@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use haft::content::{Blob, ResourceLink};
-use haft::{Content, Output, ToolError};
+use haft::content::{BinaryContent, ResourceLink};
+use haft::{ResultBlock, ToolError, ToolOutput};
 use serde_json::Value;
 
 use crate::limits::{NAME_CHARS_MAX, URI_CHARS_MAX};
@@ -13,10 +13,10 @@ use crate::text;
 ///
 /// # Errors
 /// The tool says that it failed; in its own words.
-pub(crate) fn of_call(result: &Value) -> Result<Output, ToolError> {
-    let mut blocks = blocks(&result["content"]);
+pub(crate) fn of_call(result: &Value) -> Result<ToolOutput, ToolError> {
+    let mut blocks = convert_blocks(&result["content"]);
     if result["isError"] == true {
-        let words = Output::new(blocks).to_text();
+        let words = ToolOutput::new(blocks).to_text();
         let words =
             if words.trim().is_empty() { "the tool failed and did not say why".to_owned() } else { words };
         return Err(ToolError::new(words));
@@ -24,73 +24,76 @@ pub(crate) fn of_call(result: &Value) -> Result<Output, ToolError> {
     if let Some(structured) = result.get("structuredContent").filter(|value| !value.is_null()) {
         // Most servers send the same once more as text, for clients that know no better.
         blocks.retain(|block| match block {
-            Content::Text(text) => serde_json::from_str::<Value>(text).ok().as_ref() != Some(structured),
+            ResultBlock::Text(text) => serde_json::from_str::<Value>(text).ok().as_ref() != Some(structured),
             _ => true,
         });
-        blocks.push(Content::Structured(structured.clone()));
+        blocks.push(ResultBlock::Structured(structured.clone()));
     }
-    Ok(Output::new(blocks))
+    Ok(ToolOutput::new(blocks))
 }
 
 /// A list of blocks as servers send them.
-pub(crate) fn blocks(list: &Value) -> Vec<Content> {
+pub(crate) fn convert_blocks(list: &Value) -> Vec<ResultBlock> {
     match list {
-        Value::Array(items) => items.iter().flat_map(block).collect(),
+        Value::Array(items) => items.iter().flat_map(convert_block).collect(),
         Value::Null => Vec::new(),
-        one => block(one),
+        one => convert_block(one),
     }
 }
 
-fn block(block: &Value) -> Vec<Content> {
+fn convert_block(block: &Value) -> Vec<ResultBlock> {
     let field = |name: &str| block[name].as_str().unwrap_or_default();
     match field("type") {
         "text" => {
             let words = block["text"].as_str();
-            vec![Content::text(words.unwrap_or("[a block of text was left out: its `text` is no text]"))]
+            vec![ResultBlock::text(words.unwrap_or("[a block of text was left out: its `text` is no text]"))]
         }
-        "image" => vec![blob(field("data"), field("mimeType"), None)],
-        "audio" => vec![blob(field("data"), field("mimeType"), None)],
-        "resource" => resource(&block["resource"]),
-        "resource_link" => vec![link(block)],
+        "image" => vec![decode_blob(field("data"), field("mimeType"), None)],
+        "audio" => vec![decode_blob(field("data"), field("mimeType"), None)],
+        "resource" => convert_resource(&block["resource"]),
+        "resource_link" => vec![convert_link(block)],
         other => {
-            vec![Content::text(format!("[content of the type `{}` was left out]", text::line(other, 40)))]
+            vec![ResultBlock::text(format!(
+                "[content of the type `{}` was left out]",
+                text::display_line(other, 40)
+            ))]
         }
     }
 }
 
 /// The content of a resource: its text, or its bytes by their kind.
-pub(crate) fn resource(resource: &Value) -> Vec<Content> {
+pub(crate) fn convert_resource(resource: &Value) -> Vec<ResultBlock> {
     let field = |name: &str| resource[name].as_str();
-    let uri = text::line(field("uri").unwrap_or("?"), URI_CHARS_MAX);
+    let uri = text::display_line(field("uri").unwrap_or("?"), URI_CHARS_MAX);
     let kind = field("mimeType").unwrap_or("application/octet-stream");
     match (field("text"), field("blob")) {
-        (Some(words), _) => vec![Content::text(format!("[resource {uri}]\n{words}"))],
-        (None, Some(data)) => vec![blob(data, kind, Some(&uri))],
-        (None, None) => vec![Content::text(format!("[resource {uri} has neither text nor data]"))],
+        (Some(words), _) => vec![ResultBlock::text(format!("[resource {uri}]\n{words}"))],
+        (None, Some(data)) => vec![decode_blob(data, kind, Some(&uri))],
+        (None, None) => vec![ResultBlock::text(format!("[resource {uri} has neither text nor data]"))],
     }
 }
 
-fn link(link: &Value) -> Content {
-    let field = |name: &str, most: usize| link[name].as_str().map(|words| text::line(words, most));
+fn convert_link(link: &Value) -> ResultBlock {
+    let field = |name: &str, most: usize| link[name].as_str().map(|words| text::display_line(words, most));
     let uri = field("uri", URI_CHARS_MAX).unwrap_or_default();
     let name = field("title", NAME_CHARS_MAX).or_else(|| field("name", NAME_CHARS_MAX));
-    Content::Link(ResourceLink {
+    ResultBlock::Link(ResourceLink {
         name: name.unwrap_or_else(|| uri.clone()).into(),
         uri: uri.into(),
         media_type: field("mimeType", 100).map(Into::into),
     })
 }
 
-fn blob(data: &str, kind: &str, name: Option<&str>) -> Content {
-    let kind = text::line(kind, 100);
+fn decode_blob(data: &str, kind: &str, name: Option<&str>) -> ResultBlock {
+    let kind = text::display_line(kind, 100);
     // Some servers break the lines.
     let packed: String = data.split_ascii_whitespace().collect();
     let Ok(bytes) = BASE64_STANDARD.decode(packed) else {
-        return Content::text(format!("[{kind} was left out: it is not base64]"));
+        return ResultBlock::text(format!("[{kind} was left out: it is not base64]"));
     };
     let is_image = kind.starts_with("image/");
-    let blob = Blob { media_type: kind.into(), bytes: bytes.into(), name: name.map(Into::into) };
-    if is_image { Content::Image(blob) } else { Content::Document(blob) }
+    let blob = BinaryContent { media_type: kind.into(), bytes: bytes.into(), name: name.map(Into::into) };
+    if is_image { ResultBlock::Image(blob) } else { ResultBlock::Document(blob) }
 }
 
 #[cfg(test)]

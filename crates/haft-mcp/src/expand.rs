@@ -3,12 +3,12 @@
 /// A text with its variables put in. What isn't set and has no default stays as it was written, and is named.
 ///
 /// ```
-/// use haft_mcp::expand::expand;
+/// use haft_mcp::expand::expand_variables;
 ///
 /// let lookup = |name: &str| (name == "HOME").then(|| "/home/me".to_owned());
-/// assert_eq!(expand("${HOME}/x ${A:-b} ${C}", &lookup), ("/home/me/x b ${C}".to_owned(), vec!["C".to_owned()]));
+/// assert_eq!(expand_variables("${HOME}/x ${A:-b} ${C}", &lookup), ("/home/me/x b ${C}".to_owned(), vec!["C".to_owned()]));
 /// ```
-pub fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> (String, Vec<String>) {
+pub fn expand_variables(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> (String, Vec<String>) {
     let (mut done, mut unset) = (String::with_capacity(text.len()), Vec::new());
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -46,7 +46,7 @@ mod tests {
             "EMPTY" => Some(String::new()),
             _ => None,
         };
-        let check = |text: &str, done: &str| assert_eq!(expand(text, &lookup).0, done, "{text}");
+        let check = |text: &str, done: &str| assert_eq!(expand_variables(text, &lookup).0, done, "{text}");
         check("${A}", "${B}");
         check("${EMPTY:-x}", "");
         check("${NO:-}", "");
@@ -55,6 +55,6 @@ mod tests {
         check("${}", "${}");
         check("$A $$ ${A", "$A $$ ${A");
         check("x${A}${NO:-y}z", "x${B}yz");
-        assert_eq!(expand("${NO}${1:-}", &lookup).1, ["NO"]);
+        assert_eq!(expand_variables("${NO}${1:-}", &lookup).1, ["NO"]);
     }
 }

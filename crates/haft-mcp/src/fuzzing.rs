@@ -9,16 +9,16 @@ use rmcp::transport::Transport as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::transport::guard::{Count, Guard, Watch};
-use crate::transport::lines::{self, Lines};
-use crate::transport::{Link, Silent};
+use crate::transport::guard::{ConnectionWatch, DropCause, TransportGuard};
+use crate::transport::lines::{self, BoundedLines};
+use crate::transport::{MessageLink, SilentEnd};
 
 /// The numbers of the questions that wait for an answer.
 pub const ASKED: [i64; 2] = [1, 2];
 
 /// What came of a server's bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
+pub struct FuzzOutcome {
     /// What went on to the SDK, in order.
     pub messages: Vec<Value>,
     /// Why the connection ended.
@@ -28,12 +28,12 @@ pub struct Heard {
 }
 
 /// Reads all of it, as it comes in pieces of this length.
-pub async fn heard(bytes: &[u8], piece: usize) -> Heard {
-    let pieces = Pieces { left: bytes.to_vec(), at: 0, piece };
-    let outbox = lines::outbox(tokio::io::sink());
-    let link = Link { source: Box::new(Lines::new(pieces)), outbox, end: Box::new(Silent) };
-    let watch = Watch::default();
-    let mut guard = Guard::over_link(link, watch.clone());
+pub async fn feed_bytes(bytes: &[u8], piece: usize) -> FuzzOutcome {
+    let pieces = ChunkedReader { left: bytes.to_vec(), at: 0, piece };
+    let outbox = lines::line_outbox(tokio::io::sink());
+    let link = MessageLink { source: Box::new(BoundedLines::new(pieces)), outbox, end: Box::new(SilentEnd) };
+    let watch = ConnectionWatch::default();
+    let mut guard = TransportGuard::over_link(link, watch.clone());
     for number in ASKED {
         let request = serde_json::from_value(json!({"method": "tools/list"}));
         let request = request.expect("a request of the protocol");
@@ -43,18 +43,18 @@ pub async fn heard(bytes: &[u8], piece: usize) -> Heard {
     while let Some(message) = guard.receive().await {
         messages.push(serde_json::to_value(message).expect("a message is JSON"));
     }
-    let dropped = [Count::Invalid, Count::Unknown, Count::Floods, Count::Refused];
-    Heard { messages, ended: watch.ended(), dropped: dropped.map(|what| watch.counted(what)) }
+    let dropped = [DropCause::Invalid, DropCause::Unknown, DropCause::Floods, DropCause::Refused];
+    FuzzOutcome { messages, ended: watch.ended(), dropped: dropped.map(|what| watch.counted(what)) }
 }
 
 /// Bytes that come in pieces.
-struct Pieces {
+struct ChunkedReader {
     left: Vec<u8>,
     at: usize,
     piece: usize,
 }
 
-impl AsyncRead for Pieces {
+impl AsyncRead for ChunkedReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
@@ -74,9 +74,9 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_heard_however_it_is_split() {
         let bytes = b"noise\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"tools\":[]}}\n";
-        let whole = heard(bytes, 1_000).await;
+        let whole = feed_bytes(bytes, 1_000).await;
         assert_eq!(whole.messages, [json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}})]);
         assert_eq!(whole.dropped, [1, 0, 0, 0]);
-        assert_eq!(heard(bytes, 1).await, whole);
+        assert_eq!(feed_bytes(bytes, 1).await, whole);
     }
 }

@@ -49,7 +49,7 @@ use haft::{Cancel, Cause};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
-pub use client_info::{ClientCapabilities, ClientInfo, Principal, Revision, TransportKind};
+pub use client_info::{ClientCapabilities, ClientInfo, Principal, ProtocolRevision, TransportKind};
 pub use definitions::{DefinitionList, ListedDefinition};
 pub use handler::{
     ChangeNotifier, HandlerFactory, ListChange, PromptRequest, ReadRequest, ServerFeatures, ServerHandler,
@@ -66,7 +66,7 @@ pub use rmcp::model::{
     ErrorData, GetPromptResult, Implementation, MetaObject, PromptMessage, ReadResourceResult, Resource,
     ResourceContents, Role,
 };
-pub use tokens::{StaticTokens, TokenIntrospection, TokenVerifier, secret};
+pub use tokens::{StaticTokens, TokenIntrospection, TokenVerifier, random_secret};
 pub use unix_socket::UnixSocket;
 pub use url::Url;
 
@@ -77,7 +77,7 @@ use crate::limits;
 /// Each `serve_…` method ends when its [`Cancel`] is raised: no new request is accepted, requests in flight get a grace period
 /// ([`ServerLimits::shutdown_grace`]) and are cancelled after it.
 #[derive(Clone)]
-pub struct Server {
+pub struct McpServer {
     handlers: Arc<dyn HandlerFactory>,
     limits: ServerLimits,
 }
@@ -121,20 +121,20 @@ impl Drop for CancelOnDrop {
     }
 }
 
-impl Server {
+impl McpServer {
     /// A server with these handlers.
-    pub fn new(handlers: impl HandlerFactory) -> Server {
+    pub fn new(handlers: impl HandlerFactory) -> McpServer {
         let limits = ServerLimits {
             message_bytes: limits::MESSAGE_BYTES_MAX,
             in_flight: limits::IN_FLIGHT_MAX,
             shutdown_grace: limits::SHUTDOWN_GRACE,
         };
-        Server { handlers: Arc::new(handlers), limits }
+        McpServer { handlers: Arc::new(handlers), limits }
     }
 
     /// The same with other limits.
     #[must_use]
-    pub fn with_limits(mut self, change: impl FnOnce(&mut ServerLimits)) -> Server {
+    pub fn with_limits(mut self, change: impl FnOnce(&mut ServerLimits)) -> McpServer {
         change(&mut self.limits);
         self
     }
@@ -151,7 +151,7 @@ impl Server {
 
     /// Serves the parent process over standard input and output. Nothing else may use them.
     pub async fn serve_stdio(&self, stop: &Cancel) {
-        self.serve_lines(stdio::input(), stdio::output(), stop).await;
+        self.serve_lines(stdio::open_stdin(), stdio::open_stdout(), stop).await;
     }
 
     /// Serves one client over a connection with one message a line, until it disconnects. Dropping the future ends the
@@ -163,7 +163,7 @@ impl Server {
     {
         // In a task: the caller may wait on a thread that would have to be woken for each message.
         let mut task = JoinSet::new();
-        task.spawn(lines::serve(self.core(stop), reader, writer));
+        task.spawn(lines::serve_lines(self.core(stop), reader, writer));
         task.join_next().await;
     }
 }

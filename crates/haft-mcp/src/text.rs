@@ -10,26 +10,26 @@ use serde_json::Value;
 
 use crate::limits::SCHEMA_WORDS_CHARS_MAX;
 
-/// Escapes hidden characters, as [`haft::view::visible`] does. A carriage return before a line feed is dropped.
+/// Escapes hidden characters, as [`haft::view::escape_invisible`] does. A carriage return before a line feed is dropped.
 ///
 /// ```
-/// use haft_mcp::text::visible;
+/// use haft_mcp::text::escape_invisible;
 ///
-/// assert_eq!(visible("plain\ttext\n"), "plain\ttext\n");
-/// assert_eq!(visible("a\u{200b}b\u{202e}c"), "a\\u{200b}b\\u{202e}c");
+/// assert_eq!(escape_invisible("plain\ttext\n"), "plain\ttext\n");
+/// assert_eq!(escape_invisible("a\u{200b}b\u{202e}c"), "a\\u{200b}b\\u{202e}c");
 /// ```
-pub fn visible(text: &str) -> Cow<'_, str> {
+pub fn escape_invisible(text: &str) -> Cow<'_, str> {
     match text.contains("\r\n") {
-        true => Cow::Owned(haft::view::visible(&text.replace("\r\n", "\n")).into_owned()),
-        false => haft::view::visible(text),
+        true => Cow::Owned(haft::view::escape_invisible(&text.replace("\r\n", "\n")).into_owned()),
+        false => haft::view::escape_invisible(text),
     }
 }
 
 /// At most so many characters of a text, made visible; what is cut is said to be.
-pub fn shown(text: &str, chars_max: usize) -> String {
+pub fn display_text(text: &str, chars_max: usize) -> String {
     // Looking at more than can be shown would let a long text cost time.
     let kept = truncate_chars(text, chars_max);
-    let mut shown = visible(kept).into_owned();
+    let mut shown = escape_invisible(kept).into_owned();
     if kept.len() < text.len() {
         shown.push_str("… (cut)");
     }
@@ -37,8 +37,8 @@ pub fn shown(text: &str, chars_max: usize) -> String {
 }
 
 /// The same on one line.
-pub fn line(text: &str, chars_max: usize) -> String {
-    let mut line = shown(text, chars_max);
+pub fn display_line(text: &str, chars_max: usize) -> String {
+    let mut line = display_text(text, chars_max);
     if line.contains(['\n', '\t']) {
         line = single_line(&line);
     }
@@ -52,7 +52,7 @@ pub fn clean_schema(schema: &mut Value) {
             for (key, value) in entries {
                 match value {
                     Value::String(words) if matches!(key.as_str(), "description" | "title" | "$comment") => {
-                        *words = shown(words, SCHEMA_WORDS_CHARS_MAX);
+                        *words = display_text(words, SCHEMA_WORDS_CHARS_MAX);
                     }
                     _ => clean_schema(value),
                 }
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn what_is_seen_stays_and_what_is_hidden_is_written_out() {
         for plain in ["", "Grüße, 世界", "⚠️ careful", "a\nb\tc", "naïve — “quoted”"] {
-            assert_eq!(visible(plain), plain);
+            assert_eq!(escape_invisible(plain), plain);
         }
         for (hidden, shown) in [
             ("a\u{7}b", r"a\u{7}b"),
@@ -84,15 +84,15 @@ mod tests {
             ("\u{2066}abc\u{2069}", r"\u{2066}abc\u{2069}"),
             ("a\u{2028}b", r"a\u{2028}b"),
         ] {
-            assert_eq!(visible(hidden), shown);
+            assert_eq!(escape_invisible(hidden), shown);
         }
     }
 
     #[test]
     fn texts_are_cut_on_characters() {
-        assert_eq!(shown("äöü", 3), "äöü");
-        assert_eq!(shown("äöüß", 3), "äöü… (cut)");
-        assert_eq!(line("a\n  b\tc", 10), "a b c");
+        assert_eq!(display_text("äöü", 3), "äöü");
+        assert_eq!(display_text("äöüß", 3), "äöü… (cut)");
+        assert_eq!(display_line("a\n  b\tc", 10), "a b c");
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The five ways to a server, each reduced to the same thing: messages in, messages out, and an end with a reason.
 //!
-//! A [`Link`] carries texts, one message each, and knows nothing of what they say; [`guard`] reads them. Streamable HTTP
+//! A [`MessageLink`] carries texts, one message each, and knows nothing of what they say; [`guard`] reads them. Streamable HTTP
 //! alone is not a link, because a message there belongs to a request: the SDK has its rules, and [`http`] does its I/O.
 
-pub(crate) mod deep;
+pub(crate) mod deep_json;
 pub(crate) mod events;
+pub(crate) mod field_order;
 pub(crate) mod guard;
 pub(crate) mod headers;
 pub(crate) mod http;
 pub(crate) mod lines;
-pub(crate) mod order;
 pub(crate) mod sse;
 pub(crate) mod stdio;
 pub(crate) mod web_socket;
@@ -26,15 +26,15 @@ use crate::host::OnLog;
 use crate::limits;
 
 /// A connection that carries one message at a time in each direction.
-pub(crate) struct Link {
-    pub(crate) source: Box<dyn Source>,
-    pub(crate) outbox: Outbox,
+pub(crate) struct MessageLink {
+    pub(crate) source: Box<dyn MessageSource>,
+    pub(crate) outbox: SendQueue,
     /// What ends with the connection.
-    pub(crate) end: Box<dyn End>,
+    pub(crate) end: Box<dyn LinkEnd>,
 }
 
 /// Where messages come from.
-pub(crate) trait Source: Send {
+pub(crate) trait MessageSource: Send {
     /// The next message; nothing at the end.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ pub(crate) trait Source: Send {
 }
 
 /// The other side of a connection.
-pub(crate) trait End: Send {
+pub(crate) trait LinkEnd: Send {
     /// Ends it politely, for a bounded time. Dropping ends it at once.
     fn close<'a>(&'a mut self) -> BoxFuture<'a, ()>;
 
@@ -55,9 +55,9 @@ pub(crate) trait End: Send {
 }
 
 /// A connection that ends by being dropped, and says nothing.
-pub(crate) struct Silent;
+pub(crate) struct SilentEnd;
 
-impl End for Silent {
+impl LinkEnd for SilentEnd {
     fn close<'a>(&'a mut self) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -68,12 +68,12 @@ impl End for Silent {
 }
 
 /// Where messages go: a queue, and a task that sends them one by one. One that is never sent blocks nobody but the senders.
-pub(crate) struct Outbox {
-    letters: Option<mpsc::Sender<Letter>>,
+pub(crate) struct SendQueue {
+    letters: Option<mpsc::Sender<QueuedMessage>>,
     task: JoinHandle<()>,
 }
 
-struct Letter {
+struct QueuedMessage {
     text: String,
     sent: oneshot::Sender<Result<(), NotSent>>,
 }
@@ -102,16 +102,16 @@ impl fmt::Display for NotSent {
 
 impl std::error::Error for NotSent {}
 
-impl Outbox {
+impl SendQueue {
     /// An outbox that sends by this. Its first failure ends it; whether what failed can have arrived depends on the way.
     pub(crate) fn new<S: Send + 'static>(
         mut state: S,
         certain: bool,
         send: impl for<'a> Fn(&'a mut S, String) -> BoxFuture<'a, Result<(), String>> + Send + Sync + 'static,
-    ) -> Outbox {
-        let (letters, mut inbox) = mpsc::channel::<Letter>(limits::OUTBOX_MAX);
+    ) -> SendQueue {
+        let (letters, mut inbox) = mpsc::channel::<QueuedMessage>(limits::OUTBOX_MAX);
         let task = tokio::spawn(async move {
-            while let Some(Letter { text, sent }) = inbox.recv().await {
+            while let Some(QueuedMessage { text, sent }) = inbox.recv().await {
                 let done = send(&mut state, text).await;
                 let failed = done.is_err();
                 let _ = sent.send(done.map_err(|words| NotSent::new(words, certain)));
@@ -120,7 +120,7 @@ impl Outbox {
                 }
             }
         });
-        Outbox { letters: Some(letters), task }
+        SendQueue { letters: Some(letters), task }
     }
 
     /// Sends a message; done when it is on its way.
@@ -130,7 +130,7 @@ impl Outbox {
             let gone = |certain| NotSent::new("the connection has ended", certain);
             let (sent, done) = oneshot::channel();
             let letters = letters.ok_or_else(|| gone(true))?;
-            letters.send(Letter { text, sent }).await.map_err(|_| gone(true))?;
+            letters.send(QueuedMessage { text, sent }).await.map_err(|_| gone(true))?;
             done.await.map_err(|_| gone(false))?
         }
     }
@@ -141,12 +141,12 @@ impl Outbox {
     }
 
     /// Ends it from elsewhere: nothing more is sent, and the other side sees the end of what it reads.
-    pub(crate) fn cutter(&self) -> AbortHandle {
+    pub(crate) fn abort_handle(&self) -> AbortHandle {
         self.task.abort_handle()
     }
 }
 
-impl Drop for Outbox {
+impl Drop for SendQueue {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -154,16 +154,16 @@ impl Drop for Outbox {
 
 /// The last of what a server complained about. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Log {
+pub(crate) struct ServerLog {
     kept: Arc<Mutex<Vec<u8>>>,
     /// Who else hears it, and whose it is.
     told: Option<(Arc<str>, OnLog)>,
 }
 
-impl Log {
+impl ServerLog {
     /// One that others hear as well.
-    pub(crate) fn told_to(server: &str, on_log: Option<OnLog>) -> Log {
-        Log { kept: Arc::default(), told: on_log.map(|on_log| (server.into(), on_log)) }
+    pub(crate) fn told_to(server: &str, on_log: Option<OnLog>) -> ServerLog {
+        ServerLog { kept: Arc::default(), told: on_log.map(|on_log| (server.into(), on_log)) }
     }
 
     pub(crate) fn add(&self, bytes: &[u8]) {
@@ -180,19 +180,19 @@ impl Log {
     /// All that is kept, as text that can be shown.
     pub(crate) fn text(&self) -> String {
         let kept = lock(&self.kept);
-        crate::text::visible(&String::from_utf8_lossy(&kept)).into_owned()
+        crate::text::escape_invisible(&String::from_utf8_lossy(&kept)).into_owned()
     }
 
     /// The last line that says something.
     pub(crate) fn last_line(&self) -> Option<String> {
         let text = self.text();
         let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
-        Some(crate::text::line(line, 300))
+        Some(crate::text::display_line(line, 300))
     }
 }
 
 /// An error with what is behind it.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words = vec![error.to_string()];
     let mut next = error.source();
     while let Some(error) = next {
@@ -202,7 +202,7 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         }
         next = error.source();
     }
-    crate::text::line(&words.join(": "), 500)
+    crate::text::display_line(&words.join(": "), 500)
 }
 
 #[cfg(test)]
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_log_keeps_its_end() {
-        let log = Log::default();
+        let log = ServerLog::default();
         assert_eq!(log.last_line(), None);
         log.add(b"first\nsecond \x1b[31m\n\n");
         assert_eq!(log.last_line().unwrap(), "second \\u{1b}[31m");

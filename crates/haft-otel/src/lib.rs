@@ -1,7 +1,7 @@
 //! Traces and metrics of tool calls, exported to an OpenTelemetry collector.
 //!
 //! [`Telemetry`] is the engine's [`Tracer`](haft::ports::Tracer) and an
-//! [`Observer`](haft_mcp::Observer) of MCP servers. It creates a span for each call and for each
+//! [`Observer`](haft_mcp::RequestObserver) of MCP servers. It creates a span for each call and for each
 //! MCP request outside of a call, measures their durations, and exports spans and metrics by OTLP
 //! over HTTP from a background thread. The standard environment variables configure it:
 //! [`TelemetryConfig::from_env`].

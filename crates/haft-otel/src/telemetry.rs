@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::event::{Event, What};
+use haft::event::{Event, EventKind};
 use haft::ports::{CallPlace, TraceContext, Tracer};
 use haft::redact::redact_text;
 use haft::sync::lock;
 use haft::text::truncate_chars;
-use haft::{Content, ToolResult};
-use haft_mcp::{Asked, Carrier, Observer};
+use haft::{ResultBlock, ToolResult};
+use haft_mcp::{CarrierInfo, CompletedRequest, RequestObserver};
 use serde_json::{Value, json};
 
 use crate::duration_metrics;
@@ -186,8 +186,8 @@ impl Telemetry {
 /// Returns the text that the model received.
 fn result_text(result: &ToolResult) -> String {
     let texts = result.for_model().into_iter().map(|block| match block {
-        Content::Text(text) => text.to_string(),
-        Content::Structured(value) => value.to_string(),
+        ResultBlock::Text(text) => text.to_string(),
+        ResultBlock::Structured(value) => value.to_string(),
         _ => "[not text]".to_owned(),
     });
     texts.collect::<Vec<_>>().join("\n")
@@ -198,7 +198,7 @@ impl Tracer for Telemetry {
         let Some(call) = &event.call else { return };
         let place = CallPlace::new(&event.session, &event.agent, event.turn, call);
         match &event.what {
-            What::Started { input, .. } => {
+            EventKind::Started { input, .. } => {
                 let start_nanos = unix_nanos_now();
                 let input = self.exporter.config().content.then(|| input.clone());
                 let mut open = lock(&self.open);
@@ -211,7 +211,7 @@ impl Tracer for Telemetry {
                 drop(open);
                 self.register_session(&event.session, start_nanos);
             }
-            What::Finished(result) => self.record_finished(&place, result),
+            EventKind::Finished(result) => self.record_finished(&place, result),
             _ => {}
         }
     }
@@ -236,8 +236,8 @@ pub struct SessionObserver {
     session: Arc<str>,
 }
 
-impl Observer for SessionObserver {
-    fn asked(&self, asked: &Asked<'_>) {
+impl RequestObserver for SessionObserver {
+    fn asked(&self, asked: &CompletedRequest<'_>) {
         let telemetry = &*self.telemetry;
         let mut attributes = vec![("mcp.method.name", json!(asked.method))];
         attributes.extend(carrier_attributes(asked.carrier, asked.revision));
@@ -281,7 +281,7 @@ impl Observer for SessionObserver {
         });
     }
 
-    fn ended(&self, carrier: &Carrier, revision: &str, after: Duration) {
+    fn ended(&self, carrier: &CarrierInfo, revision: &str, after: Duration) {
         let attributes = carrier_attributes(carrier, revision);
         self.telemetry
             .exporter
@@ -289,8 +289,8 @@ impl Observer for SessionObserver {
     }
 }
 
-fn carrier_attributes(carrier: &Carrier, revision: &str) -> Vec<(&'static str, Value)> {
-    let Carrier { transport, protocol, address, port, .. } = carrier;
+fn carrier_attributes(carrier: &CarrierInfo, revision: &str) -> Vec<(&'static str, Value)> {
+    let CarrierInfo { transport, protocol, address, port, .. } = carrier;
     let mut attributes = vec![("network.transport", json!(transport))];
     if !revision.is_empty() {
         attributes.push(("mcp.protocol.version", json!(revision)));

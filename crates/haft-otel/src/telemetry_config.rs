@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 use haft::text::truncate_chars;
 
 use crate::limits;
@@ -70,7 +70,7 @@ impl TelemetryConfig {
     ///
     /// # Errors
     /// A variable has an invalid value.
-    pub fn from_env(lookup: Lookup<'_>) -> Result<Option<TelemetryConfig>, ConfigError> {
+    pub fn from_env(lookup: VariableLookup<'_>) -> Result<Option<TelemetryConfig>, ConfigError> {
         let get = |name: &str| {
             let value = lookup(name)?.to_string_lossy().trim().to_owned();
             (!value.is_empty()).then_some(value)

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use haft::ports::Authorizer as _;
-use haft::registry::Origin;
+use haft::registry::ToolOrigin;
 use haft::tool::AnyTool;
 use haft::{Engine, Registry, Workspace};
 use haft_policy::conventions;
@@ -67,7 +67,8 @@ fn engine(work: &std::path::Path, rules: Vec<(usize, String)>) -> Gate {
     let loaded = haft_policy::trust::load_settings(&places, &flags).unwrap();
     let workspace = Workspace::new(work).unwrap();
     let (policy, _) =
-        Policy::new(&loaded, PolicyContext { no_sandbox: true, ..PolicyContext::new(&places, &workspace) }).unwrap();
+        Policy::new(&loaded, PolicyContext { no_sandbox: true, ..PolicyContext::new(&places, &workspace) })
+            .unwrap();
     let engine = Engine::builder(Registry::new()).workspace(workspace).permissions(policy.clone()).build();
     Gate { policy, engine }
 }
@@ -76,7 +77,7 @@ fn engine(work: &std::path::Path, rules: Vec<(usize, String)>) -> Gate {
 fn round(gate: &Gate, calls: &[(AnyTool, Value)]) -> f64 {
     let mut total = 0;
     for (tool, input) in calls {
-        let judged = gate.engine.consider(tool, &Origin::BuiltIn, input.clone().into(), |request| {
+        let judged = gate.engine.consider(tool, &ToolOrigin::BuiltIn, input.clone().into(), |request| {
             let start = Instant::now();
             black_box(gate.policy.reasons(request));
             start.elapsed().as_nanos()

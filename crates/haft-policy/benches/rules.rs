@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use haft_policy::rule::{RuleAnchors, SubjectCommand, SubjectPath, Rule, RuleSet, RuleSubject};
-use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use haft_policy::rule::{Rule, RuleAnchors, RuleSet, RuleSubject, SubjectCommand, SubjectPath};
+use haft_policy::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 31;

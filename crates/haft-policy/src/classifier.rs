@@ -10,7 +10,7 @@ use std::time::Duration;
 use haft::Effects;
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::future::BoxFuture;
-use haft::ports::{Exit, PermissionMode, ProcessRequest, Processes, Request};
+use haft::ports::{AuthorizationRequest, PermissionMode, ProcessExit, ProcessRequest, Processes};
 use haft::text::truncate_chars;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ pub struct ClassifierInput<'a> {
 
 impl<'a> ClassifierInput<'a> {
     pub(crate) fn for_request(
-        request: &'a Request<'a>,
+        request: &'a AuthorizationRequest<'a>,
         case: &CallAnalysis<'_>,
         mode: PermissionMode,
         reason: &'a str,
@@ -175,12 +175,14 @@ impl ProgramClassifier {
         let run = tokio::time::timeout(limit, self.processes.run(request)).await;
         let outcome = run.map_err(|_| "it took too long".to_owned())?.map_err(|error| error.to_string())?;
         match outcome.exit {
-            Exit::Code(0) => {}
-            Exit::Code(code) => return Err(format!("it ended with code {code}")),
-            Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
-            Exit::TimedOut => return Err(format!("it took longer than {} ms", self.timeout.as_millis())),
-            Exit::Cancelled => return Err("it was cancelled".to_owned()),
-            Exit::Killed(reason) => return Err(format!("it was killed: {reason}")),
+            ProcessExit::Code(0) => {}
+            ProcessExit::Code(code) => return Err(format!("it ended with code {code}")),
+            ProcessExit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
+            ProcessExit::TimedOut => {
+                return Err(format!("it took longer than {} ms", self.timeout.as_millis()));
+            }
+            ProcessExit::Cancelled => return Err("it was cancelled".to_owned()),
+            ProcessExit::Killed(reason) => return Err(format!("it was killed: {reason}")),
         }
         let printed = outcome.stdout.whole().ok_or("it printed too much")?;
         serde_json::from_slice(printed).map_err(|_| {

@@ -214,9 +214,9 @@ impl UrlHost {
         let found = Url::parse(text).ok();
         let plain =
             found.as_ref().is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        let host = template::host(text).or_else(|| {
+        let host = template::parse_host(text).or_else(|| {
             let assumed = found.is_none().then(|| format!("https://{}", text.trim_start()))?;
-            template::host(&assumed)
+            template::parse_host(&assumed)
         });
         UrlHost { plain: plain && host.is_some(), host }
     }

@@ -7,57 +7,63 @@
 //! Rules that the user makes by answering count from the next call on: the set is compiled anew and swapped. Nothing
 //! that waits for anybody is done here, but for the [classifier](crate::classifier), which has a place of its own.
 
-mod mode_override;
+mod auto_allow;
 mod call_analysis;
 mod configured_effects;
 mod explain;
 mod grants;
 mod hard_links;
-mod session_rules;
-mod rule_filter;
 mod mode;
+mod mode_override;
 mod repetition;
 mod repository;
+mod rule_filter;
 mod sandbox_rules;
-mod worktree_rules;
-mod auto_allow;
+mod session_rules;
 mod unknown_effects;
 mod verdict;
 mod warnings;
+mod worktree_rules;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use haft::decision::{CallGrants, CallWarning, Decision, DecisionReason, DecisionSource, Verdict};
-use haft::effects::Extent;
-use haft::files::Hidden;
+use haft::effects::RootExtent;
+use haft::files::HiddenPaths;
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Authorizer, Mode, PermissionMode, Processes, Request, RuleSetId, SandboxView};
+use haft::ports::{
+    ApprovalAnswer, AuthorizationRequest, Authorizer, ModeControl, PermissionMode, Processes, RuleSetId,
+    SandboxView,
+};
 use haft::tool::AnyTool;
 use haft::{Effects, Engine, Workspace};
 pub use haft_shell::ShellAnalyzer;
 use serde_json::Value;
 
-use crate::classifier::{CautiousClassifier, CallClassifier, ClassifierInput, UnavailableClassifier, ProgramClassifier};
-use crate::rule::{RuleAnchors, InvalidRule, RuleLint, NamedPath, SubjectPath, Rule, EffectKind};
-use crate::settings::{SettingsPlaces, ProtectedPaths};
-use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
-use crate::trust::{ResolvedSettings, RememberedRules};
-pub use mode_override::ModeOverride;
+use crate::classifier::{
+    CallClassifier, CautiousClassifier, ClassifierInput, ProgramClassifier, UnavailableClassifier,
+};
+use crate::rule::{EffectKind, InvalidRule, NamedPath, Rule, RuleAnchors, RuleLint, SubjectPath};
+use crate::settings::{ProtectedPaths, SettingsPlaces};
+use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
+use crate::trust::{RememberedRules, ResolvedSettings};
+pub use auto_allow::IsFullSandbox;
+use auto_allow::SandboxAutoAllow;
 pub(crate) use call_analysis::CallAnalysis;
 use call_analysis::SessionContext;
 pub use explain::{
-    InvalidCall, SuggestedChange, CheckedCall, DecisionReport, EffectsView, OtherRule, CommandPart, PartKind, RuleWording,
+    CheckedCall, CommandPart, DecisionReport, EffectsView, InvalidCall, OtherRule, PartKind, RuleWording,
+    SuggestedChange,
 };
 use hard_links::DeniedFileIndex;
-use session_rules::SessionRules;
+pub use mode_override::ModeOverride;
 pub use rule_filter::RuleFilter;
 use sandbox_rules::SandboxDenials;
-use worktree_rules::CheckoutCall;
-pub use auto_allow::IsFullSandbox;
-use auto_allow::SandboxAutoAllow;
+use session_rules::SessionRules;
 pub use verdict::{CoverageGap, SandboxCoverage};
+use worktree_rules::CheckoutCall;
 
 /// How many rules a session remembers.
 pub const SESSION_RULES_MAX: usize = 1_000;
@@ -122,7 +128,7 @@ impl<'a> PolicyContext<'a> {
 pub fn shell_analyzer(workspace: &Workspace, home: Option<&Path>) -> ShellAnalyzer {
     let (cwd, home) = (workspace.cwd().to_owned(), home.map(Path::to_owned));
     let added = workspace.dirs().skip(1).map(Path::to_owned).collect();
-    ShellAnalyzer::new(haft_shell::Place { cwd, home, added })
+    ShellAnalyzer::new(haft_shell::ShellDirectories { cwd, home, added })
 }
 
 /// The paths that the rules of these settings name. Rules that can't be understood name none.
@@ -192,7 +198,7 @@ impl Policy {
     pub fn denies_server(&self, server: &str) -> Option<DecisionReason> {
         let rules = &self.0.live.sets().rules;
         // A name that no tool has: only a rule about all of them is about it.
-        let by = rules.hides(&format!("mcp__{server}__"))?;
+        let by = rules.tool_denial(&format!("mcp__{server}__"))?;
         Some(rules.rule(by).reason(Verdict::Deny))
     }
 
@@ -200,14 +206,17 @@ impl Policy {
     /// does.
     pub fn denies_tool(&self, tool: &str) -> Option<DecisionReason> {
         let rules = &self.0.live.sets().rules;
-        Some(rules.rule(rules.hides(tool)?).reason(Verdict::Deny))
+        Some(rules.rule(rules.tool_denial(tool)?).reason(Verdict::Deny))
     }
 
     /// Puts a policy together, and says what is doubtful about it.
     ///
     /// # Errors
     /// Rules that can't be understood.
-    pub fn new(loaded: &ResolvedSettings, setup: PolicyContext<'_>) -> Result<(Policy, PolicyFindings), InvalidPolicy> {
+    pub fn new(
+        loaded: &ResolvedSettings,
+        setup: PolicyContext<'_>,
+    ) -> Result<(Policy, PolicyFindings), InvalidPolicy> {
         let permissions = &loaded.settings.permissions;
         let mode = permissions.default_mode.as_ref().map_or(PermissionMode::Default, |at| at.value);
         let modes = PermissionMode::ALL.into_iter().map(|(_, mode)| mode);
@@ -228,8 +237,10 @@ impl Policy {
         let classifier = setup.classifier.clone().or_else(|| {
             let given = &loaded.settings.classifier.as_ref()?.value;
             Some(match &setup.processes {
-                Some(processes) => Arc::new(ProgramClassifier::new(given, processes.clone(), setup.workspace.cwd()))
-                    as Arc<dyn CallClassifier>,
+                Some(processes) => {
+                    Arc::new(ProgramClassifier::new(given, processes.clone(), setup.workspace.cwd()))
+                        as Arc<dyn CallClassifier>
+                }
                 None => Arc::new(UnavailableClassifier::new(given)),
             })
         });
@@ -242,7 +253,9 @@ impl Policy {
             protected: ProtectedPaths::new(setup.places, loaded.inventory.files().map(Path::to_owned)),
             blocks: mode::DirectoryBlocks::new(permissions),
             effects,
-            guard: repetition::RepetitionTracker::new(loaded.settings.repetition_guard.as_ref().map(|at| at.value)),
+            guard: repetition::RepetitionTracker::new(
+                loaded.settings.repetition_guard.as_ref().map(|at| at.value),
+            ),
             unasked: SandboxAutoAllow::new(by_settings.map(|at| at.source.clone()), setup.full_sandbox),
             coverage: setup.coverage,
             sandbox,
@@ -311,21 +324,27 @@ impl Policy {
     }
 
     /// What a call leaves out of the folders that it walks.
-    fn left_out(&self, request: &Request<'_>, sets: Arc<session_rules::CompiledRules>) -> Option<Hidden> {
-        if !request.effects.reads.iter().any(|path| path.extent == Extent::Subtree) {
+    fn left_out(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        sets: Arc<session_rules::CompiledRules>,
+    ) -> Option<HiddenPaths> {
+        if !request.effects.reads.iter().any(|path| path.extent == RootExtent::Subtree) {
             return None;
         }
         let surroundings = &self.0.surroundings;
         // All rules: what stops doesn't depend on the mode.
-        let leaves_out =
-            |request: &Request<'_>| sets.rules.decide(&CallAnalysis::for_request(request, surroundings).subject).leaves_out;
+        let leaves_out = |request: &AuthorizationRequest<'_>| {
+            sets.rules.decide(&CallAnalysis::for_request(request, surroundings).subject).leaves_out
+        };
         let twin = CheckoutCall::for_request(&surroundings.anchors.cwd, request);
         if !leaves_out(request) && !twin.as_ref().is_some_and(|twin| leaves_out(&twin.request(request))) {
             return None;
         }
         let (tool, move_out) = (request.name.to_owned(), twin.map(|twin| twin.move_out().clone()));
-        Some(Hidden::new(move |path| {
-            let stops = |path: &Path| sets.rules.stops(&tool, EffectKind::Reads, &SubjectPath::at(path)).is_some();
+        Some(HiddenPaths::new(move |path| {
+            let stops =
+                |path: &Path| sets.rules.stops(&tool, EffectKind::Reads, &SubjectPath::at(path)).is_some();
             stops(path) || move_out.as_ref().is_some_and(|move_out| stops(&move_out.path(path)))
         }))
     }
@@ -369,7 +388,7 @@ impl Policy {
     }
 
     /// The rules that would let a call through, one for each part that needs one; none if there are no such rules.
-    pub fn proposals(&self, request: &Request<'_>) -> Vec<String> {
+    pub fn proposals(&self, request: &AuthorizationRequest<'_>) -> Vec<String> {
         let case = CallAnalysis::for_request(request, &self.0.surroundings);
         self.0.proposals(&case)
     }
@@ -388,10 +407,19 @@ fn parse_rules(written: &[UnparsedRule]) -> Result<Vec<Rule>, Vec<InvalidRule>> 
 
 impl PolicyInner {
     /// What rules and mode say of a call in a mode.
-    fn reason(&self, request: &Request<'_>, mode: PermissionMode) -> DecisionReason {
+    fn reason(&self, request: &AuthorizationRequest<'_>, mode: PermissionMode) -> DecisionReason {
         let sets = self.live.sets();
-        let reason = verdict::judge_call(self, &sets, mode, &CallAnalysis::for_request(request, &self.surroundings), false).reason;
-        let Some(twin) = CheckoutCall::for_request(&self.surroundings.anchors.cwd, request) else { return reason };
+        let reason = verdict::judge_call(
+            self,
+            &sets,
+            mode,
+            &CallAnalysis::for_request(request, &self.surroundings),
+            false,
+        )
+        .reason;
+        let Some(twin) = CheckoutCall::for_request(&self.surroundings.anchors.cwd, request) else {
+            return reason;
+        };
         let request = twin.request(request);
         let rules = sets.for_mode(mode);
         let matches = rules.decide(&CallAnalysis::for_request(&request, &self.surroundings).subject);
@@ -462,7 +490,7 @@ impl PolicyInner {
 }
 
 impl Authorizer for Policy {
-    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, request: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         let inner = &*self.0;
         let mode = inner.live.mode();
         let reason = inner.reason(request, mode);
@@ -479,7 +507,7 @@ impl Authorizer for Policy {
         mode::may_ask(self.0.live.mode(), source)
     }
 
-    fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
+    fn grants(&self, request: &AuthorizationRequest<'_>, approved: bool) -> CallGrants {
         grants::call_grants(&self.0, request, approved)
     }
 
@@ -493,7 +521,7 @@ impl Authorizer for Policy {
 
     fn classify<'a>(
         &'a self,
-        request: &'a Request<'a>,
+        request: &'a AuthorizationRequest<'a>,
         reason: &'a str,
     ) -> BoxFuture<'a, Option<DecisionReason>> {
         let inner = &*self.0;
@@ -506,7 +534,11 @@ impl Authorizer for Policy {
         Box::pin(async move { classifier.classify(&considered).await })
     }
 
-    fn classify_statically(&self, request: &Request<'_>, reason: &str) -> Option<DecisionReason> {
+    fn classify_statically(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        reason: &str,
+    ) -> Option<DecisionReason> {
         let inner = &*self.0;
         let mode = inner.live.mode();
         // What a plan asks about is for the user alone.
@@ -514,50 +546,60 @@ impl Authorizer for Policy {
             return None;
         }
         let case = CallAnalysis::for_request(request, &inner.surroundings);
-        CautiousClassifier::reason(&ClassifierInput::for_request(request, &case, mode, reason, &inner.protected))
+        CautiousClassifier::reason(&ClassifierInput::for_request(
+            request,
+            &case,
+            mode,
+            reason,
+            &inner.protected,
+        ))
     }
 
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
         let rules = &self.0.live.sets().rules;
         let names = std::iter::once(name).chain(tool.aliases().iter().map(String::as_str));
-        let by = names.filter_map(|name| rules.hides(name)).min()?;
+        let by = names.filter_map(|name| rules.tool_denial(name)).min()?;
         Some(rules.rule(by).reason(Verdict::Deny))
     }
 
-    fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
+    fn hidden(&self, request: &AuthorizationRequest<'_>) -> Option<HiddenPaths> {
         let sets = self.0.live.sets();
         sets.rules.may_stop(EffectKind::Reads, false)?;
-        let left_out = self.left_out(request, sets.clone()).unwrap_or_else(|| Hidden::new(|_| false));
+        let left_out = self.left_out(request, sets.clone()).unwrap_or_else(|| HiddenPaths::new(|_| false));
         let policy = self.clone();
         Some(left_out.with_hard_links(move |file| policy.0.denied_files.refuse(&sets, file)))
     }
 
-    fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
+    fn remember(&self, request: &AuthorizationRequest<'_>, answer: &ApprovalAnswer) -> Result<(), String> {
         let inner = &*self.0;
         inner.guard.forget(request);
-        if !matches!(answer, Answer::Session | Answer::Always) {
+        if !matches!(answer, ApprovalAnswer::Session | ApprovalAnswer::Always) {
             return Ok(());
         }
         let case = CallAnalysis::for_request(request, &inner.surroundings);
         let rules = inner.proposals(&case);
         // What can't be kept still holds for this session.
         inner.live.add(&rules, RuleList::Allow, &inner.surroundings);
-        if *answer != Answer::Always {
+        if *answer != ApprovalAnswer::Always {
             return Ok(());
         }
         inner.keep(&rules, RuleList::Allow)
     }
 
-    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+    fn lasting_rules(&self, request: &AuthorizationRequest<'_>) -> Vec<String> {
         self.proposals(request)
     }
 
-    fn warnings(&self, request: &Request<'_>) -> Vec<CallWarning> {
+    fn warnings(&self, request: &AuthorizationRequest<'_>) -> Vec<CallWarning> {
         let surroundings = &self.0.surroundings;
-        warnings::find_warnings(request, &CallAnalysis::for_request(request, surroundings), &surroundings.anchors.home)
+        warnings::find_warnings(
+            request,
+            &CallAnalysis::for_request(request, surroundings),
+            &surroundings.anchors.home,
+        )
     }
 
-    fn propose(&self, request: &Request<'_>) -> Option<String> {
+    fn propose(&self, request: &AuthorizationRequest<'_>) -> Option<String> {
         let case = CallAnalysis::for_request(request, &self.0.surroundings);
         explain::to_allow(&self.0, &case).map(|change| change.to_text(self.0.wording))
     }
@@ -589,7 +631,7 @@ impl Policy {
     }
 }
 
-impl Mode for Policy {
+impl ModeControl for Policy {
     fn current(&self) -> PermissionMode {
         self.0.live.mode()
     }

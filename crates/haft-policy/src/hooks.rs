@@ -1,7 +1,7 @@
 //! Hooks that settings configure: programs and addresses that are told what happens, and may say no.
 //!
 //! ```text
-//! Settings ── Hooks::from_settings ── Hooks ── add_to ── haft::hooks::Hooks       calls: fired by the engine
+//! Settings ── Hooks::from_settings ── Hooks ── add_to ── haft::hooks::HookSet       calls: fired by the engine
 //!                                        └── user_prompt_submit, stop, …   sessions: fired by the loop
 //! ```
 //!
@@ -53,7 +53,7 @@ pub use event::HookEvent;
 pub use reply::{PermissionUpdate, RuleUpdate};
 pub use run::BackgroundReport;
 pub use session::{
-    HookBlock, CompactOutcome, NotificationOutcome, PromptOutcome, SessionOutcome, StartOutcome, StopInput,
+    CompactOutcome, HookBlock, NotificationOutcome, PromptOutcome, SessionOutcome, StartOutcome, StopInput,
     StopOutcome,
 };
 pub use tool_use::{CallTool, HookToolUse};
@@ -68,7 +68,8 @@ pub trait HookCondition: Send + Sync {
 }
 
 /// Understands the rule of an `if`, once, when hooks are made.
-pub type ParseCondition = Arc<dyn Fn(&str, &SettingsSource) -> Result<Arc<dyn HookCondition>, String> + Send + Sync>;
+pub type ParseCondition =
+    Arc<dyn Fn(&str, &SettingsSource) -> Result<Arc<dyn HookCondition>, String> + Send + Sync>;
 
 /// Looks at a hook before it is started; an error is a failure of the hook. For trust: the script may have changed.
 pub type VerifyHandler = Arc<dyn Fn(&HookHandler) -> Result<(), String> + Send + Sync>;
@@ -142,7 +143,10 @@ impl HookSession {
     /// Variables for hooks beside those that every child gets. Headers of requests take theirs from here, too. Hooks
     /// are the user's own programs, so usually all of [`std::env::vars_os`].
     #[must_use]
-    pub fn with_environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> HookSession {
+    pub fn with_environment(
+        mut self,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> HookSession {
         self.environment = variables.into_iter().collect();
         self
     }
@@ -277,7 +281,7 @@ impl std::error::Error for InvalidHooks {}
 ///
 /// let processes = Arc::new(LocalProcesses::new(std::env::vars_os()));
 /// let hooks = Hooks::from_settings(&Settings::default(), processes, HookSession::new("s-1", "/project"))?;
-/// let for_the_engine: haft::hooks::Hooks = hooks.add_to(haft::hooks::Hooks::new());
+/// let for_the_engine: haft::hooks::HookSet = hooks.add_to(haft::hooks::HookSet::new());
 /// assert!(hooks.listed().is_empty() && hooks.warnings().is_empty());
 /// # Ok::<(), haft_policy::hooks::InvalidHooks>(())
 /// ```
@@ -384,7 +388,7 @@ impl Hooks {
 
     /// Adds them to the hooks of an engine, after those that are there.
     #[must_use]
-    pub fn add_to(&self, mut hooks: haft::hooks::Hooks) -> haft::hooks::Hooks {
+    pub fn add_to(&self, mut hooks: haft::hooks::HookSet) -> haft::hooks::HookSet {
         let entry = |event: HookEvent| {
             let longest = self.0.hooks.get(&event)?.iter().map(|hook| hook.timeout).max()?;
             let timeout = longest.saturating_add(limits::TIMEOUT_GRACE);

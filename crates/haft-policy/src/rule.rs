@@ -32,34 +32,34 @@
 //! ```
 
 mod argument;
+mod command_line;
 mod evaluate;
 mod examples;
 mod fold_names;
 mod host;
-mod pattern_index;
-mod command_line;
+mod known_tools;
 mod lint;
 mod parse;
 mod path;
+mod path_tree;
 mod pattern;
+mod pattern_index;
 mod propose;
 mod rule_set;
 mod spelling;
 mod subject;
-mod known_tools;
-mod path_tree;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use evaluate::BLANKS;
-pub use evaluate::{RuleMatches, NotDecidingReason};
+pub use evaluate::{NotDecidingReason, RuleMatches};
 pub use examples::BuildSubject;
-pub use lint::{RuleLint, LintKind};
+pub use lint::{LintKind, RuleLint};
 pub use path::SEGMENTS_MAX;
 pub use propose::PROPOSALS_MAX;
-pub use rule_set::{RuleAnchors, NamedPath, RuleSet};
-pub use subject::{SubjectCommand, EffectRef, SubjectPath, RuleSubject, EffectKind, SubjectEffects};
+pub use rule_set::{NamedPath, RuleAnchors, RuleSet};
+pub use subject::{EffectKind, EffectRef, RuleSubject, SubjectCommand, SubjectEffects, SubjectPath};
 
 use haft::decision::{DecisionReason, DecisionSource, RuleRef, Verdict};
 use haft::text::truncate_with_ellipsis;

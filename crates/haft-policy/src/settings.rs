@@ -13,57 +13,66 @@
 //! is decided in [`trust`](crate::trust), from the same trees. Rules are kept as they were written and hooks as data: other
 //! modules judge by them and run them.
 
-mod user_servers;
 mod de;
 pub mod edit;
 mod hook;
-pub(crate) mod read_file;
 pub(crate) mod journal;
 mod jsonc;
 mod known_names;
 mod layer;
 mod mcp_servers;
+mod mcp_settings;
 mod merge;
 #[cfg(test)]
 mod page;
 mod permissions;
 mod places;
 mod protected_paths;
+pub(crate) mod read_file;
 mod repository_writes;
 mod run;
 mod sandbox;
 mod schema;
 mod serve;
-mod mcp_settings;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+mod user_servers;
 mod values;
 mod web;
 
 pub use de::SettingValue;
 pub use hook::{
-    HookAction, BackgroundMode, EVENTS, HOOK_TIMEOUT_S_MAX, HookHandler, HookGroup, HookSettings, OnFailure, Shell,
+    BackgroundMode, EVENTS, HOOK_TIMEOUT_S_MAX, HookAction, HookGroup, HookHandler, HookSettings, OnFailure,
+    Shell,
 };
 pub use journal::{Durability, JournalSettings};
 pub use jsonc::{SETTINGS_DEPTH_MAX, TextPosition};
 pub use known_names::is_refused_variable;
-pub use layer::{SettingsFlags, SettingsLayer, SettingsLayers, SettingsProblem, SETTINGS_BYTES_MAX, SettingsError, WARNINGS_MAX, SettingsWarning};
-pub use mcp_servers::{RemoteProtocol, SERVER_TIMEOUT_MS_MIN, SERVERS_MAX, McpServer, McpTransport, check_server};
-pub use merge::TrustStatus;
-pub use permissions::PermissionSettings;
-pub use places::{InvalidSettingsPlace, CLAUDE_CONFIG_DIR, CLAUDE_MANAGED_DIR, MANAGED_SETTINGS, SettingsPlaces, git_root};
-pub use protected_paths::{ProtectedPaths, PathProtection};
-pub use repository_writes::repository_write;
-pub use run::{Prices, Provider, ProviderSettings, RunSettings};
-pub use sandbox::{
-    HiddenFile, HiddenVariable, PrivateHost, SandboxSettings, SandboxCredentials, SandboxFiles, SandboxNetwork,
+pub use layer::{
+    SETTINGS_BYTES_MAX, SettingsError, SettingsFlags, SettingsLayer, SettingsLayers, SettingsProblem,
+    SettingsWarning, WARNINGS_MAX,
 };
-pub use schema::schema;
-pub use serve::{SERVE_CLIENTS_MAX, ServeClient, ServeOauth, ServeSettings};
+pub use mcp_servers::{
+    McpServer, McpTransport, RemoteProtocol, SERVER_TIMEOUT_MS_MIN, SERVERS_MAX, check_server,
+};
 pub use mcp_settings::{
     McpOptions, McpSettings, RefusalReason, ServerMatch, ServerOptions, ToolSearchSettings, WithheldReason,
 };
+pub use merge::TrustStatus;
+pub use permissions::PermissionSettings;
+pub use places::{
+    CLAUDE_CONFIG_DIR, CLAUDE_MANAGED_DIR, InvalidSettingsPlace, MANAGED_SETTINGS, SettingsPlaces, git_root,
+};
+pub use protected_paths::{PathProtection, ProtectedPaths};
+pub use repository_writes::repository_write;
+pub use run::{Prices, Provider, ProviderSettings, RunSettings};
+pub use sandbox::{
+    HiddenFile, HiddenVariable, PrivateHost, SandboxCredentials, SandboxFiles, SandboxNetwork,
+    SandboxSettings,
+};
+pub use schema::schema;
+pub use serve::{SERVE_CLIENTS_MAX, ServeClient, ServeOauth, ServeSettings};
 pub use table::{SettingEntry, SettingsTree};
 pub use values::{
     Classifier, DeclaredEffects, DeclaredTools, DisableKeyword, EnvValue, RepetitionGuard, ToolEffects,

@@ -46,8 +46,18 @@ impl SettingsSource {
     }
 
     /// A place in a file.
-    pub fn in_file(scope: SourceScope, file: impl Into<PathBuf>, line: u32, anchor: impl Into<PathBuf>) -> SettingsSource {
-        SettingsSource { scope, file: Some(file.into().into()), line: Some(line), anchor: anchor.into().into() }
+    pub fn in_file(
+        scope: SourceScope,
+        file: impl Into<PathBuf>,
+        line: u32,
+        anchor: impl Into<PathBuf>,
+    ) -> SettingsSource {
+        SettingsSource {
+            scope,
+            file: Some(file.into().into()),
+            line: Some(line),
+            anchor: anchor.into().into(),
+        }
     }
 }
 
@@ -130,7 +140,9 @@ mod tests {
 
     #[test]
     fn the_machines_owner_has_the_last_word() {
-        assert!(SourceScope::Managed > SourceScope::CommandLine && SourceScope::CommandLine > SourceScope::Local);
+        assert!(
+            SourceScope::Managed > SourceScope::CommandLine && SourceScope::CommandLine > SourceScope::Local
+        );
         assert!(SourceScope::Local > SourceScope::Project && SourceScope::Project > SourceScope::User);
     }
 }

@@ -17,27 +17,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod atomic_write;
 mod collect;
 mod digest;
 mod hash_files;
 mod inventory;
-mod state_file;
 mod referenced_files;
 mod remembered_rules;
+mod state_file;
 mod trust_store;
-mod atomic_write;
 
-pub use digest::{InvalidDigest, Digest};
-pub use hash_files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX};
-pub use inventory::{TrustChange, ITEMS_MAX, TrustInventory, TrustItem, TrustItemKind, ScriptReference};
-pub use state_file::{StateFile, replace_file};
-pub use remembered_rules::{REMEMBERED_BYTES_MAX, REMEMBERED_MAX, RememberedRules};
-pub use trust_store::{TrustJudgement, STORE_BYTES_MAX, TrustStore, DistrustReason};
 pub use atomic_write::key as workspace_key;
+pub use digest::{Digest, InvalidDigest};
+pub use hash_files::{FILE_BYTES_MAX, FILES_MAX, FOLDER_DEPTH_MAX};
+pub use inventory::{ITEMS_MAX, ScriptReference, TrustChange, TrustInventory, TrustItem, TrustItemKind};
+pub use remembered_rules::{REMEMBERED_BYTES_MAX, REMEMBERED_MAX, RememberedRules};
+pub use state_file::{StateFile, replace_file};
+pub use trust_store::{DistrustReason, STORE_BYTES_MAX, TrustJudgement, TrustStore};
 
 use std::path::PathBuf;
 
-use crate::settings::{SettingsFlags, SettingsLayers, SettingsPlaces, Settings, SettingsError, TrustStatus};
+use crate::settings::{Settings, SettingsError, SettingsFlags, SettingsLayers, SettingsPlaces, TrustStatus};
 use crate::source::{SourceScope, UnparsedRule};
 
 /// Settings, and how they came about.
@@ -68,7 +68,10 @@ impl ResolvedSettings {
 ///
 /// # Errors
 /// Files that can't be read or understood; then nothing may run.
-pub fn load_settings(places: &SettingsPlaces, flags: &SettingsFlags) -> Result<ResolvedSettings, SettingsError> {
+pub fn load_settings(
+    places: &SettingsPlaces,
+    flags: &SettingsFlags,
+) -> Result<ResolvedSettings, SettingsError> {
     let layers = SettingsLayers::read(places, flags)?;
     let inventory = TrustInventory::from_layers(&layers);
     let mut store_warnings = Vec::new();
@@ -100,7 +103,11 @@ pub fn inspect_workspace(places: &SettingsPlaces) -> Result<TrustInventory, Sett
     SettingsLayers::read(places, &SettingsFlags::default()).map(|layers| TrustInventory::from_layers(&layers))
 }
 
-fn judge_workspace(places: &SettingsPlaces, flags: &SettingsFlags, inventory: &TrustInventory) -> TrustJudgement {
+fn judge_workspace(
+    places: &SettingsPlaces,
+    flags: &SettingsFlags,
+    inventory: &TrustInventory,
+) -> TrustJudgement {
     if inventory.is_empty() {
         return TrustJudgement::Nothing;
     }

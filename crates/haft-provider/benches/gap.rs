@@ -82,7 +82,8 @@ fn main() {
 /// The kilobytes that a run takes at its most whose answer has so many bytes: another process, so that the server's
 /// memory isn't counted.
 fn memory(runtime: &tokio::runtime::Runtime, wire: Wire, bytes: usize) -> usize {
-    let mut script = ModelScript::parse(r#"{"turns": [{"text": "", "stream": {"chunk_chars": 200}}]}"#).unwrap();
+    let mut script =
+        ModelScript::parse(r#"{"turns": [{"text": "", "stream": {"chunk_chars": 200}}]}"#).unwrap();
     // More than a file may hold.
     script.turns[0].text = Some("twenty bytes of text".repeat(bytes.div_ceil(20)));
     runtime.block_on(async {

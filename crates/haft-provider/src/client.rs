@@ -13,11 +13,13 @@ use reqwest::redirect;
 
 pub use crate::exchange::RetryPolicy;
 
-use crate::tool_deferral::default_deferral;
 use crate::endpoint::ProviderEndpoint;
-use crate::exchange::{ResponseHead, ChunkStream, RequestExchange, EndpointState, RequestTransport, WRONG_ADDRESS, retry_delay};
+use crate::exchange::{
+    ChunkStream, EndpointState, RequestExchange, RequestTransport, ResponseHead, WRONG_ADDRESS, retry_delay,
+};
 use crate::limits::{CONNECT_SECONDS_MAX, ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_SECONDS_MAX};
 use crate::request::RequestOptions;
+use crate::tool_deferral::default_deferral;
 use haft_agent::{FailureKind, MessageFormat, Model, ModelFailure, ModelRequest, ReplyStream, ToolDeferral};
 
 /// A provider over HTTP. Clones share connections and what is known of the endpoint's health.
@@ -158,7 +160,9 @@ impl HttpTransport {
                 }
                 None => builder.no_proxy(),
             };
-            builder.build().map_err(|error| format!("no request can be sent: {}", describe_error_chain(&error)))
+            builder
+                .build()
+                .map_err(|error| format!("no request can be sent: {}", describe_error_chain(&error)))
         });
         made.as_ref().map_err(|words| ModelFailure::new(FailureKind::BadRequest, words.clone()))
     }
@@ -258,7 +262,9 @@ async fn read_body(mut response: reqwest::Response, most: usize) -> (String, Opt
             }
             Ok(Some(bytes)) => body.extend_from_slice(&bytes),
             Ok(None) => break None,
-            Err(error) => break Some(ModelFailure::new(FailureKind::Disconnected, describe_error_chain(&error))),
+            Err(error) => {
+                break Some(ModelFailure::new(FailureKind::Disconnected, describe_error_chain(&error)));
+            }
         }
     };
     let body =

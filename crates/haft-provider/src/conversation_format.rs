@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::Wire;
 use crate::decode_message::{InvalidMessage, decode_message};
-use crate::tool_deferral;
 use crate::definitions::DefinitionCache;
+use crate::tool_deferral;
 
 /// Fields whose length is unrelated to their tokens.
 const OPAQUE: [&str; 7] =

@@ -13,8 +13,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use haft::effects::table::Class;
-use haft::registry::{Listing, Offer, Snapshot};
+use haft::effects::table::ConcurrencyClass;
+use haft::registry::{OfferedTool, Snapshot, ToolListing};
 use haft::search::TOOL_SEARCH;
 use haft::sync::lock;
 use haft::tool::{AnyTool, ListedClass};
@@ -24,7 +24,7 @@ use crate::limits::{
     ANTHROPIC_STRICT_OPTIONAL_MAX, ANTHROPIC_STRICT_TOOLS_MAX, ANTHROPIC_STRICT_UNIONS_MAX,
     PROPERTY_CHARS_MAX,
 };
-use crate::schema::{StrictDemands, SchemaDialect, SchemaRefusal, WireSchema, encode_schema};
+use crate::schema::{SchemaDialect, SchemaRefusal, StrictDemands, WireSchema, encode_schema};
 use haft_agent::{SkippedTool, ToolDeferral, ToolDefiner, ToolDefinitions};
 
 /// The form of a `tools` array.
@@ -168,7 +168,7 @@ impl DefinitionCache {
     ///
     /// # Errors
     /// The form can't take it.
-    pub fn define_one(&self, offer: &Offer) -> Result<String, SkippedTool> {
+    pub fn define_one(&self, offer: &OfferedTool) -> Result<String, SkippedTool> {
         match self.piece(offer) {
             Ok(pair) => Ok(pair.plain.clone()),
             Err(reason) => Err(SkippedTool { name: Arc::from(offer.name()), reason }),
@@ -185,7 +185,7 @@ impl DefinitionCache {
         if deferral == ToolDeferral::Fallback || self.deferred {
             return ToolDeferral::Fallback;
         }
-        let count = snapshot.offers().iter().filter(|offer| offer.listing() != Listing::Shown).count();
+        let count = snapshot.offers().iter().filter(|offer| offer.listing() != ToolListing::Shown).count();
         let mut searches = snapshot.offers().iter().filter(|offer| offer.is_search());
         let is_ours = searches.next().is_some_and(|offer| offer.name() == TOOL_SEARCH);
         match (1..=most).contains(&count) && is_ours && searches.next().is_none() {
@@ -194,16 +194,16 @@ impl DefinitionCache {
         }
     }
 
-    fn way(&self, offer: &Offer, deferral: ToolDeferral, known: &HashSet<String>) -> ToolPlacement {
+    fn way(&self, offer: &OfferedTool, deferral: ToolDeferral, known: &HashSet<String>) -> ToolPlacement {
         let is_marked = matches!(self.form.format().deferral, Some(DeferralFormat::Marked { .. }));
         match (offer.listing(), deferral) {
-            (Listing::Deferred, ToolDeferral::Fallback) if !self.deferred => ToolPlacement::Left,
+            (ToolListing::Deferred, ToolDeferral::Fallback) if !self.deferred => ToolPlacement::Left,
             (_, ToolDeferral::Fallback) => ToolPlacement::Plain,
-            (Listing::Shown, _) if offer.is_search() && !is_marked => ToolPlacement::Search,
-            (Listing::Shown, _) => ToolPlacement::Plain,
-            (Listing::Found, _) if !known.contains(offer.name()) => ToolPlacement::Plain,
-            (Listing::Found | Listing::Deferred, _) if is_marked => ToolPlacement::Marked,
-            (Listing::Found | Listing::Deferred, _) => ToolPlacement::Elsewhere,
+            (ToolListing::Shown, _) if offer.is_search() && !is_marked => ToolPlacement::Search,
+            (ToolListing::Shown, _) => ToolPlacement::Plain,
+            (ToolListing::Found, _) if !known.contains(offer.name()) => ToolPlacement::Plain,
+            (ToolListing::Found | ToolListing::Deferred, _) if is_marked => ToolPlacement::Marked,
+            (ToolListing::Found | ToolListing::Deferred, _) => ToolPlacement::Elsewhere,
         }
     }
 
@@ -254,7 +254,7 @@ impl DefinitionCache {
         tools.with_deferral(deferral, referred).with_cacheable(last)
     }
 
-    fn piece(&self, offer: &Offer) -> DefinitionResult {
+    fn piece(&self, offer: &OfferedTool) -> DefinitionResult {
         let format = self.form.format();
         let (name, tool) = (offer.name(), offer.tool());
         let write = || -> Result<DefinitionPair, SchemaRefusal> {
@@ -411,7 +411,7 @@ fn write_mcp_definition(name: &str, tool: &AnyTool, schema: &WireSchema) -> Stri
         json.push_str(&format!(",\"outputSchema\":{}", output.json));
     }
     // Without a hint the worst is assumed, which is right for everything else.
-    if tool.listed_class() == ListedClass::Always(Class::ReadOnly) {
+    if tool.listed_class() == ListedClass::Always(ConcurrencyClass::ReadOnly) {
         json.push_str(",\"annotations\":{\"readOnlyHint\":true}");
     }
     json.push('}');

@@ -161,7 +161,9 @@ impl ReplyStream for RequestExchange {
             // Nobody was told of its calls, so they are not in it.
             ExchangeState::Telling(reply, _) if !reply.requests_calls() => *reply,
             ExchangeState::Telling(..) => ModelReply::empty(wire, StopReason::Interrupted),
-            ExchangeState::Ready | ExchangeState::Waiting(_) => ModelReply::empty(wire, StopReason::Interrupted),
+            ExchangeState::Ready | ExchangeState::Waiting(_) => {
+                ModelReply::empty(wire, StopReason::Interrupted)
+            }
             ExchangeState::Streaming(_) => {
                 let reply = self.reader.finish(&mut Vec::new());
                 match reply.stop() {
@@ -176,9 +178,22 @@ impl ReplyStream for RequestExchange {
 }
 
 impl RequestExchange {
-    pub(crate) fn new(line: Arc<EndpointState>, body: String, retry: RetryPolicy, silence: Duration) -> RequestExchange {
+    pub(crate) fn new(
+        line: Arc<EndpointState>,
+        body: String,
+        retry: RetryPolicy,
+        silence: Duration,
+    ) -> RequestExchange {
         let reader = MessageReader::new(line.wire);
-        RequestExchange { line, body: Arc::new(body), retry, silence, attempt: 1, state: ExchangeState::Ready, reader }
+        RequestExchange {
+            line,
+            body: Arc::new(body),
+            retry,
+            silence,
+            attempt: 1,
+            state: ExchangeState::Ready,
+            reader,
+        }
     }
 
     /// One step: a wait, an answer's head, or bytes with something in them.
@@ -229,7 +244,9 @@ impl RequestExchange {
                         out.push(ReplyDelta::Text(piece.to_owned()));
                         return true;
                     }
-                    if let ExchangeState::Telling(reply, _) = std::mem::replace(&mut self.state, ExchangeState::Over) {
+                    if let ExchangeState::Telling(reply, _) =
+                        std::mem::replace(&mut self.state, ExchangeState::Over)
+                    {
                         told_calls(&reply, out);
                         self.state = ExchangeState::Whole(reply);
                     }

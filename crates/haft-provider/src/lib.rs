@@ -67,7 +67,6 @@ pub mod transcript;
 
 mod conversation_format;
 mod decode_message;
-mod tool_deferral;
 mod definitions;
 mod exchange;
 mod failure;
@@ -75,12 +74,13 @@ mod failure;
 mod pages;
 mod request;
 mod schema;
+mod tool_deferral;
 mod wire;
 
 pub use conversation_format::encode_result;
 pub use decode_message::{InvalidMessage, ModelMessage, decode_message};
-pub use tool_deferral::default_deferral;
-pub use definitions::{DefinitionForm, DefinitionCache};
+pub use definitions::{DefinitionCache, DefinitionForm};
 pub use exchange::RetryPolicy;
 pub use request::{RequestOptions, ThinkingMode};
+pub use tool_deferral::default_deferral;
 pub use wire::{UnknownWire, Wire};

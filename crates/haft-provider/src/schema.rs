@@ -12,12 +12,12 @@
 //! written.
 
 mod flatten;
+mod json_types;
 mod merge;
-mod schema_node;
 mod root;
+mod schema_node;
 mod strict;
 mod trim;
-mod json_types;
 mod write_schema;
 
 use std::fmt;
@@ -27,7 +27,7 @@ use serde_json::Value;
 
 pub(crate) use self::strict::StrictDemands;
 
-use self::flatten::{SchemaDocument, PLANS, FlattenError};
+use self::flatten::{FlattenError, PLANS, SchemaDocument};
 use self::schema_node::SchemaNode;
 use self::trim::LEVELS;
 use self::write_schema::KeywordSupport;

@@ -21,13 +21,16 @@
 //! # Ok(()) }
 //! ```
 
-mod model;
 mod located_value;
-mod script_player;
+mod model;
 mod script_format;
+mod script_player;
 mod server;
 
-pub use self::model::ScriptedModel;
 pub use self::located_value::InvalidScript;
-pub use self::script_format::{ScriptedCall, TurnCase, RequestCondition, InjectedError, StreamPace, ModelScript, SideAnswer, StopKind, ScriptTurn, script_schema};
+pub use self::model::ScriptedModel;
+pub use self::script_format::{
+    InjectedError, ModelScript, RequestCondition, ScriptTurn, ScriptedCall, SideAnswer, StopKind, StreamPace,
+    TurnCase, script_schema,
+};
 pub use self::server::{ScriptServer, serve_script};

@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use haft::sse::{Event, EventReader, EventTooLarge};
+use haft::sse::{EventReader, EventTooLarge, ServerSentEvent};
 use haft_agent::{FailureKind, ModelFailure, ModelReply, ReplyDelta};
 
 use crate::Wire;
@@ -85,7 +85,7 @@ impl MessageReader {
             return;
         }
         std::mem::swap(out, &mut draft.out);
-        let give = |sent: Event<'_>| {
+        let give = |sent: ServerSentEvent<'_>| {
             if let Some(data) = sent.data {
                 decode_event(&mut **decoder, draft, &data);
             }

@@ -242,9 +242,9 @@ impl<'t> TranscriptReader<'t> {
         }
         match understood {
             true => Ok(self.done()),
-            false => {
-                Err(InvalidTranscript::whole(format!("none of its lines is a message or an event; {ACCEPTED}")))
-            }
+            false => Err(InvalidTranscript::whole(format!(
+                "none of its lines is a message or an event; {ACCEPTED}"
+            ))),
         }
     }
 

@@ -12,10 +12,10 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use haft::files::{Access, Root};
-use haft::ports::{Confinement, Exit, ProcessRequest, Processes};
+use haft::files::{GrantedAccess, GrantedRoot};
+use haft::ports::{ConfinementLevel, ProcessExit, ProcessRequest, Processes};
 use haft_sandbox::testing::{TestScene, sandbox};
-use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack};
+use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, SandboxStack};
 
 const ROUNDS: usize = 101;
 const PAUSE: Duration = Duration::from_millis(12);
@@ -63,7 +63,7 @@ fn user(root: &Path) -> ProfileConfig {
         root.join("work"),
         root.join("state/tmp"),
         root.join("state/caches"),
-        haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
+        haft::ports::SandboxRules::from_authorizer(&haft::PermissionRules::new()),
     );
     config.home = Some(root.join("home"));
     config.own.push(root.join("state"));
@@ -73,7 +73,7 @@ fn user(root: &Path) -> ProfileConfig {
 struct Kind<'a> {
     name: &'static str,
     processes: &'a dyn Processes,
-    confinement: Confinement,
+    confinement: ConfinementLevel,
     /// What each call is granted for itself.
     granted: Granted,
     to_reach: &'static str,
@@ -101,8 +101,8 @@ async fn all() {
     config.full_only = true;
     let full = Sandbox::start(config).unwrap();
     let (session, read_only) = (scene(&work, true).session_network(), scene(&work, false));
-    let fallback = sandbox(HELPER, Stack::Fallback, session, read_only).unwrap();
-    use Confinement::{Outside, ReadOnly, Session};
+    let fallback = sandbox(HELPER, SandboxStack::Fallback, session, read_only).unwrap();
+    use ConfinementLevel::{Outside, ReadOnly, Session};
     let kind = |name, processes, confinement, granted, to_reach| Kind {
         name,
         processes,
@@ -137,7 +137,7 @@ async fn all() {
                 let begun = Instant::now();
                 let outcome = kind.processes.run(request).await.unwrap();
                 times.push(begun.elapsed().as_secs_f64() * 1e6);
-                assert_eq!(outcome.exit, Exit::Code(0));
+                assert_eq!(outcome.exit, ProcessExit::Code(0));
             }
         }
         let plain = median(times[0].iter().copied());
@@ -182,12 +182,12 @@ fn start_up(small: &ProfileConfig) {
 }
 
 /// A file that no call was granted before.
-fn granted(root: &Path, round: usize, how: Granted) -> Access {
+fn granted(root: &Path, round: usize, how: Granted) -> GrantedAccess {
     let file: PathBuf = root.join(format!("other/{round}"));
     fs::write(&file, "").unwrap();
-    let mut access = Access::default();
+    let mut access = GrantedAccess::default();
     let roots = if how == Granted::Write { &mut access.write } else { &mut access.read };
-    roots.push(Root::file(file));
+    roots.push(GrantedRoot::file(file));
     access
 }
 

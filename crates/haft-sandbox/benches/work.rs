@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use haft::ports::{Confinement, Exit, ProcessRequest, Processes};
+use haft::ports::{ConfinementLevel, ProcessExit, ProcessRequest, Processes};
 use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig};
 
 const ROUNDS: usize = 7;
@@ -42,7 +42,7 @@ async fn all() {
         &work,
         root.join("state/tmp"),
         root.join("state/caches"),
-        haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
+        haft::ports::SandboxRules::from_authorizer(&haft::PermissionRules::new()),
     );
     profile.home = std::env::var_os("HOME").map(PathBuf::from);
     profile.own.push(root.join("state"));
@@ -56,7 +56,7 @@ async fn all() {
     let to_file = format!("{flood} | cat > {}", root.join("file").display());
     println!("| what | outside | in the sandbox | ratio | to reach |");
     println!("|---|---|---|---|---|");
-    use Confinement::{ReadOnly, Session};
+    use ConfinementLevel::{ReadOnly, Session};
     let name = "1 GiB of output, against a pipe to a file";
     bench.compare(name, bench.outside(&to_file), bench.inside(Session, &flood), "≤ 2").await;
     for (name, program, command, to_reach) in [
@@ -68,7 +68,10 @@ async fn all() {
         ),
         ("`npm test` of a small package", "npm", "cd package && npm test --silent", "≤ 1.1"),
     ] {
-        if bench.seconds(&bench.local, Confinement::Outside, &format!("command -v {program}")).await.is_none()
+        if bench
+            .seconds(&bench.local, ConfinementLevel::Outside, &format!("command -v {program}"))
+            .await
+            .is_none()
         {
             println!("| {name} | left out: `{program}` isn't installed | | | |");
             continue;
@@ -89,14 +92,14 @@ async fn all() {
 }
 
 /// One side of a comparison: who starts it, how, and what.
-type Side<'a> = (&'a dyn Processes, Confinement, &'a str);
+type Side<'a> = (&'a dyn Processes, ConfinementLevel, &'a str);
 
 impl Bench {
     fn outside<'a>(&'a self, script: &'a str) -> Side<'a> {
-        (&self.local, Confinement::Outside, script)
+        (&self.local, ConfinementLevel::Outside, script)
     }
 
-    fn inside<'a>(&'a self, confinement: Confinement, script: &'a str) -> Side<'a> {
+    fn inside<'a>(&'a self, confinement: ConfinementLevel, script: &'a str) -> Side<'a> {
         (&self.sandbox, confinement, script)
     }
 
@@ -120,7 +123,7 @@ impl Bench {
     async fn seconds(
         &self,
         processes: &dyn Processes,
-        confinement: Confinement,
+        confinement: ConfinementLevel,
         script: &str,
     ) -> Option<f64> {
         let request = ProcessRequest::new(["bash", "-c", script], &self.work)
@@ -129,7 +132,7 @@ impl Bench {
         let begun = Instant::now();
         let outcome = processes.run(request).await.unwrap();
         let took = begun.elapsed().as_secs_f64();
-        (outcome.exit == Exit::Code(0)).then_some(took)
+        (outcome.exit == ProcessExit::Code(0)).then_some(took)
     }
 }
 

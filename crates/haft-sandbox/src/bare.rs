@@ -12,23 +12,24 @@ use std::sync::Arc;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
-use crate::landlock::{self, Rules};
-use crate::scene::{ExcerptEntry, Network, Part, Scene, Source};
-use crate::seccomp::Sockets;
-use crate::wire::Job;
+use crate::landlock::{self, LandlockRules};
+use crate::mount_plan::{BindSource, ExcerptEntry, MountEntry, MountPlan, NetworkAccessKind};
+use crate::seccomp::AllowedSockets;
+use crate::wire::ChildJob;
 use crate::{limits, sys};
 
 /// Where the folder for temporary files really lies, on its way to the child's environment.
 const TEMPORARY: &str = "TMPDIR";
 
 /// What a scene comes to.
-pub(crate) fn rules(scene: &Scene) -> Result<Rules> {
-    let rules = Rules::new(landlock::READ | landlock::CHANGE, scene.network != Network::Host)?;
+pub(crate) fn landlock_rules(scene: &MountPlan) -> Result<LandlockRules> {
+    let rules =
+        LandlockRules::new(landlock::READ | landlock::CHANGE, scene.network != NetworkAccessKind::Host)?;
     let masks: Vec<&Path> = scene
         .parts
         .iter()
         .filter_map(|part| match part {
-            Part::Mask { at } | Part::Tmpfs { at, .. } => Some(at.as_path()),
+            MountEntry::Mask { at } | MountEntry::Tmpfs { at, .. } => Some(at.as_path()),
             _ => None,
         })
         .collect();
@@ -36,71 +37,81 @@ pub(crate) fn rules(scene: &Scene) -> Result<Rules> {
     allow_held(&rules, &scene.parts)?;
     for part in &scene.parts {
         match part {
-            Part::Bind { from: Source::Path(from), at, writable } => {
+            MountEntry::Bind { from: BindSource::Path(from), at, writable } => {
                 // Where it lies elsewhere than it is shown, nothing of the scene lies over it.
                 let masks: &[&Path] = if from == at { &masks } else { &[] };
-                allow(&rules, rights(*writable), from, masks, &mut named)?;
+                allow_path(&rules, access_rights(*writable), from, masks, &mut named)?;
             }
-            Part::Overlay { lower, .. } => allow(&rules, landlock::READ, lower, &masks, &mut named)?,
+            MountEntry::Overlay { lower, .. } => {
+                allow_path(&rules, landlock::READ, lower, &masks, &mut named)?
+            }
             // A copy is made by nobody here, so what it was to be made of isn't read either.
-            Part::Excerpt { at, entries, .. } => {
+            MountEntry::Excerpt { at, entries, .. } => {
                 for entry in entries.iter() {
                     if let ExcerptEntry::Host(name) = entry {
-                        allow(&rules, landlock::READ, &at.join(name), &masks, &mut named)?;
+                        allow_path(&rules, landlock::READ, &at.join(name), &masks, &mut named)?;
                     }
                 }
             }
-            Part::Proc => allow(&rules, landlock::READ, Path::new("/proc"), &[], &mut named)?,
-            Part::Dev => {
+            MountEntry::Proc => allow_path(&rules, landlock::READ, Path::new("/proc"), &[], &mut named)?,
+            MountEntry::Dev => {
                 for name in ["null", "zero", "full", "random", "urandom", "tty"] {
                     let rights = landlock::READ | landlock::USE_DEVICE;
-                    allow(&rules, rights, &Path::new("/dev").join(name), &[], &mut named)?;
+                    allow_path(&rules, rights, &Path::new("/dev").join(name), &[], &mut named)?;
                 }
             }
             // Allowed already, nothing of the host, or nothing that a list of what is allowed could say.
-            Part::Bind { from: Source::Held(_), .. }
-            | Part::StandIn { .. }
-            | Part::Tmpfs { .. }
-            | Part::Mask { .. }
-            | Part::Protect { .. }
-            | Part::Pin { .. }
-            | Part::Link { .. }
-            | Part::File { .. } => {}
+            MountEntry::Bind { from: BindSource::Held(_), .. }
+            | MountEntry::StandIn { .. }
+            | MountEntry::Tmpfs { .. }
+            | MountEntry::Mask { .. }
+            | MountEntry::Protect { .. }
+            | MountEntry::Pin { .. }
+            | MountEntry::Link { .. }
+            | MountEntry::File { .. } => {}
         }
     }
     Ok(rules)
 }
 
 /// A host's local sockets could be reached, and there are no hosts to be granted.
-pub(crate) fn sockets(scene: &Scene) -> Sockets {
+pub(crate) fn allowed_sockets(scene: &MountPlan) -> AllowedSockets {
     match scene.network {
-        Network::Host => Sockets::Internet,
-        Network::Empty | Network::Session => Sockets::Pairs,
+        NetworkAccessKind::Host => AllowedSockets::Internet,
+        NetworkAccessKind::Empty | NetworkAccessKind::Session => AllowedSockets::Pairs,
     }
 }
 
 /// Allows what only one child has, which is held open.
-pub(crate) fn allow_held(rules: &Rules, parts: &[Part]) -> Result<()> {
+pub(crate) fn allow_held(rules: &LandlockRules, parts: &[MountEntry]) -> Result<()> {
     parts.iter().try_for_each(|part| match part {
-        Part::Bind { from: Source::Held(held), writable, .. } => rules.allow(rights(*writable), held.as_fd()),
+        MountEntry::Bind { from: BindSource::Held(held), writable, .. } => {
+            rules.allow(access_rights(*writable), held.as_fd())
+        }
         _ => Ok(()),
     })
 }
 
 /// The file of this program, which a child is to run: Landlock refuses to execute what isn't allowed.
-pub(crate) fn program(opened: &OwnedFd) -> std::result::Result<Part, String> {
+pub(crate) fn program_mount(opened: &OwnedFd) -> std::result::Result<MountEntry, String> {
     let failed = |error: std::io::Error| format!("the file of this program can't be shown: {error}");
     let at = std::fs::read_link("/proc/self/exe").map_err(failed)?;
     let held = opened.try_clone().map_err(failed)?;
-    Ok(Part::Bind { from: Source::Held(Arc::new(held)), at, writable: false })
+    Ok(MountEntry::Bind { from: BindSource::Held(Arc::new(held)), at, writable: false })
 }
 
-fn rights(writable: bool) -> u64 {
+fn access_rights(writable: bool) -> u64 {
     if writable { landlock::READ | landlock::CHANGE } else { landlock::READ }
 }
 
 /// Allows a path, without what is hidden beneath it: then its entries are named one by one.
-fn allow(rules: &Rules, access: u64, path: &Path, masks: &[&Path], named: &mut usize) -> Result<()> {
+fn allow_path(
+    rules: &LandlockRules,
+    access: u64,
+    path: &Path,
+    masks: &[&Path],
+    named: &mut usize,
+) -> Result<()> {
     if masks.contains(&path) {
         return Ok(());
     }
@@ -122,14 +133,14 @@ fn allow(rules: &Rules, access: u64, path: &Path, masks: &[&Path], named: &mut u
         }
         // What a link leads to is allowed where that lies, or not at all.
         if !entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-            allow(rules, access, &entry.path(), masks, named)?;
+            allow_path(rules, access, &entry.path(), masks, named)?;
         }
     }
     Ok(())
 }
 
 /// The temporary folder lies where it lies; programs are told by a variable.
-pub(crate) fn point_to_temporary(job: &mut Job) {
+pub(crate) fn point_to_temporary(job: &mut ChildJob) {
     if let Some(folder) = job.environment.remove(OsStr::new(PRIVATE_TEMPORARY)) {
         job.environment.insert(TEMPORARY.into(), folder);
     }
@@ -139,9 +150,9 @@ pub(crate) fn point_to_temporary(job: &mut Job) {
 const PRIVATE_TEMPORARY: &str = "HAFT_SANDBOX_TEMPORARY";
 
 /// What [`point_to_temporary`] needs to know, if anything is shown as `/tmp`.
-pub(crate) fn temporary(scene: &Scene) -> Option<(OsString, OsString)> {
+pub(crate) fn temp_variable(scene: &MountPlan) -> Option<(OsString, OsString)> {
     scene.parts.iter().rev().find_map(|part| match part {
-        Part::Bind { from: Source::Path(from), at, writable: true } if at == Path::new("/tmp") => {
+        MountEntry::Bind { from: BindSource::Path(from), at, writable: true } if at == Path::new("/tmp") => {
             Some((PRIVATE_TEMPORARY.into(), PathBuf::from(from).into_os_string()))
         }
         _ => None,
@@ -149,7 +160,7 @@ pub(crate) fn temporary(scene: &Scene) -> Option<(OsString, OsString)> {
 }
 
 /// The processes below this one, as far as they can be found.
-pub(crate) fn descendants() -> Vec<i32> {
+pub(crate) fn list_descendants() -> Vec<i32> {
     descendants_of(rustix::process::getpid().as_raw_nonzero().get())
 }
 
@@ -172,7 +183,7 @@ pub(crate) fn descendants_of(first: i32) -> Vec<i32> {
 /// Kills until there is nobody left. Whoever is stopped first can't start another while we look.
 pub(crate) fn kill_all() {
     for _ in 0..limits::KILL_ROUNDS_MAX {
-        let found = descendants();
+        let found = list_descendants();
         if found.is_empty() {
             return;
         }

@@ -43,7 +43,11 @@ extern "C" fn before_main() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     if arguments.first().is_some_and(|name| name == CHILD_NAME) {
         let arguments = arguments.into_iter().skip(1);
-        sys::exit_now(haft::isolate::run_child(arguments, sys::inherited(PROGRESS), sys::inherited(CONTENT)));
+        sys::exit_now(haft::isolate::run_child(
+            arguments,
+            sys::inherited_descriptor(PROGRESS),
+            sys::inherited_descriptor(CONTENT),
+        ));
     }
     become_helper(arguments);
 }
@@ -82,9 +86,9 @@ fn become_helper(arguments: Vec<OsString>) {
     {
         let user = if by_bubblewrap { UserNamespace::made_for_us() } else { UserNamespace::ToBeMade };
         if walls == helper::PROBE {
-            probe::run(user);
+            probe::run_probe(user);
         }
         let ports: Vec<u16> = arguments.filter_map(|port| port.to_str()?.parse().ok()).collect();
-        helper::run(&walls.to_string_lossy(), &ports, user);
+        helper::run_helper(&walls.to_string_lossy(), &ports, user);
     }
 }

@@ -28,20 +28,20 @@ const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap
 
 /// One that can be relied on.
 #[derive(Clone, Debug)]
-pub(crate) struct Bubblewrap {
+pub(crate) struct TrustedBubblewrap {
     path: PathBuf,
 }
 
-impl Bubblewrap {
+impl TrustedBubblewrap {
     /// The first that there is; none if it isn't installed.
     ///
     /// # Errors
     /// Why the one that there is isn't used, in words.
-    pub(crate) fn find() -> Result<Option<Bubblewrap>, String> {
+    pub(crate) fn find() -> Result<Option<TrustedBubblewrap>, String> {
         let Some(path) = PLACES.iter().find_map(|place| Path::new(place).canonicalize().ok()) else {
             return Ok(None);
         };
-        judge(&path).map(|()| Some(Bubblewrap { path }))
+        check_trust(&path).map(|()| Some(TrustedBubblewrap { path }))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -78,12 +78,12 @@ impl Bubblewrap {
 }
 
 /// Whether only root could have put this program there, and it does what we need.
-fn judge(path: &Path) -> Result<(), String> {
+fn check_trust(path: &Path) -> Result<(), String> {
     let not_used = |why: &str| Err(format!("`{}` isn't used: {why}", path.display()));
     for place in path.ancestors() {
         match place.symlink_metadata() {
             Ok(found) => {
-                if let Some(why) = doubt(place, found.uid(), found.mode()) {
+                if let Some(why) = distrust_reason(place, found.uid(), found.mode()) {
                     return not_used(&why);
                 }
             }
@@ -101,7 +101,7 @@ fn judge(path: &Path) -> Result<(), String> {
 const OVERFLOW_UID: u32 = 65_534;
 
 /// Why it isn't certain that only root could change what has this owner and these permissions.
-fn doubt(place: &Path, uid: u32, mode: u32) -> Option<String> {
+fn distrust_reason(place: &Path, uid: u32, mode: u32) -> Option<String> {
     let place = place.display();
     match (uid, mode & 0o022) {
         (0, 0) => None,
@@ -114,12 +114,12 @@ fn doubt(place: &Path, uid: u32, mode: u32) -> Option<String> {
 }
 
 /// Where bubblewrap complains: a file in memory, which takes what it gets and keeps nobody waiting.
-pub(crate) fn complaints() -> rustix::io::Result<OwnedFd> {
+pub(crate) fn open_error_file() -> rustix::io::Result<OwnedFd> {
     rustix::fs::memfd_create("haft-bubblewrap", rustix::fs::MemfdFlags::CLOEXEC)
 }
 
 /// The first line of what it has said, if it has said anything.
-pub(crate) fn complaint(file: BorrowedFd<'_>) -> Option<String> {
+pub(crate) fn read_error_file(file: BorrowedFd<'_>) -> Option<String> {
     let mut buffer = [0; limits::WORDS_BYTES_MAX];
     let count = rustix::io::pread(file, &mut buffer, 0).ok()?;
     let text = String::from_utf8_lossy(&buffer[..count]);
@@ -137,30 +137,33 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let planted = folder.path().canonicalize().unwrap().join("bwrap");
         std::fs::copy("/bin/sh", &planted).unwrap();
-        let refused = judge(&planted).unwrap_err();
+        let refused = check_trust(&planted).unwrap_err();
         assert!(refused.contains("isn't used: others than root could change"), "{refused}");
         // The control: a program of the system.
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
-        assert_eq!(judge(&shell), Ok(()));
+        assert_eq!(check_trust(&shell), Ok(()));
     }
 
     /// In a user namespace of others, root's files belong to nobody: that accuses nobody.
     #[test]
     fn an_owner_who_can_not_be_told_is_no_stranger() {
         let place = Path::new("/usr/bin/bwrap");
-        assert_eq!(doubt(place, 0, 0o755), None);
-        let unknown = doubt(place, OVERFLOW_UID, 0o755).unwrap();
+        assert_eq!(distrust_reason(place, 0, 0o755), None);
+        let unknown = distrust_reason(place, OVERFLOW_UID, 0o755).unwrap();
         assert!(unknown.starts_with("who owns `/usr/bin/bwrap` can't be told here"), "{unknown}");
         for (uid, mode) in [(1000, 0o755), (0, 0o775), (0, 0o757), (OVERFLOW_UID, 0o777)] {
-            assert_eq!(doubt(place, uid, mode).unwrap(), "others than root could change `/usr/bin/bwrap`");
+            assert_eq!(
+                distrust_reason(place, uid, mode).unwrap(),
+                "others than root could change `/usr/bin/bwrap`"
+            );
         }
     }
 
     #[test]
     fn complaints_are_one_line() {
-        let file = complaints().unwrap();
-        assert_eq!(complaint(std::os::fd::AsFd::as_fd(&file)), None);
+        let file = open_error_file().unwrap();
+        assert_eq!(read_error_file(std::os::fd::AsFd::as_fd(&file)), None);
         rustix::io::write(&file, b"bwrap: \x1b[1mno\nmore\n").unwrap();
-        assert_eq!(complaint(std::os::fd::AsFd::as_fd(&file)).as_deref(), Some("bwrap: [1mno"));
+        assert_eq!(read_error_file(std::os::fd::AsFd::as_fd(&file)).as_deref(), Some("bwrap: [1mno"));
     }
 }

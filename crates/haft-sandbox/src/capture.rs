@@ -5,26 +5,26 @@
 
 use std::collections::VecDeque;
 
-use haft::ports::{Captured, Spill};
-use haft::results::Keeping;
+use haft::ports::{CapturedOutput, SpillFile};
+use haft::results::OffloadWriter;
 
 use crate::limits;
 
 /// One stream on its way in.
-pub(crate) struct Capture {
+pub(crate) struct OutputCapture {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     bytes_max: usize,
     total: u64,
-    spill: Option<Spill>,
-    file: Option<Keeping>,
+    spill: Option<SpillFile>,
+    file: Option<OffloadWriter>,
     not_kept: Option<String>,
 }
 
-impl Capture {
-    pub(crate) fn new(bytes_max: usize, spill: Option<Spill>) -> Capture {
+impl OutputCapture {
+    pub(crate) fn new(bytes_max: usize, spill: Option<SpillFile>) -> OutputCapture {
         let (head, tail) = (Vec::new(), VecDeque::new());
-        Capture { head, tail, bytes_max, total: 0, spill, file: None, not_kept: None }
+        OutputCapture { head, tail, bytes_max, total: 0, spill, file: None, not_kept: None }
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
@@ -53,7 +53,7 @@ impl Capture {
     fn keep(&mut self, bytes: &[u8]) {
         let written = match (&mut self.file, self.spill.take()) {
             (Some(file), _) => file.write(bytes),
-            (None, Some(Spill { store, name, bytes_max })) => {
+            (None, Some(SpillFile { store, name, bytes_max })) => {
                 store.begin(&name, "txt", bytes_max).and_then(|mut file| {
                     file.write(&self.head)?;
                     file.write(bytes)?;
@@ -69,30 +69,30 @@ impl Capture {
         }
     }
 
-    pub(crate) fn finish(self) -> Captured {
-        Captured {
+    pub(crate) fn finish(self) -> CapturedOutput {
+        CapturedOutput {
             head: self.head,
             tail: self.tail.into(),
             total_bytes: self.total,
-            kept: self.file.map(Keeping::finish),
+            kept: self.file.map(OffloadWriter::finish),
             not_kept: self.not_kept,
         }
     }
 }
 
 /// Lines on their way in, each bounded, and bounded in number.
-pub(crate) struct Lines {
+pub(crate) struct LineCapture {
     line: Vec<u8>,
     too_long: bool,
     passed: usize,
 }
 
-impl Lines {
-    pub(crate) fn new() -> Lines {
-        Lines { line: Vec::new(), too_long: false, passed: 0 }
+impl LineCapture {
+    pub(crate) fn new() -> LineCapture {
+        LineCapture { line: Vec::new(), too_long: false, passed: 0 }
     }
 
-    /// Passes on each line that is complete now. A last one without a line break is passed on by [`Lines::end`].
+    /// Passes on each line that is complete now. A last one without a line break is passed on by [`LineCapture::end`].
     pub(crate) fn add(&mut self, bytes: &[u8], mut on_line: impl FnMut(&[u8])) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ends) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
@@ -134,10 +134,14 @@ mod tests {
         let text: Vec<u8> = (0..=255).cycle().take(1_000).collect();
         for bytes_max in [0, 1, 2, 7, 64, 999, 1_000, 1_001] {
             for piece in [1, 3, 8, 63, 64, 65, 500, 1_000] {
-                let mut capture = Capture::new(bytes_max, None);
+                let mut capture = OutputCapture::new(bytes_max, None);
                 text.chunks(piece).for_each(|piece| capture.add(piece));
                 assert!(capture.head.len() + capture.tail.len() <= bytes_max, "{bytes_max} {piece}");
-                assert_eq!(capture.finish(), Captured::cut(text.clone(), bytes_max), "{bytes_max} {piece}");
+                assert_eq!(
+                    capture.finish(),
+                    CapturedOutput::cut(text.clone(), bytes_max),
+                    "{bytes_max} {piece}"
+                );
             }
         }
     }
@@ -145,19 +149,19 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_whole_in_a_file() {
         let store = Arc::new(OffloadStore::temporary());
-        let spill = |bytes_max| Some(Spill { store: store.clone(), name: "T".into(), bytes_max });
-        let mut fits = Capture::new(6, spill(100));
+        let spill = |bytes_max| Some(SpillFile { store: store.clone(), name: "T".into(), bytes_max });
+        let mut fits = OutputCapture::new(6, spill(100));
         fits.add(b"123456");
         let fits = fits.finish();
         assert_eq!((fits.whole(), &fits.kept, store.dir().exists()), (Some(&b"123456"[..]), &None, false));
 
-        let mut longer = Capture::new(6, spill(100));
+        let mut longer = OutputCapture::new(6, spill(100));
         [&b"1234"[..], b"56", b"7", b"89"].into_iter().for_each(|piece| longer.add(piece));
         let longer = longer.finish();
         assert_eq!((&*longer.head, &*longer.tail, longer.whole()), (&b"123"[..], &b"789"[..], None));
         assert_eq!(std::fs::read(longer.kept.unwrap().path()).unwrap(), b"123456789");
 
-        let mut too_long = Capture::new(2, spill(5));
+        let mut too_long = OutputCapture::new(2, spill(5));
         [&b"1234"[..], b"5678"].into_iter().for_each(|piece| too_long.add(piece));
         let kept = too_long.finish().kept.unwrap();
         assert_eq!((kept.bytes(), kept.held_bytes()), (8, 5));
@@ -167,7 +171,7 @@ mod tests {
     #[test]
     fn a_store_that_fails_costs_the_middle_and_says_why() {
         let store = Arc::new(OffloadStore::at("/dev/null/nowhere"));
-        let mut capture = Capture::new(4, Some(Spill::new(store, "T")));
+        let mut capture = OutputCapture::new(4, Some(SpillFile::new(store, "T")));
         capture.add(b"123456");
         capture.add(b"78");
         let captured = capture.finish();
@@ -177,7 +181,7 @@ mod tests {
 
     #[test]
     fn lines_are_bounded_in_length_and_number() {
-        let (mut lines, mut seen) = (Lines::new(), Vec::new());
+        let (mut lines, mut seen) = (LineCapture::new(), Vec::new());
         let mut on_line = |line: &[u8]| seen.push(String::from_utf8_lossy(line).into_owned());
         lines.add(b"a\nb", &mut on_line);
         lines.add(b"c\n\n", &mut on_line);
@@ -185,7 +189,7 @@ mod tests {
         lines.add(b"y\nd", &mut on_line);
         lines.end(&mut on_line);
         assert_eq!(seen, ["a", "bc", "d"]);
-        let (mut lines, mut count) = (Lines::new(), 0);
+        let (mut lines, mut count) = (LineCapture::new(), 0);
         lines.add(&b"x\n".repeat(limits::LINES_MAX + 5), |_| count += 1);
         assert_eq!(count, limits::LINES_MAX);
     }

@@ -64,7 +64,7 @@ fn has_password(value: &OsStr) -> bool {
 }
 
 /// The environment of one child, by name.
-pub(crate) fn of(
+pub(crate) fn child_environment(
     request: &ProcessRequest,
     variables: &[(OsString, OsString)],
 ) -> BTreeMap<OsString, OsString> {
@@ -96,7 +96,7 @@ mod tests {
             assert_eq!(has_password(value.as_ref()), secret, "{value}");
             let variables = [("GOPROXY".into(), value.into())];
             let request = ProcessRequest::new(["true"], "/");
-            assert_eq!(of(&request, &variables).is_empty(), secret, "{value}");
+            assert_eq!(child_environment(&request, &variables).is_empty(), secret, "{value}");
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
             .with_passed_env(["A_TOKEN", "NOT_THERE"])
             .with_env("LANG", "de_DE")
             .with_env("NEW", "n");
-        let found: Vec<String> = of(&request, &host)
+        let found: Vec<String> = child_environment(&request, &host)
             .into_iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .collect();

@@ -20,11 +20,11 @@ use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
-use crate::init::{self, Walls};
-use crate::scene::{Network, Part, Scene, Source};
-use crate::sys::{self, Forked, OneThread};
-use crate::wire::{self, Report, Split};
-use crate::{limits, loopback, stage};
+use crate::init::{self, IsolationLevel};
+use crate::mount_plan::{BindSource, MountEntry, MountPlan, NetworkAccessKind};
+use crate::sys::{self, ForkSide, OneThread};
+use crate::wire::{self, ChildReport, OrderParts};
+use crate::{limits, loopback, mounts};
 
 /// How a program is called that is to be the helper, and the descriptor of its socket.
 pub(crate) const NAME: &str = "haft: sandbox";
@@ -39,31 +39,31 @@ pub(crate) const PROBE: &str = "probe";
 pub(crate) const OPEN: &str = "open";
 
 /// The helper's whole life. The first thing that it says is `+` with the session's listening sockets, or `-` and why not.
-pub(crate) fn run(walls: &str, ports: &[u16], user: UserNamespace) -> ! {
-    let Some(socket) = sys::inherited(SOCKET) else { sys::exit_now(1) };
+pub(crate) fn run_helper(walls: &str, ports: &[u16], user: UserNamespace) -> ! {
+    let Some(socket) = sys::inherited_descriptor(SOCKET) else { sys::exit_now(1) };
     let walls = match walls {
-        NAMESPACES => Walls::Namespaces,
-        OPEN => Walls::Open,
-        _ => Walls::Bare,
+        NAMESPACES => IsolationLevel::Namespaces,
+        OPEN => IsolationLevel::Open,
+        _ => IsolationLevel::Bare,
     };
-    match Helper::new(socket, walls, ports, user) {
+    match HelperProcess::new(socket, walls, ports, user) {
         Ok(helper) => helper.serve(),
         Err((socket, words)) => {
-            let _ = wire::send(socket.as_fd(), format!("-{words}").as_bytes(), &[]);
+            let _ = wire::send_message(socket.as_fd(), format!("-{words}").as_bytes(), &[]);
         }
     }
     sys::exit_now(0)
 }
 
-struct Helper {
+struct HelperProcess {
     socket: OwnedFd,
-    walls: Walls,
+    walls: IsolationLevel,
     one_thread: OneThread,
-    itself: Itself,
+    itself: HelperIdentity,
     session_net: Option<OwnedFd>,
-    spares: VecDeque<Spare>,
+    spares: VecDeque<SpareSandbox>,
     /// Scenes of which a spare is made when there is time.
-    wanted: VecDeque<Order>,
+    wanted: VecDeque<SceneOrder>,
     /// The last scenes that came.
     seen: VecDeque<Vec<u8>>,
     /// The folders for overlays and excerpts, and whether one is mounted on it here.
@@ -71,44 +71,49 @@ struct Helper {
 }
 
 /// A scene that is made already.
-struct Spare {
+struct SpareSandbox {
     scene: Vec<u8>,
-    sources: stage::Sources,
+    sources: mounts::SourceIdentities,
     process: OwnedFd,
     socket: OwnedFd,
 }
 
-impl Spare {
+impl SpareSandbox {
     /// Waits until it is made; not if it has ended or takes too long.
     fn is_made(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         let at_most = Timespec { tv_sec: 0, tv_nsec: limits::SPARE_WAIT.subsec_nanos().into() };
         let told = matches!(poll(&mut polled, Some(&at_most)), Ok(1));
         let mut word = [0];
-        told && matches!(wire::receive(self.socket.as_fd(), &mut word, RecvFlags::DONTWAIT), Ok((1, _)))
+        told && matches!(
+            wire::receive_message(self.socket.as_fd(), &mut word, RecvFlags::DONTWAIT),
+            Ok((1, _))
+        )
     }
 }
 
 /// A scene as it was written, with its descriptors.
-struct Order {
+struct SceneOrder {
     scene: Vec<u8>,
     held: Vec<OwnedFd>,
 }
 
-impl Helper {
+impl HelperProcess {
     fn new(
         socket: OwnedFd,
-        walls: Walls,
+        walls: IsolationLevel,
         ports: &[u16],
         user: UserNamespace,
-    ) -> Result<Helper, (OwnedFd, String)> {
+    ) -> Result<HelperProcess, (OwnedFd, String)> {
         let prepared = OneThread::verify().and_then(|one_thread| match walls {
-            Walls::Namespaces => {
+            IsolationLevel::Namespaces => {
                 user.enter()?;
-                let made = loopback::make(&one_thread, ports)?;
+                let made = loopback::make_session_network(&one_thread, ports)?;
                 Ok((one_thread, Some(made.namespace), made.listeners))
             }
-            Walls::Bare | Walls::Probe | Walls::Open => Ok((one_thread, None, Vec::new())),
+            IsolationLevel::Bare | IsolationLevel::Probe | IsolationLevel::Open => {
+                Ok((one_thread, None, Vec::new()))
+            }
         });
         let (one_thread, session_net, listeners) = match prepared {
             Ok(prepared) => prepared,
@@ -116,12 +121,12 @@ impl Helper {
         };
         sys::ignore_children(true);
         let sent: Vec<_> = listeners.iter().map(|listener| listener.as_fd()).collect();
-        let _ = wire::send(socket.as_fd(), b"+", &sent);
-        Ok(Helper {
+        let _ = wire::send_message(socket.as_fd(), b"+", &sent);
+        Ok(HelperProcess {
             socket,
             walls,
             one_thread,
-            itself: Itself::look(),
+            itself: HelperIdentity::look(),
             session_net,
             spares: VecDeque::new(),
             wanted: VecDeque::new(),
@@ -139,7 +144,7 @@ impl Helper {
             match wire::receive_long(self.socket.as_fd()) {
                 // What the host has asked for before it went nobody wants any more.
                 Ok(Some(_)) if init::is_hung_up(&self.socket) => return,
-                Ok(Some((text, descriptors))) => self = self.obey(&text, descriptors),
+                Ok(Some((text, descriptors))) => self = self.execute_order(&text, descriptors),
                 Err(Errno::INTR) => {}
                 // The host is gone.
                 Ok(None) | Err(_) => return,
@@ -157,9 +162,9 @@ impl Helper {
     /// One order: the first descriptor is the socket for reports, then the child's own, then those of the scene.
     ///
     /// Takes and gives the helper, since the process that comes of it has to let go of it.
-    fn obey(mut self, text: &[u8], mut descriptors: VecDeque<OwnedFd>) -> Helper {
+    fn execute_order(mut self, text: &[u8], mut descriptors: VecDeque<OwnedFd>) -> HelperProcess {
         let Some(reports) = descriptors.pop_front() else { return self };
-        let Some(Split { scene, held, more: more_text, job: job_text }) = wire::split(text) else {
+        let Some(OrderParts { scene, held, more: more_text, job: job_text }) = wire::split_order(text) else {
             return self;
         };
         let Some(job) = wire::read_job(job_text) else { return self };
@@ -170,15 +175,16 @@ impl Helper {
         let again = self.notice(scene);
         if again && let Some(spare) = self.take_spare(scene, &held) {
             // What can't be had fails below as well, and is said there.
-            let trees = stage::trees(&more).unwrap_or_default();
+            let trees = mounts::clone_trees(&more).unwrap_or_default();
             let ours = [reports.as_fd()].into_iter().chain(own.iter().map(|own| own.as_fd()));
             let sent: Vec<_> = ours.chain(trees.iter().map(|tree| tree.as_fd())).collect();
-            if trees.len() == wire::held(&more).count()
-                && wire::send_long(spare.socket.as_fd(), &wire::late(more_text, job_text), &sent).is_ok()
+            if trees.len() == wire::held_descriptors(&more).count()
+                && wire::send_long(spare.socket.as_fd(), &wire::write_late_order(more_text, job_text), &sent)
+                    .is_ok()
             {
-                let _ = Report::Made(spare.process).send(reports.as_fd());
+                let _ = ChildReport::Made(spare.process).send(reports.as_fd());
                 if job.wants_spare {
-                    self.want(Order { scene: scene.to_vec(), held });
+                    self.queue_order(SceneOrder { scene: scene.to_vec(), held });
                 }
                 return self;
             }
@@ -186,62 +192,63 @@ impl Helper {
         let held_again: Result<Vec<OwnedFd>, _> = held.iter().map(OwnedFd::try_clone).collect();
         let Some(mut made) = self.read(scene, held) else { return self };
         made.add(more);
-        match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
-            Ok(Forked::Parent(process)) => {
-                let _ = Report::Made(process).send(reports.as_fd());
+        match sys::fork_into(&self.one_thread, namespace_flags(self.walls, made.network)) {
+            Ok(ForkSide::Parent(process)) => {
+                let _ = ChildReport::Made(process).send(reports.as_fd());
                 // One that never came before takes nobody's place.
                 let room = self.spares.len() + self.wanted.len() < limits::SPARES_MAX;
                 if let (true, Ok(held)) = (job.wants_spare && (again || room), held_again) {
-                    self.want(Order { scene: scene.to_vec(), held });
+                    self.queue_order(SceneOrder { scene: scene.to_vec(), held });
                 }
                 self
             }
-            Ok(Forked::Child) => {
+            Ok(ForkSide::Child) => {
                 let (walls, session_net) = self.let_go();
-                let prepared = init::prepare(walls, &made, session_net.as_ref().map(|net| net.as_fd()));
+                let prepared =
+                    init::prepare_sandbox(walls, &made, session_net.as_ref().map(|net| net.as_fd()));
                 drop((made, session_net, held_again));
                 match prepared.and_then(|prepared| prepared.finish(&[])) {
-                    Ok(locks) => init::perform(walls, locks, job, reports, own),
-                    Err(words) => init::fail(&reports, words),
+                    Ok(locks) => init::perform_job(walls, locks, job, reports, own),
+                    Err(words) => init::report_failure(&reports, words),
                 }
             }
             Err(errno) => {
                 let words = format!("no process can be started: {}", std::io::Error::from(errno));
-                let _ = Report::Failed(words).send(reports.as_fd());
+                let _ = ChildReport::Failed(words).send(reports.as_fd());
                 self
             }
         }
     }
 
     /// In the copy: dies with the helper, and lets go of the socket to the host and of the spares.
-    fn let_go(self) -> (Walls, Option<OwnedFd>) {
+    fn let_go(self) -> (IsolationLevel, Option<OwnedFd>) {
         // One without walls that was killed would leave behind what it looks after; it hears itself when the host is gone.
-        if self.walls != Walls::Open {
+        if self.walls != IsolationLevel::Open {
             self.itself.bind_copy();
         }
         (self.walls, self.session_net)
     }
 
     /// A scene as it was written. Its overlays and excerpts are mounted here, if they aren't yet, and bound from here.
-    fn read(&mut self, scene: &[u8], held: Vec<OwnedFd>) -> Option<Scene> {
+    fn read(&mut self, scene: &[u8], held: Vec<OwnedFd>) -> Option<MountPlan> {
         let mut scene = wire::read_scene(scene, held)?;
-        if self.walls != Walls::Namespaces {
+        if self.walls != IsolationLevel::Namespaces {
             return Some(scene);
         }
         for part in &mut scene.parts {
             match part {
-                Part::Overlay { lower, upper, work, at, writable } => {
-                    let mounted = self.mount_once(work, || stage::mount_overlay(lower, upper, work));
+                MountEntry::Overlay { lower, upper, work, at, writable } => {
+                    let mounted = self.mount_once(work, || mounts::mount_overlay(lower, upper, work));
                     // Where a kernel can't do this for ordinary users, what is there can be read.
                     let (from, writable) = if mounted { (work, *writable) } else { (lower, false) };
-                    let from = Source::Path(std::mem::take(from));
-                    *part = Part::Bind { from, at: std::mem::take(at), writable };
+                    let from = BindSource::Path(std::mem::take(from));
+                    *part = MountEntry::Bind { from, at: std::mem::take(at), writable };
                 }
-                Part::Excerpt { at, work: Some(work), entries }
-                    if self.mount_once(work, || stage::mount_excerpt(at, work, entries)) =>
+                MountEntry::Excerpt { at, work: Some(work), entries }
+                    if self.mount_once(work, || mounts::mount_excerpt(at, work, entries)) =>
                 {
-                    let from = Source::Path(std::mem::take(work));
-                    *part = Part::Bind { from, at: std::mem::take(at), writable: false };
+                    let from = BindSource::Path(std::mem::take(work));
+                    *part = MountEntry::Bind { from, at: std::mem::take(at), writable: false };
                 }
                 _ => {}
             }
@@ -272,8 +279,8 @@ impl Helper {
     }
 
     /// Asks for a spare of a scene.
-    fn want(&mut self, order: Order) {
-        if self.walls == Walls::Open {
+    fn queue_order(&mut self, order: SceneOrder) {
+        if self.walls == IsolationLevel::Open {
             return;
         }
         let made = self.spares.iter().filter(|spare| spare.scene == order.scene).count();
@@ -285,7 +292,7 @@ impl Helper {
     }
 
     /// A spare that is what is wanted, and made of what there is now. Stale ones are thrown away.
-    fn take_spare(&mut self, scene: &[u8], held: &[OwnedFd]) -> Option<Spare> {
+    fn take_spare(&mut self, scene: &[u8], held: &[OwnedFd]) -> Option<SpareSandbox> {
         loop {
             let found = self.spares.iter().position(|spare| spare.scene == scene)?;
             let spare = self.spares.remove(found)?;
@@ -296,27 +303,28 @@ impl Helper {
         }
     }
 
-    fn make_spare(mut self) -> Helper {
-        let Some(Order { scene, held }) = self.wanted.pop_front() else { return self };
+    fn make_spare(mut self) -> HelperProcess {
+        let Some(SceneOrder { scene, held }) = self.wanted.pop_front() else { return self };
         let Some(made) = self.read(&scene, held) else { return self };
         let pair =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let Ok((ours, theirs)) = pair else { return self };
-        let sources = stage::Sources::of(&made);
-        match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
-            Ok(Forked::Parent(process)) => {
-                self.spares.push_back(Spare { scene, sources, process, socket: ours });
+        let sources = mounts::SourceIdentities::for_plan(&made);
+        match sys::fork_into(&self.one_thread, namespace_flags(self.walls, made.network)) {
+            Ok(ForkSide::Parent(process)) => {
+                self.spares.push_back(SpareSandbox { scene, sources, process, socket: ours });
                 keep_last(&mut self.spares, limits::SPARES_MAX);
                 self
             }
-            Ok(Forked::Child) => {
+            Ok(ForkSide::Child) => {
                 drop(ours);
                 let (walls, session_net) = self.let_go();
-                let prepared = init::prepare(walls, &made, session_net.as_ref().map(|net| net.as_fd()));
+                let prepared =
+                    init::prepare_sandbox(walls, &made, session_net.as_ref().map(|net| net.as_fd()));
                 drop((made, session_net));
                 let Ok(prepared) = prepared else { sys::exit_now(1) };
                 let prepared = prepared.go_ahead();
-                let _ = wire::send(theirs.as_fd(), b"+", &[]);
+                let _ = wire::send_message(theirs.as_fd(), b"+", &[]);
                 let Ok(Some((text, mut descriptors))) = wire::receive_long(theirs.as_fd()) else {
                     sys::exit_now(0)
                 };
@@ -328,8 +336,8 @@ impl Helper {
                 let own: Vec<OwnedFd> = descriptors.drain(..job.own.min(descriptors.len())).collect();
                 let Some(more) = wire::read_more(more, descriptors.into()) else { sys::exit_now(1) };
                 match prepared.look_again().and_then(|prepared| prepared.finish(&more)) {
-                    Ok(locks) => init::perform(walls, locks, job, reports, own),
-                    Err(words) => init::fail(&reports, words),
+                    Ok(locks) => init::perform_job(walls, locks, job, reports, own),
+                    Err(words) => init::report_failure(&reports, words),
                 }
             }
             Err(_) => self,
@@ -338,16 +346,16 @@ impl Helper {
 }
 
 /// Who the helper is, for its copies.
-pub(crate) struct Itself {
+pub(crate) struct HelperIdentity {
     /// Its number as `/proc` shows it, which may be that of another namespace than ours.
     number: Option<String>,
 }
 
-impl Itself {
+impl HelperIdentity {
     /// Before a copy is made.
-    pub(crate) fn look() -> Itself {
+    pub(crate) fn look() -> HelperIdentity {
         let number = std::fs::read_link("/proc/self").ok();
-        Itself { number: number.map(|number| number.to_string_lossy().into_owned()) }
+        HelperIdentity { number: number.map(|number| number.to_string_lossy().into_owned()) }
     }
 
     /// In a copy, while it still sees the helper's `/proc`: dies with the helper from here on, and at once if that is dead
@@ -370,11 +378,11 @@ fn keep_last<T>(list: &mut VecDeque<T>, most: usize) {
     list.drain(..too_many);
 }
 
-fn flags(walls: Walls, network: Network) -> i32 {
-    if walls != Walls::Namespaces {
+fn namespace_flags(walls: IsolationLevel, network: NetworkAccessKind) -> i32 {
+    if walls != IsolationLevel::Namespaces {
         return 0;
     }
-    let empty = if network == Network::Empty { libc::CLONE_NEWNET } else { 0 };
+    let empty = if network == NetworkAccessKind::Empty { libc::CLONE_NEWNET } else { 0 };
     libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | empty
 }
 
@@ -390,7 +398,7 @@ pub(crate) enum UserNamespace {
 impl UserNamespace {
     /// In a helper that bubblewrap has started: lets go of what only bubblewrap needed, and ends with it.
     pub(crate) fn made_for_us() -> UserNamespace {
-        drop(sys::inherited(PROGRAM));
+        drop(sys::inherited_descriptor(PROGRAM));
         // One that was killed before this isn't noticed; then the helper ends when the host does, as it would anyway.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
         UserNamespace::Entered
@@ -402,24 +410,24 @@ impl UserNamespace {
     /// Why not, in words.
     pub(crate) fn enter(self) -> Result<(), String> {
         if self == UserNamespace::ToBeMade {
-            unshare()?;
+            enter_namespaces()?;
         }
         // What the host mounts later shows here too, and nothing that is mounted here shows there.
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)
-            .map_err(|errno| failed("nothing can be mounted", errno))
+            .map_err(|errno| failure_text("nothing can be mounted", errno))
     }
 }
 
-fn failed(what: &str, errno: Errno) -> String {
+fn failure_text(what: &str, errno: Errno) -> String {
     format!("{what}: {}", std::io::Error::from(errno))
 }
 
-fn unshare() -> Result<(), String> {
+fn enter_namespaces() -> Result<(), String> {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).map_err(|errno| match errno {
+    sys::unshare_namespaces(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).map_err(|errno| match errno {
         // What the kernel means by "no space left".
         Errno::NOSPC => "no user namespace can be made: there are as many as the machine allows".to_owned(),
-        errno => failed("no user namespace can be made", errno),
+        errno => failure_text("no user namespace can be made", errno),
     })?;
     // Everybody stays who they are; of the others there is nobody.
     for (file, text) in [

@@ -34,14 +34,14 @@ const TCP: u64 = 0b11;
 const SCOPES: u64 = 0b11;
 
 /// Rules on their way to a child.
-pub(crate) struct Rules {
+pub(crate) struct LandlockRules {
     ruleset: OwnedFd,
     known: u64,
 }
 
-impl Rules {
+impl LandlockRules {
     /// Rules that refuse these ways of using files everywhere, until something is allowed; and TCP, if so.
-    pub(crate) fn new(refused: u64, no_tcp: bool) -> Result<Rules> {
+    pub(crate) fn new(refused: u64, no_tcp: bool) -> Result<LandlockRules> {
         let abi = sys::landlock_abi().ok_or(Errno::NOSYS)?;
         let unknown = [(2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)];
         let known = unknown
@@ -50,7 +50,7 @@ impl Rules {
             .fold(refused, |known, (_, right)| known & !right);
         let tcp = if no_tcp && abi >= 4 { TCP } else { 0 };
         let scopes = if abi >= 6 { SCOPES } else { 0 };
-        Ok(Rules { ruleset: sys::landlock_ruleset(known, tcp, scopes)?, known })
+        Ok(LandlockRules { ruleset: sys::landlock_ruleset(known, tcp, scopes)?, known })
     }
 
     /// Allows this in and beneath what the descriptor stands for.

@@ -13,7 +13,7 @@
 //! [isolated](haft::isolate) code is this program again in the same way.
 //!
 //! ```text
-//!  host ── order: scene, program, descriptors ──► helper            one for a session, this program again
+//!  host ── order: mount_plan, program, descriptors ──► helper            one for a session, this program again
 //!   ▲                                               │ clone3        user namespace; knows the session's network
 //!   │                                               ▼
 //!   └── how it ended ──────────────────────────── first process     namespaces of one child: mounts, then no rights
@@ -43,42 +43,44 @@
 //! signals. A thread costs a fiftieth of the process that it watches.
 #![warn(missing_docs)]
 
-mod ahead;
 mod bare;
 mod before_main;
 mod bubblewrap;
 mod capture;
+mod change_attempts;
+mod child_pool;
 mod confined;
-mod covers;
 pub mod environment;
-mod evidence;
 mod helper;
 mod init;
 mod landlock;
+mod leftover_processes;
 pub mod limits;
 mod local;
 mod loopback;
+mod mount_plan;
+mod mounts;
 pub mod net;
-mod pool;
+mod pinned_namespaces;
+mod prefork;
 mod probe;
 mod process_group;
 mod profile;
 mod program;
-mod remains;
+mod remount_watch;
 mod sandbox;
-mod scene;
 mod seccomp;
-mod stage;
 mod start;
 mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod views;
 mod watch;
 mod wire;
 
 pub use local::LocalProcesses;
-pub use probe::{Finding, maker_of, probe, stack_of};
+pub use probe::{ProbeResult, maker_of, probe, stack_of};
 pub use process_group::describe_process_limits;
 pub use profile::{HIDDEN_IN_HOME, ProfileConfig, ProfileView, TempRoom, approve_content, make_private};
-pub use sandbox::{Maker, Sandbox, SandboxConfig, Stack, Unavailable, is_possible};
+pub use sandbox::{
+    Sandbox, SandboxConfig, SandboxStack, SandboxUnavailable, UserNamespaceMaker, is_possible,
+};

@@ -8,11 +8,11 @@ use std::sync::{Arc, OnceLock};
 use haft::future::BoxFuture;
 use haft::ports::{EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 
-use crate::confined::{Helper, HelperProgram};
-use crate::init::Walls;
-use crate::pool::Pool;
-use crate::scene::Scene;
-use crate::wire::Job;
+use crate::child_pool::ChildPool;
+use crate::confined::{HelperHandle, HelperProgram};
+use crate::init::IsolationLevel;
+use crate::mount_plan::MountPlan;
+use crate::wire::ChildJob;
 use crate::{environment, program, start, watch};
 
 /// Processes of this machine, not confined.
@@ -22,39 +22,45 @@ use crate::{environment, program, start, watch};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use haft::ports::{Exit, Processes, ProcessRequest};
+/// use haft::ports::{ProcessExit, Processes, ProcessRequest};
 /// use haft_sandbox::LocalProcesses;
 ///
 /// let processes = LocalProcesses::new(std::env::vars_os());
 /// let outcome = processes.run(ProcessRequest::new(["tr", "a-z", "A-Z"], "/").with_stdin("hello")).await.unwrap();
-/// assert_eq!((outcome.exit, outcome.stdout.whole()), (Exit::Code(0), Some(&b"HELLO"[..])));
+/// assert_eq!((outcome.exit, outcome.stdout.whole()), (ProcessExit::Code(0), Some(&b"HELLO"[..])));
 /// # }
 /// ```
 pub struct LocalProcesses {
     environment: Arc<[(OsString, OsString)]>,
     // Before the keeper: children end before it does.
-    pool: Pool,
-    keeper: Option<Arc<Keeper>>,
+    pool: ChildPool,
+    keeper: Option<Arc<ProcessKeeper>>,
 }
 
 /// Keeps together what programs start that stay: each has a process above it that becomes the parent of whatever leaves it, and
 /// ends all of it with it, or when the host is gone.
-struct Keeper {
+struct ProcessKeeper {
     program: HelperProgram,
     /// None where it can't be had; then a program and its group have to do.
-    helper: OnceLock<Option<Helper>>,
+    helper: OnceLock<Option<HelperHandle>>,
 }
 
-impl Keeper {
-    fn helper(&self) -> Option<&Helper> {
-        self.helper.get_or_init(|| Helper::start(&self.program, Walls::Open, &[]).ok()).as_ref()
+impl ProcessKeeper {
+    fn helper(&self) -> Option<&HelperHandle> {
+        self.helper
+            .get_or_init(|| HelperHandle::start(&self.program, IsolationLevel::Open, &[]).ok())
+            .as_ref()
     }
 }
 
 impl LocalProcesses {
     /// Processes that get of these variables what [`environment`] lets through, usually of [`std::env::vars_os`].
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> LocalProcesses {
-        LocalProcesses { environment: variables.into_iter().collect(), pool: Pool::default(), keeper: None }
+        LocalProcesses {
+            environment: variables.into_iter().collect(),
+            pool: ChildPool::default(),
+            keeper: None,
+        }
     }
 
     /// The same where nothing that a child with [pipes](ProcessRequest::with_pipes) started outlives it, whatever that did to get
@@ -62,7 +68,7 @@ impl LocalProcesses {
     #[must_use]
     pub fn keeping_families(mut self, helper: Option<PathBuf>) -> LocalProcesses {
         let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
-        self.keeper = Some(Arc::new(Keeper { program, helper: OnceLock::new() }));
+        self.keeper = Some(Arc::new(ProcessKeeper { program, helper: OnceLock::new() }));
         self
     }
 
@@ -91,10 +97,10 @@ impl Processes for LocalProcesses {
         let variables = self.environment.clone();
         let keeper = self.keeper.clone().filter(|_| request.on_pipes.is_some());
         Box::pin(self.pool.run(request, move |request, orders| {
-            watch::run(request, orders, &mut watch::NoKeeper, |descriptors: &[BorrowedFd<'_>]| {
+            watch::run_child(request, orders, &mut watch::NoKeeper, |descriptors: &[BorrowedFd<'_>]| {
                 match keeper.as_ref().and_then(|keeper| keeper.helper()) {
                     Some(helper) => begin_kept(request, &variables, descriptors, helper),
-                    None => begin(request, &variables, descriptors),
+                    None => start_local(request, &variables, descriptors),
                 }
             })
         }))
@@ -102,17 +108,17 @@ impl Processes for LocalProcesses {
 }
 
 /// Starts the child; this thread lives as long as it does.
-fn begin(
+fn start_local(
     request: &ProcessRequest,
     variables: &[(OsString, OsString)],
     descriptors: &[BorrowedFd<'_>],
-) -> Result<Box<dyn watch::Child>, String> {
-    let environment = environment::of(request, variables);
+) -> Result<Box<dyn watch::ChildProcess>, String> {
+    let environment = environment::child_environment(request, variables);
     let opened = program::this_program(request)?;
-    let plan = program::plan(&request.argv, &request.cwd, &environment, opened)?;
+    let plan = program::start_plan(&request.argv, &request.cwd, &environment, opened)?;
     match start::start_patiently(&plan, descriptors) {
         Ok(child) => Ok(Box::new(child)),
-        Err((step, errno)) => Err(program::explain(&plan, step, errno)),
+        Err((step, errno)) => Err(program::explain_failure(&plan, step, errno)),
     }
 }
 
@@ -121,9 +127,10 @@ fn begin_kept(
     request: &ProcessRequest,
     variables: &[(OsString, OsString)],
     descriptors: &[BorrowedFd<'_>],
-    helper: &Helper,
-) -> Result<Box<dyn watch::Child>, String> {
-    let environment = environment::of(request, variables);
-    let job = Job { argv: request.argv.clone(), environment, cwd: request.cwd.clone(), ..Job::default() };
-    Ok(Box::new(helper.begin(&Scene::default(), job, descriptors, None)?))
+    helper: &HelperHandle,
+) -> Result<Box<dyn watch::ChildProcess>, String> {
+    let environment = environment::child_environment(request, variables);
+    let job =
+        ChildJob { argv: request.argv.clone(), environment, cwd: request.cwd.clone(), ..ChildJob::default() };
+    Ok(Box::new(helper.begin(&MountPlan::default(), job, descriptors, None)?))
 }

@@ -13,7 +13,7 @@ use rustix::io::{Errno, Result};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use crate::sys::{self, Forked, OneThread};
+use crate::sys::{self, ForkSide, OneThread};
 use crate::wire;
 
 /// Where programs find the proxy.
@@ -34,7 +34,10 @@ pub(crate) struct SessionNetwork {
 ///
 /// # Errors
 /// Why not, as a message.
-pub(crate) fn make(one_thread: &OneThread, ports: &[u16]) -> std::result::Result<SessionNetwork, String> {
+pub(crate) fn make_session_network(
+    one_thread: &OneThread,
+    ports: &[u16],
+) -> std::result::Result<SessionNetwork, String> {
     make_in_child(one_thread, ports)
         .map_err(|errno| format!("no network namespace can be made: {}", std::io::Error::from(errno)))
 }
@@ -42,22 +45,22 @@ pub(crate) fn make(one_thread: &OneThread, ports: &[u16]) -> std::result::Result
 fn make_in_child(one_thread: &OneThread, ports: &[u16]) -> Result<SessionNetwork> {
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    match sys::fork(one_thread, 0)? {
-        Forked::Child => {
+    match sys::fork_into(one_thread, 0)? {
+        ForkSide::Child => {
             let made = bind_listeners(ports).and_then(|network| {
                 let namespace = [network.namespace.as_fd()].into_iter();
                 let sent: Vec<_> = namespace.chain(network.listeners.iter().map(OwnedFd::as_fd)).collect();
-                wire::send(theirs.as_fd(), &0i32.to_le_bytes(), &sent)
+                wire::send_message(theirs.as_fd(), &0i32.to_le_bytes(), &sent)
             });
             if let Err(errno) = made {
-                let _ = wire::send(theirs.as_fd(), &errno.raw_os_error().to_le_bytes(), &[]);
+                let _ = wire::send_message(theirs.as_fd(), &errno.raw_os_error().to_le_bytes(), &[]);
             }
             sys::exit_now(0)
         }
-        Forked::Parent(child) => {
+        ForkSide::Parent(child) => {
             drop(theirs);
             let mut number = [0; 4];
-            let received = wire::receive(ours.as_fd(), &mut number, RecvFlags::empty());
+            let received = wire::receive_message(ours.as_fd(), &mut number, RecvFlags::empty());
             // It has nothing more to do, and the helper doesn't collect its children yet.
             let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
             let (count, mut descriptors) = received?;
@@ -76,21 +79,21 @@ fn make_in_child(one_thread: &OneThread, ports: &[u16]) -> Result<SessionNetwork
 
 /// Enters a new namespace and binds everything in it.
 fn bind_listeners(ports: &[u16]) -> Result<SessionNetwork> {
-    sys::unshare(libc::CLONE_NEWNET)?;
-    up()?;
+    sys::unshare_namespaces(libc::CLONE_NEWNET)?;
+    bring_loopback_up()?;
     let namespace = rustix::fs::open("/proc/self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut listeners = vec![
-        bound(SocketType::STREAM, PROXY_PORT)?,
-        bound(SocketType::DGRAM, NAMES_PORT)?,
-        bound(SocketType::STREAM, NAMES_PORT)?,
+        bind_socket(SocketType::STREAM, PROXY_PORT)?,
+        bind_socket(SocketType::DGRAM, NAMES_PORT)?,
+        bind_socket(SocketType::STREAM, NAMES_PORT)?,
     ];
     for port in ports {
-        listeners.push(bound(SocketType::STREAM, *port)?);
+        listeners.push(bind_socket(SocketType::STREAM, *port)?);
     }
     Ok(SessionNetwork { namespace, listeners })
 }
 
-fn bound(kind: SocketType, port: u16) -> Result<OwnedFd> {
+fn bind_socket(kind: SocketType, port: u16) -> Result<OwnedFd> {
     let socket = rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)?;
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
     if kind == SocketType::STREAM {
@@ -100,7 +103,7 @@ fn bound(kind: SocketType, port: u16) -> Result<OwnedFd> {
 }
 
 /// Switches the loopback on, by the kernel's own messages: "set link 1, of its flags the one that says up".
-pub(crate) fn up() -> Result<()> {
+pub(crate) fn bring_loopback_up() -> Result<()> {
     const NEW_LINK: u16 = 16;
     const REQUEST_AND_ACKNOWLEDGE: u16 = 1 | 4;
     const LOOPBACK: i32 = 1;

@@ -17,14 +17,14 @@
 
 mod body;
 mod check;
+mod client_hello;
 mod dns;
-mod head;
-mod hello;
 mod limits;
-mod outside;
+mod outbound;
 mod policy;
 mod proxy;
 mod relay;
+mod request_head;
 mod session;
 mod ticket;
 
@@ -36,22 +36,22 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use haft::ports::{ChildRequests, HostGrants, Refusal};
+use haft::ports::{ChildRequests, ConfinementRefusal, HostGrants};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
 
 pub use haft_net::{address, host, host_preset};
 pub use policy::{InvalidHost, NetworkPolicy};
-pub(crate) use ticket::Ticket;
+pub(crate) use ticket::NetworkTicket;
 
 use haft_net::network_access::{NetworkAccess, SystemNetwork};
 use host::HostRule;
-use limits::Times;
-use session::Session;
+use limits::NetworkTimeouts;
+use session::NetworkSession;
 
 /// Sockets that were bound inside of the session's network.
-pub(crate) struct Listeners {
+pub(crate) struct NetworkListeners {
     /// The proxy, `127.0.0.1:3128`.
     pub(crate) proxy: std::net::TcpListener,
     /// The name server, `127.0.0.1:53`, over UDP and TCP.
@@ -61,29 +61,29 @@ pub(crate) struct Listeners {
 }
 
 /// The network of one session. Dropping it closes every connection.
-pub(crate) struct Network {
-    session: Arc<Session>,
+pub(crate) struct SessionProxy {
+    session: Arc<NetworkSession>,
     proxy: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     stopped: Mutex<mpsc::Receiver<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Network {
+impl SessionProxy {
     /// Serves these sockets from a thread of its own.
     ///
     /// # Errors
     /// A socket can't be used, no thread can be had, or no rule opens one of the machine's ports.
-    pub(crate) fn start(listeners: Listeners, policy: NetworkPolicy) -> io::Result<Network> {
-        Network::start_with(listeners, policy, Arc::new(SystemNetwork), Times::default())
+    pub(crate) fn start(listeners: NetworkListeners, policy: NetworkPolicy) -> io::Result<SessionProxy> {
+        SessionProxy::start_with(listeners, policy, Arc::new(SystemNetwork), NetworkTimeouts::default())
     }
 
     fn start_with(
-        listeners: Listeners,
+        listeners: NetworkListeners,
         policy: NetworkPolicy,
         outside: Arc<dyn NetworkAccess>,
-        times: Times,
-    ) -> io::Result<Network> {
+        times: NetworkTimeouts,
+    ) -> io::Result<SessionProxy> {
         if let Some((port, _)) = listeners.host_ports.iter().find(|(port, _)| !policy.opens_host_port(*port))
         {
             return Err(io::Error::new(
@@ -92,14 +92,14 @@ impl Network {
             ));
         }
         let proxy = listeners.proxy.local_addr()?;
-        let session = Arc::new(Session::new(policy, outside, times));
+        let session = Arc::new(NetworkSession::new(policy, outside, times));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .max_blocking_threads(limits::RESOLVING_MAX)
             .thread_name("haft-resolve")
             .build()?;
-        serve(&runtime, listeners, &session)?;
+        serve_listeners(&runtime, listeners, &session)?;
 
         let (stop, stopping) = oneshot::channel();
         let (tell, stopped) = mpsc::channel();
@@ -111,7 +111,13 @@ impl Network {
             let _ = tell.send(());
         };
         let thread = std::thread::Builder::new().name("haft-network".into()).spawn(work)?;
-        Ok(Network { session, proxy, stop: Some(stop), stopped: Mutex::new(stopped), thread: Some(thread) })
+        Ok(SessionProxy {
+            session,
+            proxy,
+            stop: Some(stop),
+            stopped: Mutex::new(stopped),
+            thread: Some(thread),
+        })
     }
 
     /// Lets a call use the network: what the session's rules allow, these hosts, and what is granted while it runs.
@@ -124,17 +130,17 @@ impl Network {
         hosts: &[HostRule],
         live: Option<HostGrants>,
         requests: Option<ChildRequests>,
-    ) -> io::Result<Ticket> {
-        Ticket::new(self.session.clone(), self.proxy, hosts, live, requests)
+    ) -> io::Result<NetworkTicket> {
+        NetworkTicket::new(self.session.clone(), self.proxy, hosts, live, requests)
     }
 
     /// What came without the token of a running call.
-    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+    pub(crate) fn refusals(&self) -> Vec<ConfinementRefusal> {
         self.session.refusals()
     }
 }
 
-impl Drop for Network {
+impl Drop for SessionProxy {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
             // Already gone is as good.
@@ -153,34 +159,48 @@ impl Drop for Network {
 }
 
 /// Everything that runs for as long as the runtime does.
-fn serve(runtime: &Runtime, listeners: Listeners, session: &Arc<Session>) -> io::Result<()> {
+fn serve_listeners(
+    runtime: &Runtime,
+    listeners: NetworkListeners,
+    session: &Arc<NetworkSession>,
+) -> io::Result<()> {
     let _inside = runtime.enter();
     let room = Arc::new(Semaphore::new(limits::SESSION_CONNECTIONS_MAX));
-    runtime.spawn(accept(tcp(listeners.proxy)?, room.clone(), session.clone(), proxy::connection));
+    runtime.spawn(accept_connections(
+        tokio_listener(listeners.proxy)?,
+        room.clone(),
+        session.clone(),
+        proxy::serve_connection,
+    ));
     for (port, listener) in listeners.host_ports {
         let connect = move |session, stream| proxy::host_port(session, port, stream);
-        runtime.spawn(accept(tcp(listener)?, room.clone(), session.clone(), connect));
+        runtime.spawn(accept_connections(tokio_listener(listener)?, room.clone(), session.clone(), connect));
     }
     if let Some((datagrams, connections)) = listeners.dns {
         datagrams.set_nonblocking(true)?;
-        runtime.spawn(dns::datagrams(session.clone(), UdpSocket::from_std(datagrams)?));
+        runtime.spawn(dns::serve_datagrams(session.clone(), UdpSocket::from_std(datagrams)?));
         let room = Arc::new(Semaphore::new(limits::DNS_CONNECTIONS_MAX));
-        runtime.spawn(accept(tcp(connections)?, room, session.clone(), dns::connection));
+        runtime.spawn(accept_connections(
+            tokio_listener(connections)?,
+            room,
+            session.clone(),
+            dns::serve_connection,
+        ));
     }
     Ok(())
 }
 
-fn tcp(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+fn tokio_listener(listener: std::net::TcpListener) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }
 
 /// Accepts while there is room, and gives each connection a task of its own.
-async fn accept<F>(
+async fn accept_connections<F>(
     listener: TcpListener,
     room: Arc<Semaphore>,
-    session: Arc<Session>,
-    connection: impl Fn(Arc<Session>, TcpStream) -> F,
+    session: Arc<NetworkSession>,
+    connection: impl Fn(Arc<NetworkSession>, TcpStream) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {

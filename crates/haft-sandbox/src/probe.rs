@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::RecvFlags;
 
-use crate::bubblewrap::Bubblewrap;
-use crate::confined::{Helper, HelperProgram};
-use crate::helper::{Itself, UserNamespace};
-use crate::init::Walls;
-use crate::sandbox::{Maker, Stack};
-use crate::scene::{Part, Scene};
-use crate::sys::{self, Forked, OneThread};
-use crate::{helper, init, limits, loopback, seccomp, stage, start, wire};
+use crate::bubblewrap::TrustedBubblewrap;
+use crate::confined::{HelperHandle, HelperProgram};
+use crate::helper::{HelperIdentity, UserNamespace};
+use crate::init::IsolationLevel;
+use crate::mount_plan::{MountEntry, MountPlan};
+use crate::sandbox::{SandboxStack, UserNamespaceMaker};
+use crate::sys::{self, ForkSide, OneThread};
+use crate::{helper, init, limits, loopback, mounts, seccomp, start, wire};
 
 /// One part of a sandbox, and whether this machine can make it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct ProbeResult {
     /// The part.
     pub part: &'static str,
     /// Whether it works.
@@ -29,11 +29,11 @@ pub struct Finding {
     /// What it takes to have it, if it is missed and something can be done; at the first of several that need the same.
     pub advice: Option<String>,
     /// The stack that is impossible without it; none if it is only an addition.
-    pub needed_for: Option<Stack>,
+    pub needed_for: Option<SandboxStack>,
 }
 
 /// How a part is tried, in or out of a user namespace, and what came of it in words.
-type Attempt = fn(UserNamespace) -> Result<String, String>;
+type ProbeFn = fn(UserNamespace) -> Result<String, String>;
 
 const USER: &str = "user namespace";
 const SCENE: &str = "mounts and processes of its own";
@@ -44,33 +44,36 @@ const FILTER: &str = "filter of system calls (seccomp)";
 const BUBBLEWRAP: &str = "bubblewrap";
 
 /// What is tried: name, the stack that can't do without it, and how.
-const PARTS: [(&str, Option<Stack>, Attempt); 6] = [
-    (USER, Some(Stack::Full), user_namespace),
-    (SCENE, Some(Stack::Full), scene),
-    (OVERLAY, None, overlay),
-    (NETWORK, Some(Stack::Full), network),
-    (LANDLOCK, Some(Stack::Fallback), landlock),
-    (FILTER, Some(Stack::Fallback), filter),
+const PARTS: [(&str, Option<SandboxStack>, ProbeFn); 6] = [
+    (USER, Some(SandboxStack::Full), user_namespace),
+    (SCENE, Some(SandboxStack::Full), try_mounts),
+    (OVERLAY, None, try_overlay),
+    (NETWORK, Some(SandboxStack::Full), try_network),
+    (LANDLOCK, Some(SandboxStack::Fallback), try_landlock),
+    (FILTER, Some(SandboxStack::Fallback), try_filter),
 ];
 
 /// What is tried again in a user namespace of bubblewrap's.
-const IN_BUBBLEWRAP: [(&str, Option<Stack>, Attempt); 3] =
-    [(SCENE, Some(Stack::Full), scene), (OVERLAY, None, overlay), (NETWORK, Some(Stack::Full), network)];
+const IN_BUBBLEWRAP: [(&str, Option<SandboxStack>, ProbeFn); 3] = [
+    (SCENE, Some(SandboxStack::Full), try_mounts),
+    (OVERLAY, None, try_overlay),
+    (NETWORK, Some(SandboxStack::Full), try_network),
+];
 
 /// Tries every part, with this program as the helper or with the one that `helper` names.
-pub fn probe(helper: Option<&Path>) -> Vec<Finding> {
+pub fn probe(helper: Option<&Path>) -> Vec<ProbeResult> {
     let program = helper.map_or(HelperProgram::ThisProgram, |path| HelperProgram::At(path.to_owned()));
-    let mut findings = ask(Helper::start(&program, Walls::Probe, &[]), &PARTS);
+    let mut findings = ask_helper(HelperHandle::start(&program, IsolationLevel::Probe, &[]), &PARTS);
     let own = stack_of(&findings);
     let bubblewrap = try_bubblewrap(&program);
     let (works, detail) = (bubblewrap.is_ok(), bubblewrap.as_ref().unwrap_or_else(|words| words));
     let detail = match own {
-        Stack::Full => format!("{detail}; not needed here, because namespaces can be made without it"),
-        Stack::Fallback | Stack::None => detail.clone(),
+        SandboxStack::Full => format!("{detail}; not needed here, because namespaces can be made without it"),
+        SandboxStack::Fallback | SandboxStack::None => detail.clone(),
     };
-    if own == Stack::Fallback && works {
+    if own == SandboxStack::Fallback && works {
         // It makes what we can't make ourselves, so nothing is missing.
-        for found in findings.iter_mut().filter(|found| found.needed_for == Some(Stack::Full)) {
+        for found in findings.iter_mut().filter(|found| found.needed_for == Some(SandboxStack::Full)) {
             found.needed_for = None;
         }
     }
@@ -78,31 +81,35 @@ pub fn probe(helper: Option<&Path>) -> Vec<Finding> {
     for found in findings.iter_mut().filter(|found| !found.works) {
         let missing = found.needed_for.is_some() || found.part == OVERLAY;
         // What helps against several is said at the first.
-        found.advice = advice(found.part).filter(|advice| missing && !said.contains(advice));
+        found.advice = advice_for(found.part).filter(|advice| missing && !said.contains(advice));
         said.extend(found.advice.clone());
     }
-    let advice = (own == Stack::Fallback && !works).then(|| advice(BUBBLEWRAP)).flatten();
-    findings.push(Finding { part: BUBBLEWRAP, works, detail, advice, needed_for: None });
+    let advice = (own == SandboxStack::Fallback && !works).then(|| advice_for(BUBBLEWRAP)).flatten();
+    findings.push(ProbeResult { part: BUBBLEWRAP, works, detail, advice, needed_for: None });
     findings
 }
 
 /// What a probing helper finds of these parts.
-fn ask(helper: Result<Helper, String>, parts: &[(&'static str, Option<Stack>, Attempt)]) -> Vec<Finding> {
-    let finding = |(part, needed_for, _): &(&'static str, Option<Stack>, Attempt)| {
-        let answer = helper.as_ref().map_err(String::clone).and_then(Helper::answer);
+fn ask_helper(
+    helper: Result<HelperHandle, String>,
+    parts: &[(&'static str, Option<SandboxStack>, ProbeFn)],
+) -> Vec<ProbeResult> {
+    let finding = |(part, needed_for, _): &(&'static str, Option<SandboxStack>, ProbeFn)| {
+        let answer = helper.as_ref().map_err(String::clone).and_then(HelperHandle::answer);
         let (works, detail) = (answer.is_ok(), answer.unwrap_or_else(|words| words));
-        Finding { part, works, detail, advice: None, needed_for: *needed_for }
+        ProbeResult { part, works, detail, advice: None, needed_for: *needed_for }
     };
     parts.iter().map(finding).collect()
 }
 
 /// Whether bubblewrap makes what takes namespaces.
 fn try_bubblewrap(program: &HelperProgram) -> Result<String, String> {
-    let Some(found) = Bubblewrap::find()? else { return Err("not installed".into()) };
+    let Some(found) = TrustedBubblewrap::find()? else { return Err("not installed".into()) };
     let path = found.path().display();
     let fails = |words: &str| format!("`{path}` can't make what is needed: {words}");
-    let helper = Helper::start_through(&found, program, Walls::Probe, &[]).map_err(|words| fails(&words))?;
-    let tried = ask(Ok(helper), &IN_BUBBLEWRAP);
+    let helper = HelperHandle::start_through(&found, program, IsolationLevel::Probe, &[])
+        .map_err(|words| fails(&words))?;
+    let tried = ask_helper(Ok(helper), &IN_BUBBLEWRAP);
     if let Some(missing) = tried.iter().find(|part| !part.works && part.needed_for.is_some()) {
         return Err(fails(&format!("{}: {}", missing.part, missing.detail)));
     }
@@ -110,29 +117,29 @@ fn try_bubblewrap(program: &HelperProgram) -> Result<String, String> {
     Ok(format!("`{path}` makes namespaces{}", if copies { "" } else { ", but no private copies of caches" }))
 }
 
-/// Who makes the namespaces, by these findings; nobody without the [`Stack::Full`] that they come to.
-pub fn maker_of(findings: &[Finding]) -> Option<Maker> {
+/// Who makes the namespaces, by these findings; nobody without the [`SandboxStack::Full`] that they come to.
+pub fn maker_of(findings: &[ProbeResult]) -> Option<UserNamespaceMaker> {
     let own = |part: &str| findings.iter().any(|found| found.part == part && found.works);
     let ourselves = [USER, SCENE, NETWORK].into_iter().all(own);
-    (stack_of(findings) == Stack::Full).then_some(if ourselves {
-        Maker::Ourselves
+    (stack_of(findings) == SandboxStack::Full).then_some(if ourselves {
+        UserNamespaceMaker::Ourselves
     } else {
-        Maker::Bubblewrap
+        UserNamespaceMaker::Bubblewrap
     })
 }
 
 /// The stack that these findings come to.
-pub fn stack_of(findings: &[Finding]) -> Stack {
+pub fn stack_of(findings: &[ProbeResult]) -> SandboxStack {
     let missing = |stack| findings.iter().any(|found| !found.works && found.needed_for == Some(stack));
-    match (missing(Stack::Fallback), missing(Stack::Full)) {
-        (true, _) => Stack::None,
-        (false, true) => Stack::Fallback,
-        (false, false) => Stack::Full,
+    match (missing(SandboxStack::Fallback), missing(SandboxStack::Full)) {
+        (true, _) => SandboxStack::None,
+        (false, true) => SandboxStack::Fallback,
+        (false, false) => SandboxStack::Full,
     }
 }
 
 /// What can be done about a part that doesn't work.
-fn advice(part: &str) -> Option<String> {
+fn advice_for(part: &str) -> Option<String> {
     let says = |file: &str, value: &str| std::fs::read_to_string(file).is_ok_and(|text| text.trim() == value);
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/haft"));
     match part {
@@ -169,48 +176,48 @@ fn advice(part: &str) -> Option<String> {
 }
 
 /// In the helper: tries each part in a copy of itself, says what came of it, and ends.
-pub(crate) fn run(user: UserNamespace) -> ! {
-    let Some(socket) = sys::inherited(helper::SOCKET) else { sys::exit_now(1) };
+pub(crate) fn run_probe(user: UserNamespace) -> ! {
+    let Some(socket) = sys::inherited_descriptor(helper::SOCKET) else { sys::exit_now(1) };
     let one_thread = match OneThread::verify() {
         Ok(one_thread) => one_thread,
         Err(message) => {
-            say(&socket, Err(message));
+            send_answer(&socket, Err(message));
             sys::exit_now(1)
         }
     };
-    let _ = wire::send(socket.as_fd(), b"+", &[]);
+    let _ = wire::send_message(socket.as_fd(), b"+", &[]);
     let parts: &[_] = match user {
         UserNamespace::ToBeMade => &PARTS,
         UserNamespace::Entered => &IN_BUBBLEWRAP,
     };
     for (.., attempt) in parts {
-        match sys::fork(&one_thread, 0) {
-            Ok(Forked::Child) => {
-                say(&socket, attempt(user));
+        match sys::fork_into(&one_thread, 0) {
+            Ok(ForkSide::Child) => {
+                send_answer(&socket, attempt(user));
                 sys::exit_now(0);
             }
-            Ok(Forked::Parent(child)) => {
+            Ok(ForkSide::Parent(child)) => {
                 let options = rustix::process::WaitIdOptions::EXITED;
                 let ended = rustix::process::waitid(rustix::process::WaitId::PidFd(child.as_fd()), options);
                 if !ended.is_ok_and(|ended| ended.is_some_and(|ended| ended.exit_status() == Some(0))) {
-                    say(&socket, Err("the process that tried it was killed".into()));
+                    send_answer(&socket, Err("the process that tried it was killed".into()));
                 }
             }
-            Err(errno) => say(&socket, Err(std::io::Error::from(errno).to_string())),
+            Err(errno) => send_answer(&socket, Err(std::io::Error::from(errno).to_string())),
         }
     }
     sys::exit_now(0)
 }
 
-fn say(socket: &OwnedFd, answer: Result<String, String>) {
+fn send_answer(socket: &OwnedFd, answer: Result<String, String>) {
     let text = match answer {
         Ok(text) => format!("+{text}"),
         Err(text) => format!("-{text}"),
     };
-    let _ = wire::send(socket.as_fd(), text.as_bytes(), &[]);
+    let _ = wire::send_message(socket.as_fd(), text.as_bytes(), &[]);
 }
 
-impl Helper {
+impl HelperHandle {
     /// What the probing helper says next.
     fn answer(&self) -> Result<String, String> {
         let silent = || "no answer".to_owned();
@@ -232,24 +239,24 @@ fn user_namespace(user: UserNamespace) -> Result<String, String> {
     Ok("can be made by this user".into())
 }
 
-fn scene(user: UserNamespace) -> Result<String, String> {
+fn try_mounts(user: UserNamespace) -> Result<String, String> {
     user.enter()?;
     let namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
     let one_thread = OneThread::verify()?;
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|error| error.to_string())?;
-    let itself = Itself::look();
-    match sys::fork(&one_thread, namespaces).map_err(|errno| std::io::Error::from(errno).to_string())? {
-        Forked::Child => {
+    let itself = HelperIdentity::look();
+    match sys::fork_into(&one_thread, namespaces).map_err(|errno| std::io::Error::from(errno).to_string())? {
+        ForkSide::Child => {
             itself.bind_copy();
-            let scene = Scene { parts: vec![Part::Proc, Part::Dev], ..Scene::default() };
-            let answer = init::prepare(Walls::Namespaces, &scene, None)
+            let scene = MountPlan { parts: vec![MountEntry::Proc, MountEntry::Dev], ..MountPlan::default() };
+            let answer = init::prepare_sandbox(IsolationLevel::Namespaces, &scene, None)
                 .and_then(|prepared| prepared.finish(&[]).map(|_| String::new()));
             let words = answer.err().unwrap_or_default();
             use std::io::Write as _;
             let _ = (&theirs).write_all(format!("={words}").as_bytes());
             sys::exit_now(0)
         }
-        Forked::Parent(_) => {
+        ForkSide::Parent(_) => {
             use std::io::Read as _;
             drop(theirs);
             let mut words = String::new();
@@ -263,7 +270,7 @@ fn scene(user: UserNamespace) -> Result<String, String> {
     }
 }
 
-fn overlay(user: UserNamespace) -> Result<String, String> {
+fn try_overlay(user: UserNamespace) -> Result<String, String> {
     let failed = |error: std::io::Error| error.to_string();
     let folder = std::env::temp_dir().join(format!("haft-probe-{}", std::process::id()));
     for name in ["lower", "upper", "work"] {
@@ -271,40 +278,40 @@ fn overlay(user: UserNamespace) -> Result<String, String> {
     }
     let tried = user.enter().and_then(|()| {
         let [lower, upper, work] = ["lower", "upper", "work"].map(|name| folder.join(name));
-        stage::overlay(&lower, &upper, &work).map_err(|errno| failed(errno.into()))
+        mounts::make_overlay(&lower, &upper, &work).map_err(|errno| failed(errno.into()))
     });
     let _ = std::fs::remove_dir_all(&folder);
     tried.map(|_| "can be made by this user".into())
 }
 
-fn network(user: UserNamespace) -> Result<String, String> {
+fn try_network(user: UserNamespace) -> Result<String, String> {
     user.enter()?;
-    loopback::make(&OneThread::verify()?, &[])
+    loopback::make_session_network(&OneThread::verify()?, &[])
         .map(|_| "with a loopback, a proxy and a name server on it".into())
 }
 
-fn landlock(_: UserNamespace) -> Result<String, String> {
+fn try_landlock(_: UserNamespace) -> Result<String, String> {
     let abi = sys::landlock_abi().ok_or("this kernel has none, or it is switched off")?;
     let scopes = if abi >= 6 { "" } else { "; signals and abstract sockets need version 6" };
     Ok(format!("version {abi}{scopes}"))
 }
 
 /// Starts this program once more with the filter on; it ends at once.
-fn filter(_: UserNamespace) -> Result<String, String> {
-    let plan = start::Plan {
+fn try_filter(_: UserNamespace) -> Result<String, String> {
+    let plan = start::StartPlan {
         program: c"/proc/self/exe".to_owned(),
         opened: None,
         argv: vec![c"haft: sandbox".to_owned(), c"nothing".to_owned()],
         envp: Vec::new(),
         cwd: c"/".to_owned(),
-        locks: start::Locks {
-            filter: seccomp::filter(seccomp::Sockets::All, seccomp::Changes::Made),
-            ..start::Locks::default()
+        locks: start::ProcessRestraints {
+            filter: seccomp::build_filter(seccomp::AllowedSockets::All, seccomp::ChangeHandling::Made),
+            ..start::ProcessRestraints::default()
         },
         group: None,
         dies_with_us: true,
     };
-    match start::start(&plan, &[]) {
+    match start::start_child(&plan, &[]) {
         Ok(mut child) => {
             child.reap();
             Ok("takes filters".into())

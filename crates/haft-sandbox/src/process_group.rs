@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use crate::init::Walls;
-use crate::{limits, stage};
+use crate::init::IsolationLevel;
+use crate::{limits, mounts};
 
 /// How groups are called that this program makes; then come the process and a number.
 const PREFIX: &str = "haft-";
@@ -31,17 +31,17 @@ pub(crate) struct ProcessGroup {
 
 impl ProcessGroup {
     /// The group for a helper with these walls, if the user is root and the kernel allows it.
-    pub(crate) fn for_helper(walls: Walls) -> Option<ProcessGroup> {
-        if !geteuid().is_root() || walls == Walls::Probe {
+    pub(crate) fn for_helper(walls: IsolationLevel) -> Option<ProcessGroup> {
+        if !geteuid().is_root() || walls == IsolationLevel::Probe {
             return None;
         }
-        ProcessGroup::make(session_processes_max(walls == Walls::Namespaces)).ok()
+        ProcessGroup::make(session_processes_max(walls == IsolationLevel::Namespaces)).ok()
     }
 
     fn make(processes_max: u64) -> Result<ProcessGroup, String> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let parent = parent_group()?;
-        sweep(&parent);
+        sweep_groups(&parent);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let folder = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| format!("`{}` can't be made: {error}", folder.display()))?;
@@ -76,14 +76,14 @@ impl Drop for ProcessGroup {
 /// How many processes all commands of a session may have.
 fn session_processes_max(in_namespaces: bool) -> u64 {
     // Where each command has a bound of its own, a few may reach it before the others can't start any.
-    let has_own = in_namespaces && stage::pid_max_is_ours();
+    let has_own = in_namespaces && mounts::pid_max_is_ours();
     limits::PROCESSES_MAX * if has_own { limits::BOMBS_MAX } else { 1 }
 }
 
 /// Says what bounds the processes of commands, and of what there is no bound.
 pub fn describe_process_limits() -> String {
     let each = limits::PROCESSES_MAX;
-    let of_each = stage::pid_max_is_ours();
+    let of_each = mounts::pid_max_is_ours();
     if !geteuid().is_root() {
         return match of_each {
             true => format!(
@@ -114,7 +114,7 @@ pub fn describe_process_limits() -> String {
 }
 
 /// Removes what processes that are gone have left.
-fn sweep(parent: &Path) {
+fn sweep_groups(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten().take(limits::GROUPS_SWEPT_MAX) {
         let name = entry.file_name();
         let maker =
@@ -199,7 +199,8 @@ mod tests {
         assert_eq!(fs::read_to_string(group.folder.join("pids.max")).unwrap().trim(), "3");
         let words = ["sh", "-c", "for i in 1 2 3 4 5 6; do sleep 5 > /dev/null 2>&1 & done"];
         let environment = [("PATH".into(), std::env::var_os("PATH").unwrap())].into();
-        let mut plan = program::plan(&words.map(Into::into), Path::new("/"), &environment, None).unwrap();
+        let mut plan =
+            program::start_plan(&words.map(Into::into), Path::new("/"), &environment, None).unwrap();
         plan.group = Some(group.open_tasks().unwrap());
         let (mut errors, written) = io::pipe().unwrap();
         let theirs = rustix::io::fcntl_dupfd_cloexec(&written, start::DESCRIPTOR_MIN).unwrap();
@@ -207,7 +208,7 @@ mod tests {
         // On a thread of its own, because signals stay blocked on one that starts a child.
         let told = std::thread::spawn(move || {
             start::block_signals();
-            let shell = start::start(&plan, &[theirs.as_fd(), theirs.as_fd(), theirs.as_fd()]).unwrap();
+            let shell = start::start_child(&plan, &[theirs.as_fd(), theirs.as_fd(), theirs.as_fd()]).unwrap();
             drop(theirs);
             let mut told = String::new();
             io::Read::read_to_string(&mut errors, &mut told).unwrap();

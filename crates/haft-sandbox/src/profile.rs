@@ -1,8 +1,8 @@
-//! The profile of a session: what its children see, as a [`Scene`] for each request.
+//! The profile of a session: what its children see, as a [`MountPlan`] for each request.
 //!
 //! Nobody can declare what `make` will write, so a session has one profile: the system and the tool chains to read, the
 //! working directories and a temporary folder to write, a home folder that is empty but for a list. A request only
-//! narrows it ([`Confinement::ReadOnly`], [`Confinement::Declared`]) or was granted more for one call
+//! narrows it ([`ConfinementLevel::ReadOnly`], [`ConfinementLevel::Declared`]) or was granted more for one call
 //! ([`ProcessRequest::access`]).
 //!
 //! - `places` is the view itself, a map from path to part.
@@ -28,43 +28,43 @@
 //! The decision to question: too wide a working directory isn't an error. Who works in their home folder, above it, or
 //! in a folder of the system gets a session in which commands read that folder and can't write it, and is told so.
 
-mod addresses;
-mod administration;
 mod approved;
 mod caches;
-mod compare;
-mod denied;
+mod configured_paths;
+mod denial_messages;
+mod denied_reads;
 mod etc;
+mod git_folders;
 mod gitlinks;
 mod grants;
 mod guard;
+mod hard_links;
 mod home;
-mod journal;
-mod kept;
 mod limits;
 mod listening;
-mod named;
-mod nested;
-mod places;
+mod mount_map;
+mod name_comparison;
+mod nested_repos;
 mod protected;
-mod recovered;
+mod recovered_files;
+mod remote_addresses;
+mod renamed_dirs;
+mod repo_markers;
 mod repository;
 mod stand_in;
-mod standing;
-mod strays;
 mod subfolder;
+mod symlink_cleanup;
+mod symlink_trace;
 mod system;
 mod temp;
 #[cfg(test)]
 mod tests;
 mod toolchains;
-mod twins;
 mod undo;
+mod undo_journal;
 mod unseen;
 mod view;
-mod walk;
-mod ways;
-mod whereabouts;
+mod workspace_scan;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -74,17 +74,17 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::ports::{Confinement, ProcessRequest, Refusal, SandboxRules, UndoneChange};
+use haft::ports::{ConfinementLevel, ConfinementRefusal, ProcessRequest, SandboxRules, UndoneChange};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
-use crate::scene::{Network, Part, Rlimit, Scene, Source};
+use crate::mount_plan::{BindSource, MountEntry, MountPlan, NetworkAccessKind, ResourceLimit};
 use crate::watch::{KeeperCheck, UndoneNotice};
 pub use approved::approve_content;
-use caches::Caches;
-use denied::Denied;
-use guard::Guard;
+use caches::ToolCaches;
+use denied_reads::DeniedReads;
+use guard::RepositoryGuard;
 pub use home::HIDDEN as HIDDEN_IN_HOME;
-use places::Places;
+use mount_map::MountMap;
 use protected::UndoneListener;
 use stand_in::StandIns;
 use system::{SYSTEM, is_of_the_kernel, is_too_wide};
@@ -95,7 +95,7 @@ pub use view::ProfileView;
 
 /// What a session's children may see and change.
 ///
-/// Paths are absolute and real, free of links, as [`haft::files::resolve`](fn@haft::files::resolve) gives them; folders
+/// Paths are absolute and real, free of links, as [`haft::files::resolve_path`](fn@haft::files::resolve_path) gives them; folders
 /// that don't exist are left out, but for the working directories, which must.
 ///
 /// ```
@@ -103,7 +103,7 @@ pub use view::ProfileView;
 /// use haft_sandbox::ProfileConfig;
 ///
 /// // With a policy: `policy.sandbox_rules()`.
-/// let rules = SandboxRules::from_authorizer(&haft::Permissions::new());
+/// let rules = SandboxRules::from_authorizer(&haft::PermissionRules::new());
 /// let caches = "/home/me/.local/state/haft/caches";
 /// let mut config = ProfileConfig::new("/home/me/project", "/tmp/session-1", caches, rules);
 /// config.home = Some("/home/me".into());
@@ -175,37 +175,37 @@ const TEMP: &str = "/tmp";
 const PRIVATE_TEMP: &str = "/var/tmp";
 
 /// What the children of one session see.
-pub(crate) struct Profile {
+pub(crate) struct SandboxProfile {
     config: ProfileConfig,
     /// The view before a request is looked at: of who may write, of who may look around.
-    session: Places,
-    read_only: Places,
+    session: MountMap,
+    read_only: MountMap,
     /// Of who may only do what it declared: nothing of the working directories.
-    declared: Places,
+    declared: MountMap,
     /// Held while the session lives.
-    _caches: Caches,
-    rlimits: Vec<Rlimit>,
+    _caches: ToolCaches,
+    rlimits: Vec<ResourceLimit>,
     /// Sockets and denied files that were found.
     masks: Vec<PathBuf>,
-    guard: Guard,
+    guard: RepositoryGuard,
     incomplete: bool,
     /// What rules deny to read outside of the working directories.
-    denied: Denied,
+    denied: DeniedReads,
     stand_ins: StandIns,
     temp: TempFolder,
     tool_chains: ToolChains,
 }
 
-impl Profile {
+impl SandboxProfile {
     /// Looks at the machine. Also gives what the user should know.
     ///
     /// # Errors
     /// A working directory isn't there, or the session's own folders can't be made.
-    pub(crate) fn new(mut config: ProfileConfig) -> Result<(Profile, Vec<String>), String> {
+    pub(crate) fn new(mut config: ProfileConfig) -> Result<(SandboxProfile, Vec<String>), String> {
         let mut notes = Vec::new();
         for folder in [&mut config.temp, &mut config.caches] {
             *folder = make_private(folder).map_err(|error| {
-                format!("the folder `{}` of this session can't be made: {error}", shown(&folder))
+                format!("the folder `{}` of this session can't be made: {error}", display_path(&folder))
             })?;
         }
         let named_home = config.home.take();
@@ -224,20 +224,24 @@ impl Profile {
                 return Err(format!(
                     "no command can run in `{}`: {what}; work in a folder with files of your own, such as that of a \
                      project",
-                    shown(&path)
+                    display_path(&path)
                 ));
             }
-            let held = hold(path).map_err(|error| {
-                format!("the working directory `{}` can't be opened: {error}", shown(&path))
+            let held = open_path(path).map_err(|error| {
+                format!("the working directory `{}` can't be opened: {error}", display_path(&path))
             })?;
             let wide = is_too_wide(path, config.home.as_deref());
             if let Some(why) = wide {
                 notes.push(format!(
                     "commands can't write `{}`: {why}; start in a folder of one project",
-                    shown(&path)
+                    display_path(&path)
                 ));
             }
-            workspaces.push(Workspace { path: path.clone(), held: Arc::new(held), writable: wide.is_none() });
+            workspaces.push(WorkspaceMount {
+                path: path.clone(),
+                held: Arc::new(held),
+                writable: wide.is_none(),
+            });
         }
 
         // Names in them are protected by the path at which they lie.
@@ -245,30 +249,30 @@ impl Profile {
         config.allow_write =
             named_write.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
 
-        let (caches, said) = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
-            format!("private copies of caches can't be kept in `{}`: {error}", shown(&config.caches))
+        let (caches, said) = ToolCaches::open(&config.caches, &config.workspace[0]).map_err(|error| {
+            format!("private copies of caches can't be kept in `{}`: {error}", display_path(&config.caches))
         })?;
         notes.extend(said);
-        let mut session = system::system();
-        let work = caches
-            .work("etc")
-            .map_err(|error| format!("no folder can be made in `{}`: {error}", shown(&config.caches)))?;
-        etc::show(&mut session, work);
+        let mut session = system::system_mounts();
+        let work = caches.work("etc").map_err(|error| {
+            format!("no folder can be made in `{}`: {error}", display_path(&config.caches))
+        })?;
+        etc::show_etc(&mut session, work);
         let mut declared = session.clone();
         if let Some(home) = &config.home {
-            furnish(&mut session, home, named_home.as_deref(), &workspaces, &mut notes);
+            furnish_session(&mut session, home, named_home.as_deref(), &workspaces, &mut notes);
             let works_there = workspaces.iter().any(|workspace| workspace.path == *home);
             match works_there {
-                true => furnish(&mut declared, home, named_home.as_deref(), &[], &mut Vec::new()),
+                true => furnish_session(&mut declared, home, named_home.as_deref(), &[], &mut Vec::new()),
                 false => declared = session.clone(),
             }
         }
         let (at, bytes_max) = (PathBuf::from(TEMP), limits::PRIVATE_TEMP_BYTES);
-        declared.put(Part::Tmpfs { at, bytes_max, mode: 0o1777 });
+        declared.put(MountEntry::Tmpfs { at, bytes_max, mode: 0o1777 });
         for tool in config.tools.iter().filter(|tool| tool.is_dir()) {
             declared.bind(tool, false);
         }
-        let tops = subfolder::tops(&config);
+        let tops = subfolder::top_folders(&config);
         tops.iter().for_each(|top| session.bind(top, false));
         let mut read_only = session.clone();
         for (places, writable) in [(&mut session, true), (&mut read_only, false)] {
@@ -277,7 +281,7 @@ impl Profile {
                 named_write.iter().zip(&config.allow_write).filter(|(one, other)| one != other)
             {
                 if !places.shows(named) && !places.has(named) {
-                    places.put(Part::Link { at: named.clone(), to: real.clone() });
+                    places.put(MountEntry::Link { at: named.clone(), to: real.clone() });
                 }
             }
         }
@@ -293,9 +297,12 @@ impl Profile {
             .map(|workspace| workspace.path.clone())
             .filter(|path| path != Path::new("/"))
             .collect();
-        let mut found =
-            walk::walk(&roots, config.rules.unreadable.as_ref(), config.rules.unwritable.as_ref());
-        let mut around = walk::walk_but(&tops, &roots, config.rules.unreadable.as_ref(), None);
+        let mut found = workspace_scan::scan_workspaces(
+            &roots,
+            config.rules.unreadable.as_ref(),
+            config.rules.unwritable.as_ref(),
+        );
+        let mut around = workspace_scan::walk_but(&tops, &roots, config.rules.unreadable.as_ref(), None);
         around.missed.take_if(|_| config.rules.unreadable.is_none());
         found.add_tops(tops, around);
         let mut writable: Vec<PathBuf> = workspaces
@@ -320,7 +327,7 @@ impl Profile {
         let unseen: Vec<PathBuf> =
             beside.iter().filter(|path| !roots.iter().any(|root| path.starts_with(root))).cloned().collect();
         if !unseen.is_empty() {
-            let more = walk::walk_but(&unseen, &roots, None, config.rules.unwritable.as_ref());
+            let more = workspace_scan::walk_but(&unseen, &roots, None, config.rules.unwritable.as_ref());
             notes.extend(found.add(&unseen, more).map(|why| {
                 format!(
                     "not everything in folders of `sandbox.filesystem.allowWrite` can be protected: {why}; name narrower ones"
@@ -329,19 +336,19 @@ impl Profile {
         }
         writable.extend(beside);
         let seen: Vec<PathBuf> = roots.iter().chain(&unseen).cloned().collect();
-        let guard = Guard::new(&config, writable, &mut found, &mut notes)?;
+        let guard = RepositoryGuard::new(&config, writable, &mut found, &mut notes)?;
         for folder in guard.elsewhere() {
             session.bind(&folder, true);
             read_only.bind(&folder, false);
         }
-        for cache in home::caches(&session, &config, &tool_chains, &caches)? {
+        for cache in home::cache_mounts(&session, &config, &tool_chains, &caches)? {
             session.put(cache.clone());
-            read_only.put(home::unchangeable(cache));
+            read_only.put(home::make_read_only(cache));
         }
-        if let Some(at) = system::resolver() {
-            session.put(Part::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
+        if let Some(at) = system::resolver_path() {
+            session.put(MountEntry::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
         }
-        let denied = denied::find(&config, &session)?;
+        let denied = denied_reads::find_denied(&config, &session)?;
         for places in [&mut session, &mut read_only, &mut declared] {
             places.take_copies(&denied.copies);
         }
@@ -352,7 +359,7 @@ impl Profile {
             )
         }));
         let mut incomplete = found.missed.is_some();
-        let listening = listening::listening().into_iter().filter(|path| session.shows(path));
+        let listening = listening::listening_sockets().into_iter().filter(|path| session.shows(path));
         let listening = listening.take(limits::MASKS_MAX);
         let mut masks: Vec<PathBuf> = found.sockets.into_iter().chain(found.unreadable).collect();
         masks.extend(listening.filter(|path| !masks.contains(path)).collect::<Vec<_>>());
@@ -360,8 +367,8 @@ impl Profile {
         let hidden =
             masks.iter().chain(&denied.found).chain(&denied_names).chain(&config.rules.unreadable_paths);
         // A folder elsewhere may hold anything, and what is linked from there was put here by the user.
-        let known = |path: &&PathBuf| path.is_file() || seen.iter().any(|root| beneath(path, root));
-        let twins = twins::find(&hidden.filter(known).cloned().collect::<Vec<_>>(), &seen);
+        let known = |path: &&PathBuf| path.is_file() || seen.iter().any(|root| is_beneath(path, root));
+        let twins = hard_links::find_hard_links(&hidden.filter(known).cloned().collect::<Vec<_>>(), &seen);
         if let Some(why) = twins.missed {
             notes.push(format!(
                 "a file that rules deny to read may have another name in the working directories, by which commands can read \
@@ -370,17 +377,20 @@ impl Profile {
             incomplete = true;
         }
         masks.extend(twins.names);
-        let rlimits = rlimits();
+        let rlimits = session_rlimits();
         let (stand_ins, recovered) = StandIns::open(&config.caches).map_err(|error| {
-            format!("no folders for what is granted can be made in `{}`: {error}", shown(&config.caches))
+            format!(
+                "no folders for what is granted can be made in `{}`: {error}",
+                display_path(&config.caches)
+            )
         })?;
         notes.extend(recovered);
         let temp = TempFolder::new(&config.temp, config.temp_bytes_max);
-        let mut profile = Profile {
+        let mut profile = SandboxProfile {
             config,
-            session: Places::default(),
-            read_only: Places::default(),
-            declared: Places::default(),
+            session: MountMap::default(),
+            read_only: MountMap::default(),
+            declared: MountMap::default(),
             _caches: caches,
             rlimits,
             masks,
@@ -399,7 +409,7 @@ impl Profile {
     }
 
     /// Says that nothing can be mounted: what is granted is shown where it lies, and nothing stands in for it.
-    pub(crate) fn without_mounts(mut self) -> Profile {
+    pub(crate) fn without_mounts(mut self) -> SandboxProfile {
         self.stand_ins.close();
         self.guard.hold_nothing();
         self
@@ -419,20 +429,20 @@ impl Profile {
     ///
     /// # Errors
     /// A name that must be held can't be, or the request is for the world outside.
-    pub(crate) fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
+    pub(crate) fn scene(&self, request: &ProcessRequest) -> Result<MountPlan, String> {
         let (mut places, writable) = match request.confinement {
-            Confinement::Declared => (self.declared.clone(), false),
-            Confinement::ReadOnly => (self.read_only.clone(), false),
-            Confinement::Session => (self.session.clone(), true),
-            Confinement::Outside => {
+            ConfinementLevel::Declared => (self.declared.clone(), false),
+            ConfinementLevel::ReadOnly => (self.read_only.clone(), false),
+            ConfinementLevel::Session => (self.session.clone(), true),
+            ConfinementLevel::Outside => {
                 return Err("what runs outside of the sandbox has no view of its own".into());
             }
         };
         let cwd = &*in_child(&self.config.temp, &request.cwd);
         let is_seen = cwd == Path::new("/") || places.shows(cwd) || places.has(cwd);
-        if request.confinement == Confinement::Declared && !is_seen {
+        if request.confinement == ConfinementLevel::Declared && !is_seen {
             // It runs there, whatever it sees of it.
-            places.put(Part::Excerpt { at: cwd.to_owned(), work: None, entries: Arc::new([]) });
+            places.put(MountEntry::Excerpt { at: cwd.to_owned(), work: None, entries: Arc::new([]) });
         }
         // A protected name that was granted has to be there before it is protected; everything else comes after what is
         // the same for all calls, so that a sandbox can be made before it is known.
@@ -460,7 +470,8 @@ impl Profile {
             self.make_room_in_temp(&mut places, request)?;
         }
         self.stand_ins.note_room(request, &places);
-        let network = if reaches(request) { Network::Session } else { Network::Empty };
+        let network =
+            if reaches_network(request) { NetworkAccessKind::Session } else { NetworkAccessKind::Empty };
         let (parts, more) = places.into_parts();
         let access = &request.access;
         // Its own results every command may read, also where there were none when the session began.
@@ -471,18 +482,18 @@ impl Profile {
         let is_granted = access.write.iter().any(|root| self.session.writable_root(&root.path).is_none())
             || access.read.iter().any(|root| beyond(&root.path));
         let apart = is_granted && self.guard.others_run(request);
-        Ok(Scene { parts, more, network, apart, rlimits: self.rlimits.clone() })
+        Ok(MountPlan { parts, more, network, apart, rlimits: self.rlimits.clone() })
     }
 
     /// Variables that a request's child needs beside its own: where it may put temporary files.
     pub(crate) fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
         let temp = match request.confinement {
-            Confinement::Declared | Confinement::ReadOnly => PRIVATE_TEMP.into(),
-            Confinement::Session => TEMP.into(),
-            Confinement::Outside => return Vec::new(),
+            ConfinementLevel::Declared | ConfinementLevel::ReadOnly => PRIVATE_TEMP.into(),
+            ConfinementLevel::Session => TEMP.into(),
+            ConfinementLevel::Outside => return Vec::new(),
         };
         let mut variables = vec![("TMPDIR".into(), temp)];
-        if request.confinement != Confinement::Session {
+        if request.confinement != ConfinementLevel::Session {
             // A look at a repository doesn't want to write what it found out on the way.
             variables.push(("GIT_OPTIONAL_LOCKS".into(), "0".into()));
         }
@@ -503,19 +514,19 @@ impl Profile {
     /// The child of a request hears of changes of protected names that are undone while it runs. Not a server, which runs
     /// beside all commands.
     pub(crate) fn listen(&self, request: &ProcessRequest, tell: impl Fn(UndoneNotice) + Send + 'static) {
-        if request.confinement == Confinement::Session && request.on_pipes.is_none() {
+        if request.confinement == ConfinementLevel::Session && request.on_pipes.is_none() {
             let listener = UndoneListener::new(request.background.clone(), tell);
-            self.guard.files().listen(address(request), listener);
+            self.guard.files().listen(request_address(request), listener);
         }
     }
 
     /// Changes that were undone while a child ran, and of which the user may say that they are theirs.
     pub(crate) fn unanswered(&self, request: &ProcessRequest) -> Vec<UndoneChange> {
-        self.guard.files().unanswered(address(request))
+        self.guard.files().unanswered(request_address(request))
     }
 
     /// The user has answered about such changes. Returns what to report.
-    pub(crate) fn answered(&self, paths: &[PathBuf], is_users: bool) -> Vec<Refusal> {
+    pub(crate) fn answered(&self, paths: &[PathBuf], is_users: bool) -> Vec<ConfinementRefusal> {
         self.guard.files().answered(paths, is_users)
     }
 
@@ -535,44 +546,48 @@ impl Profile {
     }
 
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
-    pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
+    pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<ConfinementRefusal> {
         let mut said = self.put_back(request);
         // Mount points go last: what was granted may lie in one.
         let too_large = self.temp.finish(request);
-        said.extend(too_large.filter(|_| request.confinement == Confinement::Session));
+        said.extend(too_large.filter(|_| request.confinement == ConfinementLevel::Session));
         said
     }
 
     /// Measures the temporary folder while a child runs that may write it.
     pub(crate) fn check_running(&self, request: &ProcessRequest) -> KeeperCheck {
         match request.confinement {
-            Confinement::Session => self.temp.check(request),
-            Confinement::Declared | Confinement::ReadOnly | Confinement::Outside => KeeperCheck::default(),
+            ConfinementLevel::Session => self.temp.check(request),
+            ConfinementLevel::Declared | ConfinementLevel::ReadOnly | ConfinementLevel::Outside => {
+                KeeperCheck::default()
+            }
         }
     }
 
-    fn put_back(&self, request: &ProcessRequest) -> Vec<Refusal> {
+    fn put_back(&self, request: &ProcessRequest) -> Vec<ConfinementRefusal> {
         match request.confinement {
-            Confinement::Declared | Confinement::ReadOnly if request.access.write.is_empty() => Vec::new(),
-            Confinement::Declared | Confinement::ReadOnly | Confinement::Session => {
+            ConfinementLevel::Declared | ConfinementLevel::ReadOnly if request.access.write.is_empty() => {
+                Vec::new()
+            }
+            ConfinementLevel::Declared | ConfinementLevel::ReadOnly | ConfinementLevel::Session => {
                 let mut said = self.stand_ins.settle(request);
                 said.extend(self.guard.finished(request));
                 said
             }
-            Confinement::Outside => Vec::new(),
+            ConfinementLevel::Outside => Vec::new(),
         }
     }
 
     /// Folders of git that are to be closed to a child which may write them.
     pub(crate) fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
         match request.confinement {
-            Confinement::Session => self.guard.to_close(request),
-            Confinement::Declared | Confinement::ReadOnly | Confinement::Outside => Vec::new(),
+            ConfinementLevel::Session => self.guard.to_close(request),
+            ConfinementLevel::Declared | ConfinementLevel::ReadOnly | ConfinementLevel::Outside => Vec::new(),
         }
     }
 
     /// Looks at what a child did to which they were closed just now, since it goes on in the background.
-    pub(crate) fn moved(&self, request: &ProcessRequest) -> Vec<Refusal> {
+    pub(crate) fn moved(&self, request: &ProcessRequest) -> Vec<ConfinementRefusal> {
         self.guard.moved(request)
     }
 
@@ -584,16 +599,16 @@ impl Profile {
     }
 
     /// Hides what is hidden from every session.
-    fn hide_always(&self, places: &mut Places) {
+    fn hide_always(&self, places: &mut MountMap) {
         let in_home =
             self.config.home.iter().flat_map(|home| HIDDEN_IN_HOME.iter().map(|name| home.join(name)));
         let always = in_home.chain(self.tool_chains.hidden()).chain(self.config.own.iter().cloned());
-        let always: Vec<PathBuf> = always.chain(system::hidden()).collect();
+        let always: Vec<PathBuf> = always.chain(system::hidden_paths()).collect();
         self.hide(places, &always);
     }
 
     /// Hides what rules and settings deny to read, and sockets.
-    fn hide_denied(&self, places: &mut Places) {
+    fn hide_denied(&self, places: &mut MountMap) {
         let denied = &self.denied;
         let named = denied.named(&self.session);
         for paths in [&self.config.rules.unreadable_paths, &named, &denied.found, &self.masks] {
@@ -601,12 +616,12 @@ impl Profile {
         }
     }
 
-    fn hide(&self, places: &mut Places, paths: &[PathBuf]) {
+    fn hide(&self, places: &mut MountMap, paths: &[PathBuf]) {
         self.hide_but(places, paths, &[]);
     }
 
     /// The same without what is open although a wider path is hidden.
-    fn hide_but(&self, places: &mut Places, paths: &[PathBuf], opened: &[PathBuf]) {
+    fn hide_but(&self, places: &mut MountMap, paths: &[PathBuf], opened: &[PathBuf]) {
         if paths.is_empty() {
             return;
         }
@@ -617,13 +632,14 @@ impl Profile {
             }
             // Nothing can be put over a link, and who denies one means what it leads to, wherever on the way it stands; but
             // one to a folder of the system hides nothing of that.
-            let Some(real) = places.followed(&path) else { continue };
+            let Some(real) = places.follow_links(&path) else { continue };
             if real != path && !(places.shows(&real) && self.may_hide(&real)) {
                 continue;
             }
             // By another name it would be seen.
             places.pin_above(&real);
-            let opened = opened.iter().filter(|opened| beneath(opened, &path) || beneath(opened, &real));
+            let opened =
+                opened.iter().filter(|opened| is_beneath(opened, &path) || is_beneath(opened, &real));
             let kept: Vec<PathBuf> = kept.iter().chain(opened).cloned().collect();
             places.hide(&real, &kept);
         }
@@ -637,12 +653,12 @@ impl Profile {
 
     /// Makes the places on which something is mounted in the temporary folder, where the session's stands at `/tmp`: a
     /// workspace at `/tmp/w` needs a folder `w`. Nobody can rename them then.
-    fn make_room_in_temp(&self, places: &mut Places, request: &ProcessRequest) -> Result<(), String> {
+    fn make_room_in_temp(&self, places: &mut MountMap, request: &ProcessRequest) -> Result<(), String> {
         for path in places.in_stand_in(Path::new(TEMP)) {
             let inside = path.strip_prefix(TEMP).unwrap_or(&path);
             let (is_file, lasts) = (places.is_file(&path), self.session.has(&path));
             self.temp.make_mount_point(request, inside, is_file, lasts).map_err(|error| {
-                format!("there is no room for `{}` in the temporary folder: {error}", shown(&path))
+                format!("there is no room for `{}` in the temporary folder: {error}", display_path(&path))
             })?;
             places.pin_in(Path::new(TEMP), &path);
         }
@@ -660,23 +676,23 @@ fn in_child<'p>(temp: &Path, path: &'p Path) -> Cow<'p, Path> {
 }
 
 /// Whether a path lies in a folder, and isn't that.
-fn beneath(path: &Path, folder: &Path) -> bool {
+fn is_beneath(path: &Path, folder: &Path) -> bool {
     path != folder && path.starts_with(folder)
 }
 
 /// Whether the child of a request has the session's network: it is a part of the session, or hosts were granted to it.
-pub(crate) fn reaches(request: &ProcessRequest) -> bool {
+pub(crate) fn reaches_network(request: &ProcessRequest) -> bool {
     match request.confinement {
-        Confinement::Declared | Confinement::ReadOnly => {
+        ConfinementLevel::Declared | ConfinementLevel::ReadOnly => {
             !request.access.hosts.is_empty() || request.grants.is_some()
         }
-        Confinement::Session => true,
-        Confinement::Outside => false,
+        ConfinementLevel::Session => true,
+        ConfinementLevel::Outside => false,
     }
 }
 
 /// A path in words of ours: a command may have given it a name that is a line of its own, or moves the cursor.
-pub(crate) fn shown(path: &(impl AsRef<Path> + ?Sized)) -> String {
+pub(crate) fn display_path(path: &(impl AsRef<Path> + ?Sized)) -> String {
     haft::view::visible_line(&path.as_ref().to_string_lossy())
 }
 
@@ -686,11 +702,11 @@ fn runs_beside(request: &ProcessRequest) -> bool {
 }
 
 /// What tells requests apart whose children run at once.
-fn address(request: &ProcessRequest) -> usize {
+fn request_address(request: &ProcessRequest) -> usize {
     std::ptr::from_ref(request).addr()
 }
 
-struct Workspace {
+struct WorkspaceMount {
     path: PathBuf,
     /// Open since the session began: whatever its name leads to later, this is what is shown.
     held: Arc<OwnedFd>,
@@ -714,25 +730,29 @@ fn written_beside(config: &ProfileConfig, workspaces: &[PathBuf]) -> Vec<PathBuf
 }
 
 /// Puts the home folder there, and the working directories that hold it before it.
-fn furnish(
-    places: &mut Places,
+fn furnish_session(
+    places: &mut MountMap,
     home: &Path,
     named: Option<&Path>,
-    workspaces: &[Workspace],
+    workspaces: &[WorkspaceMount],
     notes: &mut Vec<String>,
 ) {
     let shown = workspaces.iter().find(|workspace| workspace.path == home);
-    if let Some(Workspace { held, .. }) = shown {
-        places.put(Part::Bind { from: Source::Held(held.clone()), at: home.to_owned(), writable: false });
+    if let Some(WorkspaceMount { held, .. }) = shown {
+        places.put(MountEntry::Bind {
+            from: BindSource::Held(held.clone()),
+            at: home.to_owned(),
+            writable: false,
+        });
     }
-    home::furnish(places, home, shown.is_some(), notes);
+    home::furnish_home(places, home, shown.is_some(), notes);
     if let Some(named) = named.filter(|named| *named != home && !places.shows(named)) {
-        places.put(Part::Link { at: named.to_owned(), to: home.to_owned() });
+        places.put(MountEntry::Link { at: named.to_owned(), to: home.to_owned() });
     }
 }
 
 /// Puts what belongs to the session: what may be read, the temporary folder, the working directories over both.
-fn put_own(places: &mut Places, config: &ProfileConfig, workspaces: &[Workspace], writable: bool) {
+fn put_own(places: &mut MountMap, config: &ProfileConfig, workspaces: &[WorkspaceMount], writable: bool) {
     let there = |path: &&PathBuf| path.symlink_metadata().is_ok() && **path != Path::new("/");
     for path in config.tools.iter().chain(&config.results).chain(&config.allow_read).filter(there) {
         places.bind(path, false);
@@ -741,21 +761,21 @@ fn put_own(places: &mut Places, config: &ProfileConfig, workspaces: &[Workspace]
         places.bind(path, writable && is_too_wide(path, config.home.as_deref()).is_none());
     }
     // At its own path on the host it isn't shown: its name would be seen in `/tmp`.
-    places.put(Part::Bind { from: Source::Path(config.temp.clone()), at: TEMP.into(), writable });
+    places.put(MountEntry::Bind { from: BindSource::Path(config.temp.clone()), at: TEMP.into(), writable });
     for workspace in workspaces {
         let at = workspace.path.clone();
         if at != Path::new("/") && config.home.as_ref() != Some(&at) {
-            let from = Source::Held(workspace.held.clone());
-            places.put(Part::Bind { from, at, writable: writable && workspace.writable });
+            let from = BindSource::Held(workspace.held.clone());
+            places.put(MountEntry::Bind { from, at, writable: writable && workspace.writable });
         }
     }
 }
 
 /// The bounds that the kernel holds every child to.
-fn rlimits() -> Vec<Rlimit> {
+fn session_rlimits() -> Vec<ResourceLimit> {
     use rustix::process::{Resource, geteuid, getrlimit};
     let at_most = |resource, wanted: u64| getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
-    let limit = |resource: u32, value| Rlimit { resource, soft: value, hard: value };
+    let limit = |resource: u32, value| ResourceLimit { resource, soft: value, hard: value };
     let mut limits = vec![
         limit(libc::RLIMIT_CORE, 0),
         limit(libc::RLIMIT_NOFILE, at_most(Resource::Nofile, limits::DESCRIPTORS)),
@@ -768,7 +788,7 @@ fn rlimits() -> Vec<Rlimit> {
 }
 
 /// Opens what is at a real path, whatever it is, without following a link anywhere.
-fn hold(path: &Path) -> std::io::Result<OwnedFd> {
+fn open_path(path: &Path) -> std::io::Result<OwnedFd> {
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     Ok(openat2(CWD, path, flags, Mode::empty(), resolve)?)

@@ -15,8 +15,8 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use crate::before_main;
-use crate::profile::shown;
-use crate::start::{DESCRIPTOR_MIN, Locks, Plan, Step};
+use crate::profile::display_path;
+use crate::start::{DESCRIPTOR_MIN, ProcessRestraints, StartPlan, StartStep};
 
 /// Where programs are looked for if the child has no `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -40,19 +40,19 @@ pub(crate) fn this_program(request: &ProcessRequest) -> Result<Option<OwnedFd>, 
 }
 
 /// What the kernel is to be given, or what is wrong with the request. A program that is open isn't looked for.
-pub(crate) fn plan(
+pub(crate) fn start_plan(
     argv: &[OsString],
     cwd: &Path,
     environment: &BTreeMap<OsString, OsString>,
     opened: Option<OwnedFd>,
-) -> Result<Plan, String> {
+) -> Result<StartPlan, String> {
     let [program, arguments @ ..] = argv else {
         return Err("there is no program to start".into());
     };
     let path = environment.get(OsStr::new("PATH")).map_or(OsStr::new(PATH), OsString::as_os_str);
     let program = match &opened {
         Some(_) => PathBuf::from(program),
-        None => find(program, cwd, path)?,
+        None => find_program(program, cwd, path)?,
     };
     let mut argv = vec![program.clone().into_os_string()];
     argv.extend(arguments.iter().cloned());
@@ -62,13 +62,13 @@ pub(crate) fn plan(
     let texts = |what: &str, texts: Vec<OsString>| -> Result<Vec<CString>, String> {
         texts.into_iter().map(|text| c_string(what, text)).collect()
     };
-    Ok(Plan {
+    Ok(StartPlan {
         program: c_string("the program", program.into_os_string())?,
         opened,
         argv: texts("an argument", argv)?,
         envp: texts("a variable", environment.iter().map(variable).collect())?,
         cwd: c_string("the working directory", cwd.to_owned().into_os_string())?,
-        locks: Locks::default(),
+        locks: ProcessRestraints::default(),
         group: None,
         dies_with_us: true,
     })
@@ -82,7 +82,7 @@ fn c_string(what: &str, text: OsString) -> Result<CString, String> {
 }
 
 /// The file of a program: as it is if there is a `/` in it, else the first on the path that may be run.
-fn find(program: &OsStr, cwd: &Path, path: &OsStr) -> Result<PathBuf, String> {
+fn find_program(program: &OsStr, cwd: &Path, path: &OsStr) -> Result<PathBuf, String> {
     if program.is_empty() {
         return Err("there is no program to start: its name is empty".into());
     }
@@ -102,7 +102,9 @@ fn find(program: &OsStr, cwd: &Path, path: &OsStr) -> Result<PathBuf, String> {
     }
     Err(match seen {
         Some(file) => not_executable(&file),
-        None => format!("`{}` is not there: no folder of PATH has a program of this name", shown(&program)),
+        None => {
+            format!("`{}` is not there: no folder of PATH has a program of this name", display_path(&program))
+        }
     })
 }
 
@@ -111,30 +113,32 @@ fn may_run(file: &Path) -> bool {
 }
 
 fn not_executable(file: &Path) -> String {
-    format!("`{0}` is not executable; `chmod +x {0}` makes it so", shown(&file))
+    format!("`{0}` is not executable; `chmod +x {0}` makes it so", display_path(&file))
 }
 
 /// Why a child could not be started, and what can be done.
-pub(crate) fn explain(plan: &Plan, step: Step, errno: Errno) -> String {
+pub(crate) fn explain_failure(plan: &StartPlan, step: StartStep, errno: Errno) -> String {
     let path = |text: &CString| PathBuf::from(OsStr::from_bytes(text.as_bytes()));
     let (program, cwd) = (path(&plan.program), path(&plan.cwd));
     let because = std::io::Error::from(errno).to_string();
     let because = because.split(" (os error").next().unwrap_or(&because).to_lowercase();
     match (step, errno) {
-        (Step::Clone, _) => format!("no process can be started: {because}"),
-        (Step::SetUp | Step::Lock, _) => format!("a process could not be set up: {because}"),
-        (Step::Enter, Errno::NOENT) => {
-            format!("the working directory `{}` does not exist any more", shown(&cwd))
+        (StartStep::Clone, _) => format!("no process can be started: {because}"),
+        (StartStep::SetUp | StartStep::Lock, _) => format!("a process could not be set up: {because}"),
+        (StartStep::Enter, Errno::NOENT) => {
+            format!("the working directory `{}` does not exist any more", display_path(&cwd))
         }
-        (Step::Enter, _) => format!("the working directory `{}` can't be entered: {because}", shown(&cwd)),
-        (Step::Exec, errno) => not_run(&program, errno, &because),
+        (StartStep::Enter, _) => {
+            format!("the working directory `{}` can't be entered: {because}", display_path(&cwd))
+        }
+        (StartStep::Exec, errno) => not_run(&program, errno, &because),
     }
 }
 
 fn not_run(program: &Path, errno: Errno, because: &str) -> String {
-    let shown = shown(&program);
+    let shown = display_path(&program);
     match errno {
-        Errno::NOENT | Errno::NOTDIR => match interpreter(program) {
+        Errno::NOENT | Errno::NOTDIR => match script_interpreter(program) {
             Some(name) if name.ends_with('\r') => format!(
                 "`{shown}` can't be started: its first line ends in a carriage return; save it with Unix line ends"
             ),
@@ -146,7 +150,7 @@ fn not_run(program: &Path, errno: Errno, because: &str) -> String {
         },
         Errno::ACCESS if program.is_dir() => format!("`{shown}` is a folder and no program"),
         Errno::ACCESS if !may_run(program) => not_executable(program),
-        Errno::ACCESS => match interpreter(program) {
+        Errno::ACCESS => match script_interpreter(program) {
             Some(name) => {
                 format!("`{shown}` can't be started: its first line names `{name}`, which can't be run")
             }
@@ -168,7 +172,7 @@ fn not_run(program: &Path, errno: Errno, because: &str) -> String {
 }
 
 /// What the first line of a script names.
-fn interpreter(program: &Path) -> Option<String> {
+fn script_interpreter(program: &Path) -> Option<String> {
     // What could not be run may be anything, a FIFO that nobody writes among it.
     program.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let mut first = Vec::new();

@@ -14,34 +14,34 @@ use std::sync::Arc;
 
 use haft::future::BoxFuture;
 use haft::ports::{
-    Confinement, EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal,
-    UndoneChange,
+    ConfinementLevel, ConfinementRefusal, EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest,
+    Processes, UndoneChange,
 };
 
-use crate::bubblewrap::Bubblewrap;
-use crate::confined::{Confined, Helper, HelperProgram};
-use crate::covers::Covers;
-use crate::init::Walls;
+use crate::bubblewrap::TrustedBubblewrap;
+use crate::child_pool::{ChildPool, refused_error};
+use crate::confined::{ConfinedChild, HelperHandle, HelperProgram};
+use crate::init::IsolationLevel;
 use crate::local::LocalProcesses;
+use crate::mount_plan::MountPlan;
 use crate::net::address::PrivateRange;
 use crate::net::host::HostRule;
 use crate::net::host_preset::HostPreset;
-use crate::net::{InvalidHost, Listeners, Network, NetworkPolicy, Ticket};
-use crate::pool::{Pool, refused};
-use crate::profile::{Profile, ProfileConfig};
-use crate::scene::Scene;
-use crate::views::{Running, Views};
+use crate::net::{InvalidHost, NetworkListeners, NetworkPolicy, NetworkTicket, SessionProxy};
+use crate::pinned_namespaces::{PinnedNamespaces, RunningView};
+use crate::profile::{ProfileConfig, SandboxProfile};
+use crate::remount_watch::CoveredNames;
 use crate::watch::UndoneNotice;
-use crate::wire::Job;
+use crate::wire::ChildJob;
 use crate::{bare, environment, limits, profile, program, start, watch};
 
 /// What children see, and what is looked at when one has ended: the profile, or what a test puts in its place.
-pub(crate) trait Scenes: Send + Sync {
+pub(crate) trait MountPlanner: Send + Sync {
     /// What this child sees.
     ///
     /// # Errors
     /// Why it can't be run, in words.
-    fn scene(&self, request: &ProcessRequest) -> Result<Scene, String>;
+    fn scene(&self, request: &ProcessRequest) -> Result<MountPlan, String>;
 
     /// Variables that go with it.
     fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)>;
@@ -55,7 +55,7 @@ pub(crate) trait Scenes: Send + Sync {
     fn could_write(&self, path: &Path) -> bool;
 
     /// What it changed although it may not.
-    fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
+    fn finished(&self, request: &ProcessRequest) -> Vec<ConfinementRefusal>;
 
     /// A child hears of what is undone while it runs.
     fn listen(&self, _: &ProcessRequest, _: Box<dyn Fn(UndoneNotice) + Send>) {}
@@ -66,7 +66,7 @@ pub(crate) trait Scenes: Send + Sync {
     }
 
     /// The user has answered about such changes. Returns what to report.
-    fn answered(&self, _: &[PathBuf], _is_users: bool) -> Vec<Refusal> {
+    fn answered(&self, _: &[PathBuf], _is_users: bool) -> Vec<ConfinementRefusal> {
         Vec::new()
     }
 
@@ -86,7 +86,7 @@ pub(crate) trait Scenes: Send + Sync {
     }
 
     /// What a child changed although it may not, that has moved to the background and to which these were closed.
-    fn moved(&self, _: &ProcessRequest) -> Vec<Refusal> {
+    fn moved(&self, _: &ProcessRequest) -> Vec<ConfinementRefusal> {
         Vec::new()
     }
 
@@ -96,7 +96,7 @@ pub(crate) trait Scenes: Send + Sync {
     }
 
     /// What its words say that it was kept from changing.
-    fn kept_from(&self, _: &ProcessRequest, _: &ProcessOutcome) -> Vec<Refusal> {
+    fn kept_from(&self, _: &ProcessRequest, _: &ProcessOutcome) -> Vec<ConfinementRefusal> {
         Vec::new()
     }
 
@@ -109,73 +109,73 @@ pub(crate) trait Scenes: Send + Sync {
     }
 }
 
-impl Scenes for Profile {
+impl MountPlanner for SandboxProfile {
     fn listen(&self, request: &ProcessRequest, tell: Box<dyn Fn(UndoneNotice) + Send>) {
-        Profile::listen(self, request, tell);
+        SandboxProfile::listen(self, request, tell);
     }
 
     fn path_in_child<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
-        Profile::path_in_child(self, path)
+        SandboxProfile::path_in_child(self, path)
     }
 
     fn unanswered(&self, request: &ProcessRequest) -> Vec<UndoneChange> {
-        Profile::unanswered(self, request)
+        SandboxProfile::unanswered(self, request)
     }
 
-    fn answered(&self, paths: &[PathBuf], is_users: bool) -> Vec<Refusal> {
-        Profile::answered(self, paths, is_users)
+    fn answered(&self, paths: &[PathBuf], is_users: bool) -> Vec<ConfinementRefusal> {
+        SandboxProfile::answered(self, paths, is_users)
     }
 
     fn begin_writes(&self, paths: &[PathBuf]) {
-        Profile::begin_writes(self, paths);
+        SandboxProfile::begin_writes(self, paths);
     }
 
     fn end_writes(&self, paths: &[PathBuf]) {
-        Profile::end_writes(self, paths);
+        SandboxProfile::end_writes(self, paths);
     }
 
     fn check_now(&self) {
-        Profile::check_now(self);
+        SandboxProfile::check_now(self);
     }
 
-    fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
-        Profile::scene(self, request)
+    fn scene(&self, request: &ProcessRequest) -> Result<MountPlan, String> {
+        SandboxProfile::scene(self, request)
     }
 
     fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
-        Profile::environment(self, request)
+        SandboxProfile::environment(self, request)
     }
 
     fn could_write(&self, path: &Path) -> bool {
-        Profile::could_write(self, path)
+        SandboxProfile::could_write(self, path)
     }
 
-    fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
-        Profile::finished(self, request)
+    fn finished(&self, request: &ProcessRequest) -> Vec<ConfinementRefusal> {
+        SandboxProfile::finished(self, request)
     }
 
     fn check_running(&self, request: &ProcessRequest) -> watch::KeeperCheck {
-        Profile::check_running(self, request)
+        SandboxProfile::check_running(self, request)
     }
 
     fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
-        Profile::to_close(self, request)
+        SandboxProfile::to_close(self, request)
     }
 
-    fn moved(&self, request: &ProcessRequest) -> Vec<Refusal> {
-        Profile::moved(self, request)
+    fn moved(&self, request: &ProcessRequest) -> Vec<ConfinementRefusal> {
+        SandboxProfile::moved(self, request)
     }
 
-    fn kept_from(&self, request: &ProcessRequest, outcome: &ProcessOutcome) -> Vec<Refusal> {
-        Profile::kept_from(self, request, outcome)
+    fn kept_from(&self, request: &ProcessRequest, outcome: &ProcessOutcome) -> Vec<ConfinementRefusal> {
+        SandboxProfile::kept_from(self, request, outcome)
     }
 
     fn is_incomplete(&self) -> bool {
-        Profile::is_incomplete(self)
+        SandboxProfile::is_incomplete(self)
     }
 
     fn misses_elsewhere(&self) -> bool {
-        Profile::misses_elsewhere(self)
+        SandboxProfile::misses_elsewhere(self)
     }
 }
 
@@ -186,7 +186,7 @@ impl Scenes for Profile {
 /// use haft_sandbox::{ProfileConfig, SandboxConfig};
 ///
 /// // With a policy: `policy.sandbox_rules()`.
-/// let rules = SandboxRules::from_authorizer(&haft::Permissions::new());
+/// let rules = SandboxRules::from_authorizer(&haft::PermissionRules::new());
 /// let caches = "/home/me/.local/state/haft/caches";
 /// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", caches, rules);
 /// let config = SandboxConfig::new(profile).unwrap().with_variables(std::env::vars_os());
@@ -204,7 +204,7 @@ pub struct SandboxConfig {
     /// Whether sandboxes are made ahead of time for commands that come later.
     makes_spares: bool,
     /// Who makes its namespaces.
-    pub maker: Maker,
+    pub maker: UserNamespaceMaker,
     /// The program that is the helper, if this one isn't: tests.
     pub helper: Option<PathBuf>,
 }
@@ -215,7 +215,7 @@ impl SandboxConfig {
     /// # Errors
     /// A host of a rule that can't be understood.
     pub fn new(profile: ProfileConfig) -> Result<SandboxConfig, InvalidHost> {
-        let (network, maker) = (NetworkPolicy::from_rules(&profile.rules)?, Maker::default());
+        let (network, maker) = (NetworkPolicy::from_rules(&profile.rules)?, UserNamespaceMaker::default());
         Ok(SandboxConfig { profile, network, full_only: false, makes_spares: true, maker, helper: None })
     }
 
@@ -275,7 +275,7 @@ impl SandboxConfig {
 
     /// Who makes its namespaces: to be told only where one of the two ways is to be tried.
     #[must_use]
-    pub fn with_maker(mut self, maker: Maker) -> SandboxConfig {
+    pub fn with_maker(mut self, maker: UserNamespaceMaker) -> SandboxConfig {
         self.maker = maker;
         self
     }
@@ -290,7 +290,7 @@ impl SandboxConfig {
 
 /// How much of a sandbox this machine can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stack {
+pub enum SandboxStack {
     /// Namespaces, mounts, Landlock and a filter of system calls.
     Full,
     /// Landlock and a filter: reads are limited, but no names are protected, no hosts can be granted, and what a killed
@@ -302,7 +302,7 @@ pub enum Stack {
 
 /// Who makes the user namespace in which a session's sandboxes are made. What is promised is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Maker {
+pub enum UserNamespaceMaker {
     /// This program, or bubblewrap where the machine lets only that.
     #[default]
     Either,
@@ -314,18 +314,18 @@ pub enum Maker {
 
 /// Why there is no sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unavailable {
+pub struct SandboxUnavailable {
     /// What the machine refused, and what can be done.
     pub message: String,
 }
 
-impl fmt::Display for Unavailable {
+impl fmt::Display for SandboxUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Unavailable {}
+impl std::error::Error for SandboxUnavailable {}
 
 /// Processes in a sandbox.
 ///
@@ -336,39 +336,39 @@ impl std::error::Error for Unavailable {}
 /// use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig};
 ///
 /// # async fn program() -> Result<(), Box<dyn std::error::Error>> {
-/// use haft::ports::{Confinement, ProcessRequest, Processes};
+/// use haft::ports::{ConfinementLevel, ProcessRequest, Processes};
 ///
 /// // With a policy: `policy.sandbox_rules()`.
-/// let rules = haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new());
+/// let rules = haft::ports::SandboxRules::from_authorizer(&haft::PermissionRules::new());
 /// let caches = "/home/me/.local/state/haft/caches";
 /// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", caches, rules);
 /// let sandbox = Sandbox::start(SandboxConfig::new(profile)?.with_variables(std::env::vars_os()))?;
-/// let looking = ProcessRequest::new(["git", "status"], "/home/me/project").with_confinement(Confinement::ReadOnly);
+/// let looking = ProcessRequest::new(["git", "status"], "/home/me/project").with_confinement(ConfinementLevel::ReadOnly);
 /// let outcome = sandbox.run(looking).await?;
 /// # Ok(()) }
 /// ```
 pub struct Sandbox {
     // In this order: children end before the helper, which would kill them without asking.
-    pool: Pool,
+    pool: ChildPool,
     outside: LocalProcesses,
-    inner: Arc<Inner>,
+    inner: Arc<SandboxInner>,
     notes: Vec<String>,
 }
 
-struct Inner {
-    helper: Helper,
-    scenes: Arc<dyn Scenes>,
-    network: Option<Network>,
+struct SandboxInner {
+    helper: HelperHandle,
+    scenes: Arc<dyn MountPlanner>,
+    network: Option<SessionProxy>,
     enforced_rules: EnforcedRules,
     variables: Arc<[(OsString, OsString)]>,
-    views: Views,
-    covers: Covers,
+    views: PinnedNamespaces,
+    covers: CoveredNames,
     makes_spares: bool,
 }
 
-impl Drop for Inner {
+impl Drop for SandboxInner {
     fn drop(&mut self) {
-        let Inner { helper, covers, .. } = self;
+        let SandboxInner { helper, covers, .. } = self;
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(limits::THREAD_STACK_BYTES);
             let ending = thread.spawn_scoped(scope, || {
@@ -383,14 +383,14 @@ impl Drop for Inner {
 }
 
 /// Looks after one child of a session.
-struct Kept<'a> {
-    scenes: &'a dyn Scenes,
+struct ChildKeeper<'a> {
+    scenes: &'a dyn MountPlanner,
     request: &'a ProcessRequest,
-    running: Running<'a>,
+    running: RunningView<'a>,
 }
 
-impl watch::Keeper for Kept<'_> {
-    fn moved(&mut self, child: &mut dyn watch::Child) -> Vec<Refusal> {
+impl watch::ChildSupervisor for ChildKeeper<'_> {
+    fn moved(&mut self, child: &mut dyn watch::ChildProcess) -> Vec<ConfinementRefusal> {
         let folders = self.scenes.to_close(self.request);
         if folders.is_empty() {
             return Vec::new();
@@ -403,12 +403,12 @@ impl watch::Keeper for Kept<'_> {
                 let done = format!(
                     "it could not be closed to a command that was to go on in the background, so that was ended: {why}"
                 );
-                vec![Refusal::Changed { path: folders[0].clone(), done }]
+                vec![ConfinementRefusal::Changed { path: folders[0].clone(), done }]
             }
         }
     }
 
-    fn answered(&mut self, paths: &[PathBuf], is_users: bool) -> Vec<Refusal> {
+    fn answered(&mut self, paths: &[PathBuf], is_users: bool) -> Vec<ConfinementRefusal> {
         self.scenes.answered(paths, is_users)
     }
 
@@ -416,7 +416,7 @@ impl watch::Keeper for Kept<'_> {
         self.scenes.check_running(self.request)
     }
 
-    fn ending(&mut self, child: &mut dyn watch::Child) {
+    fn ending(&mut self, child: &mut dyn watch::ChildProcess) {
         if !self.running.has_others() {
             return;
         }
@@ -431,8 +431,8 @@ impl watch::Keeper for Kept<'_> {
 }
 
 /// A helper that waits for orders, and the sockets of the session's network.
-pub(crate) struct Ready {
-    pub(crate) helper: Helper,
+pub(crate) struct ReadyHelper {
+    pub(crate) helper: HelperHandle,
     /// Proxy, name server by UDP, by TCP, and the ports that were asked for; none in the fallback.
     pub(crate) listeners: VecDeque<OwnedFd>,
     /// What keeps the machine from the whole of it.
@@ -443,39 +443,41 @@ pub(crate) struct Ready {
 ///
 /// # Errors
 /// What the machine refuses, and what can be done.
-pub(crate) fn ready(
+pub(crate) fn start_helper(
     program: &HelperProgram,
-    maker: Maker,
-    least: Stack,
+    maker: UserNamespaceMaker,
+    least: SandboxStack,
     ports: &[u16],
-) -> Result<Ready, Unavailable> {
+) -> Result<ReadyHelper, SandboxUnavailable> {
     ready_where(is_possible(), program, maker, least, ports)
 }
 
 fn ready_where(
     has_landlock: bool,
     program: &HelperProgram,
-    maker: Maker,
-    least: Stack,
+    maker: UserNamespaceMaker,
+    least: SandboxStack,
     ports: &[u16],
-) -> Result<Ready, Unavailable> {
+) -> Result<ReadyHelper, SandboxUnavailable> {
     // Mounts alone don't keep root from what `/proc` can do to the machine; both together are the promise.
     if !has_landlock {
-        return Err(unavailable("this kernel has no Landlock, or it is switched off (`lsm=` at boot)"));
+        return Err(unavailable_error("this kernel has no Landlock, or it is switched off (`lsm=` at boot)"));
     }
     let why_not_full = match with_namespaces(program, maker, ports) {
         Ok(mut helper) => {
             let listeners = helper.take_listeners();
-            return Ok(Ready { helper, listeners, why_not_full: None });
+            return Ok(ReadyHelper { helper, listeners, why_not_full: None });
         }
         Err(words) => words,
     };
-    if least == Stack::Full {
-        return Err(unavailable(&why_not_full));
+    if least == SandboxStack::Full {
+        return Err(unavailable_error(&why_not_full));
     }
-    match Helper::start(program, Walls::Bare, &[]) {
-        Ok(helper) => Ok(Ready { helper, listeners: VecDeque::new(), why_not_full: Some(why_not_full) }),
-        Err(words) => Err(unavailable(&words)),
+    match HelperHandle::start(program, IsolationLevel::Bare, &[]) {
+        Ok(helper) => {
+            Ok(ReadyHelper { helper, listeners: VecDeque::new(), why_not_full: Some(why_not_full) })
+        }
+        Err(words) => Err(unavailable_error(&words)),
     }
 }
 
@@ -483,16 +485,20 @@ fn ready_where(
 ///
 /// # Errors
 /// Why there is none, in words.
-fn with_namespaces(program: &HelperProgram, maker: Maker, ports: &[u16]) -> Result<Helper, String> {
-    let by_bubblewrap = || match Bubblewrap::find()? {
-        Some(found) => Helper::start_through(&found, program, Walls::Namespaces, ports)
+fn with_namespaces(
+    program: &HelperProgram,
+    maker: UserNamespaceMaker,
+    ports: &[u16],
+) -> Result<HelperHandle, String> {
+    let by_bubblewrap = || match TrustedBubblewrap::find()? {
+        Some(found) => HelperHandle::start_through(&found, program, IsolationLevel::Namespaces, ports)
             .map_err(|words| format!("`{}` can't help: {words}", found.path().display())),
         None => Err("bubblewrap isn't installed".to_owned()),
     };
     match maker {
-        Maker::Ourselves => Helper::start(program, Walls::Namespaces, ports),
-        Maker::Bubblewrap => by_bubblewrap(),
-        Maker::Either => Helper::start(program, Walls::Namespaces, ports)
+        UserNamespaceMaker::Ourselves => HelperHandle::start(program, IsolationLevel::Namespaces, ports),
+        UserNamespaceMaker::Bubblewrap => by_bubblewrap(),
+        UserNamespaceMaker::Either => HelperHandle::start(program, IsolationLevel::Namespaces, ports)
             .or_else(|first| by_bubblewrap().map_err(|second| format!("{first}; {second}"))),
     }
 }
@@ -502,12 +508,12 @@ pub fn is_possible() -> bool {
     crate::sys::landlock_abi().is_some()
 }
 
-fn unavailable(why: &str) -> Unavailable {
+fn unavailable_error(why: &str) -> SandboxUnavailable {
     let message = format!(
         "no sandbox can be made: {why}; `haft doctor` says what is missing, and the setting `sandbox.enabled` runs \
          commands without one if it is `false`"
     );
-    Unavailable { message }
+    SandboxUnavailable { message }
 }
 
 impl Sandbox {
@@ -515,30 +521,30 @@ impl Sandbox {
     ///
     /// # Errors
     /// What the machine or the working directory doesn't allow, and what can be done.
-    pub fn start(config: SandboxConfig) -> Result<Sandbox, Unavailable> {
+    pub fn start(config: SandboxConfig) -> Result<Sandbox, SandboxUnavailable> {
         let SandboxConfig { profile, network: policy, full_only, makes_spares, maker, helper } = config;
         let (variables, enforced_rules) = (profile.variables.clone(), profile.rules.enforced());
         let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
-        let least = if full_only { Stack::Full } else { Stack::Fallback };
+        let least = if full_only { SandboxStack::Full } else { SandboxStack::Fallback };
         let ports = policy.host_ports();
         // The helper makes its namespaces while the profile is read from the disk.
         let (ready, profile) = std::thread::scope(|scope| {
             let start_helper = || {
                 start::block_signals();
-                ready(&program, maker, least, &ports)
+                start_helper(&program, maker, least, &ports)
             };
             let thread = std::thread::Builder::new().name("haft-sandbox-start".into());
             let started = thread.stack_size(limits::THREAD_STACK_BYTES).spawn_scoped(scope, start_helper);
-            let profile = Profile::new(profile);
+            let profile = SandboxProfile::new(profile);
             let ready = match started {
                 Ok(started) => started.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(error) => Err(unavailable(&format!("no thread for its helper: {error}"))),
+                Err(error) => Err(unavailable_error(&format!("no thread for its helper: {error}"))),
             };
             (ready, profile)
         });
-        let Ready { helper, listeners, why_not_full } = ready?;
-        let (profile, mut notes) = profile.map_err(|message| Unavailable { message })?;
-        let mounts = helper.walls() == Walls::Namespaces;
+        let ReadyHelper { helper, listeners, why_not_full } = ready?;
+        let (profile, mut notes) = profile.map_err(|message| SandboxUnavailable { message })?;
+        let mounts = helper.isolation_level() == IsolationLevel::Namespaces;
         let profile = if mounts { profile } else { profile.without_mounts() };
         notes.extend(why_not_full.map(|why| {
             format!(
@@ -546,10 +552,10 @@ impl Sandbox {
             )
         }));
         let network = listeners_of(listeners, policy.host_ports())
-            .map(|listeners| Network::start(listeners, policy))
+            .map(|listeners| SessionProxy::start(listeners, policy))
             .transpose()
-            .map_err(|error| unavailable(&format!("its network can't be served: {error}")))?;
-        let mut sandbox = Sandbox::of(helper, Arc::new(profile), variables);
+            .map_err(|error| unavailable_error(&format!("its network can't be served: {error}")))?;
+        let mut sandbox = Sandbox::with_helper(helper, Arc::new(profile), variables);
         sandbox.notes = notes;
         let inner = Arc::get_mut(&mut sandbox.inner).expect("nothing has been started");
         (inner.network, inner.enforced_rules) = (network, enforced_rules);
@@ -557,16 +563,16 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    pub(crate) fn of(
-        helper: Helper,
-        scenes: Arc<dyn Scenes>,
+    pub(crate) fn with_helper(
+        helper: HelperHandle,
+        scenes: Arc<dyn MountPlanner>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Sandbox {
         let variables: Arc<[(OsString, OsString)]> = variables.into_iter().collect();
         let outside = LocalProcesses::new(variables.iter().cloned());
-        let (views, covers) = (Views::default(), Covers::default());
+        let (views, covers) = (PinnedNamespaces::default(), CoveredNames::default());
         let (enforced_rules, makes_spares) = (EnforcedRules::None, true);
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(SandboxInner {
             helper,
             scenes,
             network: None,
@@ -576,7 +582,7 @@ impl Sandbox {
             covers,
             makes_spares,
         });
-        Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new() }
+        Sandbox { pool: ChildPool::default(), outside, inner, notes: Vec::new() }
     }
 
     /// What the user should know about this sandbox, once: what can't be written, hidden or held, and why.
@@ -585,18 +591,22 @@ impl Sandbox {
     }
 
     /// What the sandbox is made of.
-    pub fn stack(&self) -> Stack {
-        match self.inner.helper.walls() {
-            Walls::Namespaces => Stack::Full,
-            Walls::Bare | Walls::Probe | Walls::Open => Stack::Fallback,
+    pub fn stack(&self) -> SandboxStack {
+        match self.inner.helper.isolation_level() {
+            IsolationLevel::Namespaces => SandboxStack::Full,
+            IsolationLevel::Bare | IsolationLevel::Probe | IsolationLevel::Open => SandboxStack::Fallback,
         }
     }
 
     /// Who made its namespaces, if it has any.
-    pub fn maker(&self) -> Option<Maker> {
+    pub fn maker(&self) -> Option<UserNamespaceMaker> {
         let helper = &self.inner.helper;
-        let maker = if helper.is_through_bubblewrap() { Maker::Bubblewrap } else { Maker::Ourselves };
-        (self.stack() == Stack::Full).then_some(maker)
+        let maker = if helper.is_through_bubblewrap() {
+            UserNamespaceMaker::Bubblewrap
+        } else {
+            UserNamespaceMaker::Ourselves
+        };
+        (self.stack() == SandboxStack::Full).then_some(maker)
     }
 
     /// Whether something may be seen or changed that a rule denies, because there was too much to look at; then commands
@@ -612,8 +622,8 @@ impl Sandbox {
     }
 
     /// Hosts that were asked for by somebody of whom it isn't known which call they belong to.
-    pub fn refusals(&self) -> Vec<Refusal> {
-        self.inner.network.as_ref().map(Network::refusals).unwrap_or_default()
+    pub fn refusals(&self) -> Vec<ConfinementRefusal> {
+        self.inner.network.as_ref().map(SessionProxy::refusals).unwrap_or_default()
     }
 
     /// How many children there are, those included that are about to end.
@@ -648,21 +658,21 @@ impl Processes for Sandbox {
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
         let inner = self.inner.clone();
-        if request.confinement == Confinement::Outside {
+        if request.confinement == ConfinementLevel::Outside {
             return Box::pin(async move {
                 inner.scenes.check_now();
                 self.outside.run(request).await
             });
         }
         Box::pin(self.pool.run(request, move |request, orders| {
-            let ticket = inner.admit(request).map_err(refused)?;
-            let begun = |own: &[BorrowedFd<'_>]| -> Result<Box<dyn watch::Child>, String> {
+            let ticket = inner.admit(request).map_err(refused_error)?;
+            let begun = |own: &[BorrowedFd<'_>]| -> Result<Box<dyn watch::ChildProcess>, String> {
                 Ok(Box::new(inner.begin(request, ticket.as_ref(), own)?))
             };
-            let mut keeper = Kept { scenes: &*inner.scenes, request, running: inner.views.begin() };
+            let mut keeper = ChildKeeper { scenes: &*inner.scenes, request, running: inner.views.begin() };
             let told = orders.clone();
             inner.scenes.listen(request, Box::new(move |notice| told.undone(notice)));
-            let outcome = watch::run(request, orders, &mut keeper, begun);
+            let outcome = watch::run_child(request, orders, &mut keeper, begun);
             // Whatever became of it: it may have changed something, and its scene was made.
             let mut changed = inner.scenes.finished(request);
             drop(keeper);
@@ -670,10 +680,10 @@ impl Processes for Sandbox {
             let mut outcome = outcome?;
             // What it could not have either with all that the session may write is no news.
             outcome.refused.retain(|refused| match refused {
-                Refusal::Path { path, write: true } => inner.scenes.could_write(path),
+                ConfinementRefusal::Path { path, write: true } => inner.scenes.could_write(path),
                 _ => true,
             });
-            outcome.refused.extend(ticket.iter().flat_map(Ticket::refusals));
+            outcome.refused.extend(ticket.iter().flat_map(NetworkTicket::refusals));
             outcome.refused.extend(changed);
             outcome.refused.extend(inner.scenes.kept_from(request, &outcome));
             Ok(outcome)
@@ -681,22 +691,26 @@ impl Processes for Sandbox {
     }
 }
 
-impl Inner {
+impl SandboxInner {
     /// Asks about what was undone while a child ran that has ended, and makes again what is the user's.
-    fn ask_about_undone(&self, request: &ProcessRequest, orders: &watch::Orders, changed: &mut Vec<Refusal>) {
+    fn ask_about_undone(
+        &self,
+        request: &ProcessRequest,
+        orders: &watch::ChildOrders,
+        changed: &mut Vec<ConfinementRefusal>,
+    ) {
         let undone = self.scenes.unanswered(request);
         let paths: Vec<PathBuf> = undone.iter().map(|change| change.path.clone()).collect();
         let users = watch::ask_at_end(request, orders, undone);
-        let is_users =
-            |said: &Refusal| matches!(said, Refusal::Protected { path, .. } if users.contains(path));
+        let is_users = |said: &ConfinementRefusal| matches!(said, ConfinementRefusal::Protected { path, .. } if users.contains(path));
         changed.retain(|said| !is_users(said));
         changed.extend(self.scenes.answered(&users, true));
         self.scenes.answered(&paths, false);
     }
 
     /// The right to use the network, for a child that has one.
-    fn admit(&self, request: &ProcessRequest) -> Result<Option<Ticket>, String> {
-        let Some(network) = self.network.as_ref().filter(|_| profile::reaches(request)) else {
+    fn admit(&self, request: &ProcessRequest) -> Result<Option<NetworkTicket>, String> {
+        let Some(network) = self.network.as_ref().filter(|_| profile::reaches_network(request)) else {
             return Ok(None);
         };
         let hosts: Result<Vec<_>, String> = request
@@ -706,7 +720,7 @@ impl Inner {
             .map(|host| host.parse().map_err(|bad| format!("`{host}` can't be granted: {bad}")))
             .collect();
         let requests = request.child_requests.clone();
-        let requests = requests.filter(|_| request.confinement == Confinement::Session);
+        let requests = requests.filter(|_| request.confinement == ConfinementLevel::Session);
         let ticket = network.admit(&hosts?, request.grants.clone(), requests);
         ticket.map(Some).map_err(|error| format!("no process can be started: {error}"))
     }
@@ -714,34 +728,36 @@ impl Inner {
     fn begin(
         &self,
         request: &ProcessRequest,
-        ticket: Option<&Ticket>,
+        ticket: Option<&NetworkTicket>,
         own: &[BorrowedFd<'_>],
-    ) -> Result<Confined, String> {
+    ) -> Result<ConfinedChild, String> {
         let mut scene = self.scenes.scene(request)?;
         // Code of this program has no use for local sockets, by which it could hand on what it was given.
         scene.apart |= request.is_this_program;
         let opened = program::this_program(request)?;
-        if let Some(opened) = opened.as_ref().filter(|_| self.helper.walls() == Walls::Bare) {
-            scene.more.push(bare::program(opened)?);
+        if let Some(opened) =
+            opened.as_ref().filter(|_| self.helper.isolation_level() == IsolationLevel::Bare)
+        {
+            scene.more.push(bare::program_mount(opened)?);
         }
-        let mut environment = environment::of(request, &self.variables);
+        let mut environment = environment::child_environment(request, &self.variables);
         environment.extend(self.scenes.environment(request));
-        for (name, value) in ticket.into_iter().flat_map(Ticket::patience) {
+        for (name, value) in ticket.into_iter().flat_map(NetworkTicket::timeout_variables) {
             environment.entry(name).or_insert(value);
         }
-        environment.extend(ticket.into_iter().flat_map(Ticket::env));
-        if self.helper.walls() == Walls::Bare {
-            environment.extend(bare::temporary(&scene));
+        environment.extend(ticket.into_iter().flat_map(NetworkTicket::env));
+        if self.helper.isolation_level() == IsolationLevel::Bare {
+            environment.extend(bare::temp_variable(&scene));
         }
-        let cwd = match self.helper.walls() {
-            Walls::Bare => request.cwd.clone(),
+        let cwd = match self.helper.isolation_level() {
+            IsolationLevel::Bare => request.cwd.clone(),
             _ => self.scenes.path_in_child(&request.cwd).into_owned(),
         };
         let argv = request.argv.clone();
-        let job = Job { argv, environment, cwd, wants_spare: self.makes_spares, ..Job::default() };
+        let job = ChildJob { argv, environment, cwd, wants_spare: self.makes_spares, ..ChildJob::default() };
         // Before it is made, so that nothing is missed.
-        let covered = match self.helper.walls() {
-            Walls::Namespaces => self.covers.begin(&scene),
+        let covered = match self.helper.isolation_level() {
+            IsolationLevel::Namespaces => self.covers.begin(&scene),
             _ => None,
         };
         let mut child = self.helper.begin(&scene, job, own, opened.as_ref().map(|opened| opened.as_fd()))?;
@@ -751,11 +767,11 @@ impl Inner {
 }
 
 /// The sockets as the network wants them.
-fn listeners_of(mut sockets: VecDeque<OwnedFd>, ports: Vec<u16>) -> Option<Listeners> {
+fn listeners_of(mut sockets: VecDeque<OwnedFd>, ports: Vec<u16>) -> Option<NetworkListeners> {
     let proxy = TcpListener::from(sockets.pop_front()?);
     let dns = (UdpSocket::from(sockets.pop_front()?), TcpListener::from(sockets.pop_front()?));
     let host_ports = ports.into_iter().zip(sockets.into_iter().map(TcpListener::from)).collect();
-    Some(Listeners { proxy, dns: Some(dns), host_ports })
+    Some(NetworkListeners { proxy, dns: Some(dns), host_ports })
 }
 
 #[cfg(test)]
@@ -764,8 +780,9 @@ mod tests {
 
     #[test]
     fn without_landlock_there_is_no_sandbox_whatever_else_there_is() {
-        for least in [Stack::Full, Stack::Fallback] {
-            let refused = ready_where(false, &HelperProgram::ThisProgram, Maker::Either, least, &[]);
+        for least in [SandboxStack::Full, SandboxStack::Fallback] {
+            let refused =
+                ready_where(false, &HelperProgram::ThisProgram, UserNamespaceMaker::Either, least, &[]);
             let refused = refused.err().unwrap();
             assert!(refused.message.starts_with("no sandbox can be made: this kernel has no Landlock"));
         }

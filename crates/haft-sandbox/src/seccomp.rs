@@ -14,7 +14,7 @@ use libc::{
 
 /// What sockets a child may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sockets {
+pub(crate) enum AllowedSockets {
     /// Local and internet ones; where they lead is the network namespace's matter.
     All,
     /// The same without local ones, by which a descriptor could be handed to another child.
@@ -186,40 +186,40 @@ const ARCH: u32 = 4;
 
 /// Where it has the lower half of an argument; the machines that we know are little-endian, and what is looked at here is
 /// 32 bits for the kernel too.
-const fn argument(index: u32) -> u32 {
+const fn argument_offset(index: u32) -> u32 {
     16 + 8 * index
 }
 
-const ALLOW: sock_filter = answer(SECCOMP_RET_ALLOW);
-const HEARD: sock_filter = answer(SECCOMP_RET_USER_NOTIF);
-const NOT_PERMITTED: sock_filter = answer(SECCOMP_RET_ERRNO | libc::EPERM as u32);
-const NO_SUCH_CALL: sock_filter = answer(SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
-const NO_SUCH_FAMILY: sock_filter = answer(SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32);
+const ALLOW: sock_filter = return_instruction(SECCOMP_RET_ALLOW);
+const HEARD: sock_filter = return_instruction(SECCOMP_RET_USER_NOTIF);
+const NOT_PERMITTED: sock_filter = return_instruction(SECCOMP_RET_ERRNO | libc::EPERM as u32);
+const NO_SUCH_CALL: sock_filter = return_instruction(SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
+const NO_SUCH_FAMILY: sock_filter = return_instruction(SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32);
 
-const fn answer(k: u32) -> sock_filter {
+const fn return_instruction(k: u32) -> sock_filter {
     sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k }
 }
 
-const fn load(k: u32) -> sock_filter {
+const fn load_instruction(k: u32) -> sock_filter {
     sock_filter { code: (BPF_LD | BPF_W | BPF_ABS) as u16, jt: 0, jf: 0, k }
 }
 
 /// Skips so many instructions if the comparison holds, and so many if it doesn't.
-const fn jump(comparison: u32, k: u32, if_so: u8, if_not: u8) -> sock_filter {
+const fn jump_instruction(comparison: u32, k: u32, if_so: u8, if_not: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | BPF_K | comparison) as u16, jt: if_so, jf: if_not, k }
 }
 
 /// Skips so many instructions.
-const fn skip(count: u32) -> sock_filter {
+const fn skip_instruction(count: u32) -> sock_filter {
     sock_filter { code: (BPF_JMP | BPF_JA) as u16, jt: 0, jf: 0, k: count }
 }
 
 /// What becomes of calls that change something by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Changes {
+pub(crate) enum ChangeHandling {
     /// They are made; where they may be is the mounts' and Landlock's matter.
     Made,
-    /// Somebody hears of them first: see [`evidence`](crate::evidence).
+    /// Somebody hears of them first: see [`evidence`](crate::change_attempts).
     Heard,
     /// What Landlock doesn't know is refused: permissions, owners, times and attributes. There are no mounts around it.
     Refused,
@@ -230,76 +230,99 @@ pub(crate) enum Changes {
 /// The number of a call is looked for by halves. In a plain list it would be compared with a hundred others, and not only for
 /// calls: when it is given a filter, the kernel tries it on every number that there is, to remember those that are always
 /// allowed. With a list that took longer than to start a program.
-pub(crate) fn filter(sockets: Sockets, changes: Changes) -> Vec<sock_filter> {
-    let mut filter =
-        vec![load(ARCH), jump(BPF_JEQ, ARCHITECTURE, 1, 0), answer(SECCOMP_RET_KILL_PROCESS), load(NUMBER)];
+pub(crate) fn build_filter(sockets: AllowedSockets, changes: ChangeHandling) -> Vec<sock_filter> {
+    let mut filter = vec![
+        load_instruction(ARCH),
+        jump_instruction(BPF_JEQ, ARCHITECTURE, 1, 0),
+        return_instruction(SECCOMP_RET_KILL_PROCESS),
+        load_instruction(NUMBER),
+    ];
     #[cfg(target_arch = "x86_64")]
-    filter.extend([jump(BPF_JGE, X32, 0, 1), NO_SUCH_CALL]);
-    let mut rules = rules(sockets, changes);
+    filter.extend([jump_instruction(BPF_JGE, X32, 0, 1), NO_SUCH_CALL]);
+    let mut rules = syscall_rules(sockets, changes);
     // Of two for one call the first counts.
     rules.sort_by_key(|(call, _)| *call);
     rules.dedup_by_key(|(call, _)| *call);
-    filter.extend(search(&rules));
+    filter.extend(rule_search(&rules));
     filter
 }
 
 /// What becomes of a call, with its number loaded: each leads to an answer.
-type Rule = (u32, Vec<sock_filter>);
+type SyscallRule = (u32, Vec<sock_filter>);
 
 /// Finds the rule of a call; what has none is allowed.
-fn search(rules: &[Rule]) -> Vec<sock_filter> {
+fn rule_search(rules: &[SyscallRule]) -> Vec<sock_filter> {
     match rules {
         [] => vec![ALLOW],
         [(call, then)] => {
             let skip = u8::try_from(then.len()).expect("each is a few instructions");
-            [&[jump(BPF_JEQ, *call, 0, skip)], &then[..], &[ALLOW]].concat()
+            [&[jump_instruction(BPF_JEQ, *call, 0, skip)], &then[..], &[ALLOW]].concat()
         }
         _ => {
             let (below, above) = rules.split_at(rules.len() / 2);
-            let (first, below, above) = (above[0].0, search(below), search(above));
-            let over = skip(u32::try_from(below.len()).expect("a filter is short"));
-            [&[jump(BPF_JGE, first, 0, 1), over], &below[..], &above[..]].concat()
+            let (first, below, above) = (above[0].0, rule_search(below), rule_search(above));
+            let over = skip_instruction(u32::try_from(below.len()).expect("a filter is short"));
+            [&[jump_instruction(BPF_JGE, first, 0, 1), over], &below[..], &above[..]].concat()
         }
     }
 }
 
-fn rules(sockets: Sockets, changes: Changes) -> Vec<Rule> {
+fn syscall_rules(sockets: AllowedSockets, changes: ChangeHandling) -> Vec<SyscallRule> {
     let mut rules = Vec::new();
     let mut when = |call: libc::c_long, then: &[sock_filter]| rules.push((call as u32, then.to_vec()));
-    let change = if changes == Changes::Heard { HEARD } else { ALLOW };
-    let attribute = if changes == Changes::Refused { NOT_PERMITTED } else { change };
-    when(libc::SYS_openat, &creating(2, 3, change));
-    when(libc::SYS_ioctl, &terminals());
-    when(libc::SYS_clone, &[load(argument(0)), jump(BPF_JSET, NEW_NAMESPACES, 0, 1), NOT_PERMITTED, ALLOW]);
-    when(libc::SYS_socket, &socket(sockets));
+    let change = if changes == ChangeHandling::Heard { HEARD } else { ALLOW };
+    let attribute = if changes == ChangeHandling::Refused { NOT_PERMITTED } else { change };
+    when(libc::SYS_openat, &creating_open(2, 3, change));
+    when(libc::SYS_ioctl, &terminal_rules());
+    when(
+        libc::SYS_clone,
+        &[
+            load_instruction(argument_offset(0)),
+            jump_instruction(BPF_JSET, NEW_NAMESPACES, 0, 1),
+            NOT_PERMITTED,
+            ALLOW,
+        ],
+    );
+    when(libc::SYS_socket, &socket_rules(sockets));
     // By descriptor: there is no name to hear of.
-    when(libc::SYS_fchmod, &set_id(1, if changes == Changes::Refused { NOT_PERMITTED } else { ALLOW }));
+    when(
+        libc::SYS_fchmod,
+        &set_id(1, if changes == ChangeHandling::Refused { NOT_PERMITTED } else { ALLOW }),
+    );
     when(libc::SYS_fchmodat, &set_id(2, attribute));
     when(FCHMODAT2, &set_id(2, attribute));
     when(libc::SYS_mknodat, &set_id(2, change));
     #[cfg(target_arch = "x86_64")]
     {
-        when(libc::SYS_open, &creating(1, 2, change));
+        when(libc::SYS_open, &creating_open(1, 2, change));
         when(libc::SYS_creat, &set_id(1, change));
         when(libc::SYS_chmod, &set_id(1, attribute));
         when(libc::SYS_mknod, &set_id(1, change));
     }
     match changes {
-        Changes::Made => {}
-        Changes::Heard => CHANGES.iter().for_each(|call| when(*call, &[HEARD])),
-        Changes::Refused => ATTRIBUTES.iter().for_each(|call| when(*call, &[NOT_PERMITTED])),
+        ChangeHandling::Made => {}
+        ChangeHandling::Heard => CHANGES.iter().for_each(|call| when(*call, &[HEARD])),
+        ChangeHandling::Refused => ATTRIBUTES.iter().for_each(|call| when(*call, &[NOT_PERMITTED])),
     }
     // Without namespaces these would be everybody's.
-    if !matches!(sockets, Sockets::All | Sockets::NotLocal) {
+    if !matches!(sockets, AllowedSockets::All | AllowedSockets::NotLocal) {
         SHARED.iter().for_each(|call| when(*call, &[NOT_PERMITTED]));
     }
     // Without namespaces of everybody, and otherwise of the first process: it isn't one of theirs.
     let (process_is, then, otherwise) = match sockets {
-        Sockets::All | Sockets::NotLocal => (FIRST, NOT_PERMITTED, ALLOW),
-        Sockets::Pairs | Sockets::Internet => (ITSELF, ALLOW, NOT_PERMITTED),
+        AllowedSockets::All | AllowedSockets::NotLocal => (FIRST, NOT_PERMITTED, ALLOW),
+        AllowedSockets::Pairs | AllowedSockets::Internet => (ITSELF, ALLOW, NOT_PERMITTED),
     };
     for (call, process) in OF_OTHERS {
-        when(*call, &[load(argument(*process)), jump(BPF_JEQ, process_is, 0, 1), then, otherwise]);
+        when(
+            *call,
+            &[
+                load_instruction(argument_offset(*process)),
+                jump_instruction(BPF_JEQ, process_is, 0, 1),
+                then,
+                otherwise,
+            ],
+        );
     }
     FORBIDDEN.iter().for_each(|call| when(*call, &[NOT_PERMITTED]));
     ABSENT.iter().for_each(|call| when(*call, &[NO_SUCH_CALL]));
@@ -310,10 +333,10 @@ fn rules(sockets: Sockets, changes: Changes) -> Vec<Rule> {
 #[cfg(feature = "testing")]
 pub(crate) fn no_user_namespace() -> Vec<sock_filter> {
     vec![
-        load(NUMBER),
-        jump(BPF_JEQ, libc::SYS_unshare as u32, 0, 3),
-        load(argument(0)),
-        jump(BPF_JSET, libc::CLONE_NEWUSER as u32, 0, 1),
+        load_instruction(NUMBER),
+        jump_instruction(BPF_JEQ, libc::SYS_unshare as u32, 0, 3),
+        load_instruction(argument_offset(0)),
+        jump_instruction(BPF_JSET, libc::CLONE_NEWUSER as u32, 0, 1),
         NOT_PERMITTED,
         ALLOW,
     ]
@@ -322,52 +345,68 @@ pub(crate) fn no_user_namespace() -> Vec<sock_filter> {
 /// The filter of containers, as far as it meets us: there is no `clone3`, whose arguments no filter can see.
 #[cfg(feature = "testing")]
 pub(crate) fn no_clone3() -> Vec<sock_filter> {
-    vec![load(NUMBER), jump(BPF_JEQ, libc::SYS_clone3 as u32, 0, 1), NO_SUCH_CALL, ALLOW]
+    vec![
+        load_instruction(NUMBER),
+        jump_instruction(BPF_JEQ, libc::SYS_clone3 as u32, 0, 1),
+        NO_SUCH_CALL,
+        ALLOW,
+    ]
 }
 
 /// No file that runs as whoever owns it, for others on the machine to run.
 fn set_id(mode: u32, otherwise: sock_filter) -> [sock_filter; 4] {
-    [load(argument(mode)), jump(BPF_JSET, SET_ID, 0, 1), NOT_PERMITTED, otherwise]
+    [
+        load_instruction(argument_offset(mode)),
+        jump_instruction(BPF_JSET, SET_ID, 0, 1),
+        NOT_PERMITTED,
+        otherwise,
+    ]
 }
 
 /// The same where the mode counts only if a file is made; `change` is the answer where it is opened to be written.
-fn creating(flags: u32, mode: u32, change: sock_filter) -> [sock_filter; 9] {
+fn creating_open(flags: u32, mode: u32, change: sock_filter) -> [sock_filter; 9] {
     [
-        load(argument(flags)),
-        jump(BPF_JSET, CREATES, 0, 3),
-        load(argument(mode)),
-        jump(BPF_JSET, SET_ID, 0, 1),
+        load_instruction(argument_offset(flags)),
+        jump_instruction(BPF_JSET, CREATES, 0, 3),
+        load_instruction(argument_offset(mode)),
+        jump_instruction(BPF_JSET, SET_ID, 0, 1),
         NOT_PERMITTED,
-        load(argument(flags)),
-        jump(BPF_JSET, WRITES, 0, 1),
+        load_instruction(argument_offset(flags)),
+        jump_instruction(BPF_JSET, WRITES, 0, 1),
         change,
         ALLOW,
     ]
 }
 
 /// No typing into a terminal, and no selections on a console.
-fn terminals() -> [sock_filter; 5] {
+fn terminal_rules() -> [sock_filter; 5] {
     let (input, console) = (libc::TIOCSTI as u32, libc::TIOCLINUX as u32);
-    [load(argument(1)), jump(BPF_JEQ, input, 1, 0), jump(BPF_JEQ, console, 0, 1), NOT_PERMITTED, ALLOW]
+    [
+        load_instruction(argument_offset(1)),
+        jump_instruction(BPF_JEQ, input, 1, 0),
+        jump_instruction(BPF_JEQ, console, 0, 1),
+        NOT_PERMITTED,
+        ALLOW,
+    ]
 }
 
 /// Local, internet, and of netlink what tells of addresses and routes.
-fn socket(sockets: Sockets) -> Vec<sock_filter> {
+fn socket_rules(sockets: AllowedSockets) -> Vec<sock_filter> {
     let families: &[i32] = match sockets {
-        Sockets::All => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6],
-        Sockets::Internet | Sockets::NotLocal => &[libc::AF_INET, libc::AF_INET6],
-        Sockets::Pairs => return vec![NOT_PERMITTED],
+        AllowedSockets::All => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6],
+        AllowedSockets::Internet | AllowedSockets::NotLocal => &[libc::AF_INET, libc::AF_INET6],
+        AllowedSockets::Pairs => return vec![NOT_PERMITTED],
     };
-    let mut then = vec![load(argument(0))];
+    let mut then = vec![load_instruction(argument_offset(0))];
     for family in families {
-        then.extend([jump(BPF_JEQ, *family as u32, 0, 1), ALLOW]);
+        then.extend([jump_instruction(BPF_JEQ, *family as u32, 0, 1), ALLOW]);
     }
     let route = libc::NETLINK_ROUTE as u32;
     then.extend([
-        jump(BPF_JEQ, libc::AF_NETLINK as u32, 1, 0),
+        jump_instruction(BPF_JEQ, libc::AF_NETLINK as u32, 1, 0),
         NO_SUCH_FAMILY,
-        load(argument(2)),
-        jump(BPF_JEQ, route, 1, 0),
+        load_instruction(argument_offset(2)),
+        jump_instruction(BPF_JEQ, route, 1, 0),
         NO_SUCH_FAMILY,
         ALLOW,
     ]);
@@ -412,7 +451,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn numbers_of_the_x32_kind_are_unknown() {
-        let filter = filter(Sockets::All, Changes::Made);
+        let filter = build_filter(AllowedSockets::All, ChangeHandling::Made);
         for call in [libc::SYS_getpid, libc::SYS_mount, libc::SYS_keyctl, 512, 547] {
             assert_eq!(verdict(&filter, ARCHITECTURE, X32 | call as u32, &[]), ENOSYS, "{call}");
         }
@@ -424,7 +463,7 @@ mod tests {
 
     #[test]
     fn calls_of_another_architecture_kill() {
-        let filter = filter(Sockets::All, Changes::Made);
+        let filter = build_filter(AllowedSockets::All, ChangeHandling::Made);
         for arch in [0, 0x4000_0003, ARCHITECTURE ^ 1] {
             assert_eq!(verdict(&filter, arch, libc::SYS_getpid as u32, &[]), SECCOMP_RET_KILL_PROCESS);
         }
@@ -435,9 +474,11 @@ mod tests {
     #[test]
     fn every_call_meets_its_rule() {
         let arguments: [&[u64]; 4] = [&[0; 6], &[1; 6], &[0o4777; 6], &[u64::MAX; 6]];
-        for sockets in [Sockets::All, Sockets::NotLocal, Sockets::Pairs, Sockets::Internet] {
-            for changes in [Changes::Made, Changes::Heard, Changes::Refused] {
-                let (filter, rules) = (filter(sockets, changes), rules(sockets, changes));
+        for sockets in
+            [AllowedSockets::All, AllowedSockets::NotLocal, AllowedSockets::Pairs, AllowedSockets::Internet]
+        {
+            for changes in [ChangeHandling::Made, ChangeHandling::Heard, ChangeHandling::Refused] {
+                let (filter, rules) = (build_filter(sockets, changes), syscall_rules(sockets, changes));
                 for call in (0..1_000).chain([0x3FFF_FFFF]) {
                     let rule = rules.iter().find(|(number, _)| *number == call);
                     let alone = rule.map_or_else(|| vec![ALLOW], |(_, then)| then.clone());
@@ -456,9 +497,11 @@ mod tests {
     /// Whatever sockets and changes are asked for: each list is a part of the filter.
     #[test]
     fn no_filter_forgets_a_list() {
-        for sockets in [Sockets::All, Sockets::NotLocal, Sockets::Pairs, Sockets::Internet] {
-            for changes in [Changes::Made, Changes::Heard, Changes::Refused] {
-                let filter = filter(sockets, changes);
+        for sockets in
+            [AllowedSockets::All, AllowedSockets::NotLocal, AllowedSockets::Pairs, AllowedSockets::Internet]
+        {
+            for changes in [ChangeHandling::Made, ChangeHandling::Heard, ChangeHandling::Refused] {
+                let filter = build_filter(sockets, changes);
                 let says = |call: libc::c_long, arguments: &[u64]| {
                     verdict(&filter, ARCHITECTURE, call as u32, arguments)
                 };
@@ -471,13 +514,13 @@ mod tests {
                 assert_eq!(says(libc::SYS_clone, &[libc::SIGCHLD as u64]), SECCOMP_RET_ALLOW);
                 assert_eq!(says(libc::SYS_fchmod, &[3, 0o4755]), EPERM);
                 // Without namespaces there are other programs around it.
-                let alone = matches!(sockets, Sockets::All | Sockets::NotLocal);
+                let alone = matches!(sockets, AllowedSockets::All | AllowedSockets::NotLocal);
                 assert!(OF_OTHERS.iter().all(|(call, _)| (says(*call, &[5, 5]) == EPERM) != alone));
                 assert!(OF_OTHERS.iter().all(|(call, _)| says(*call, &[0, 0]) == SECCOMP_RET_ALLOW));
                 // The first process of a namespace is ours.
                 assert!(OF_OTHERS.iter().all(|(call, _)| says(*call, &[1, 1]) == EPERM));
                 let local = says(libc::SYS_socket, &[libc::AF_UNIX as u64]);
-                assert_eq!(local == SECCOMP_RET_ALLOW, sockets == Sockets::All);
+                assert_eq!(local == SECCOMP_RET_ALLOW, sockets == AllowedSockets::All);
                 let create = [0, 0, libc::O_CREAT as u64 | libc::O_WRONLY as u64, 0o4755];
                 assert_eq!(says(libc::SYS_openat, &create), EPERM);
             }

@@ -22,17 +22,17 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
 use crate::limits;
-use crate::scene::Rlimit;
+use crate::mount_plan::ResourceLimit;
 
 /// What is to be started, ready for the kernel.
-pub(crate) struct Plan {
+pub(crate) struct StartPlan {
     pub(crate) program: CString,
     /// The program itself, where it need not be found at its path any more.
     pub(crate) opened: Option<OwnedFd>,
     pub(crate) argv: Vec<CString>,
     pub(crate) envp: Vec<CString>,
     pub(crate) cwd: CString,
-    pub(crate) locks: Locks,
+    pub(crate) locks: ProcessRestraints,
     /// The list of tasks of the control group that it enters, open for writing.
     pub(crate) group: Option<OwnedFd>,
     /// Whether it is killed when the thread that started it ends, as it should be unless that would leave something behind.
@@ -41,18 +41,18 @@ pub(crate) struct Plan {
 
 /// What is taken from the child, and from everything that it starts, for good. In this order.
 #[derive(Default)]
-pub(crate) struct Locks {
-    pub(crate) rlimits: Vec<Rlimit>,
+pub(crate) struct ProcessRestraints {
+    pub(crate) rlimits: Vec<ResourceLimit>,
     /// Landlock's rules.
     pub(crate) rules: Option<OwnedFd>,
     /// The calls that it may not make; empty if it may make all.
     pub(crate) filter: Vec<libc::sock_filter>,
     /// In its place, where the kernel can do that and nobody else does it already: a filter that hands calls to a listener.
-    pub(crate) heard: Option<Heard>,
+    pub(crate) heard: Option<NotifyFilter>,
 }
 
 /// A filter that hands calls to a listener.
-pub(crate) struct Heard {
+pub(crate) struct NotifyFilter {
     filter: Vec<libc::sock_filter>,
     /// Where the child sends the listener's descriptor.
     theirs: OwnedFd,
@@ -60,23 +60,23 @@ pub(crate) struct Heard {
     pub(crate) ours: OwnedFd,
 }
 
-impl Heard {
-    pub(crate) fn new(filter: Vec<libc::sock_filter>) -> Result<Heard, Errno> {
+impl NotifyFilter {
+    pub(crate) fn new(filter: Vec<libc::sock_filter>) -> Result<NotifyFilter, Errno> {
         use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let high = |end: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(end, DESCRIPTOR_MIN);
-        Ok(Heard { filter, theirs: high(&pair.0)?, ours: high(&pair.1)? })
+        Ok(NotifyFilter { filter, theirs: high(&pair.0)?, ours: high(&pair.1)? })
     }
 
     /// The same for another child.
-    pub(crate) fn another(&self) -> Result<Heard, Errno> {
-        Heard::new(self.filter.clone())
+    pub(crate) fn duplicate_filter(&self) -> Result<NotifyFilter, Errno> {
+        NotifyFilter::new(self.filter.clone())
     }
 }
 
 /// What the child could not do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum StartStep {
     /// Come to be.
     Clone,
     /// Get a session, descriptors and signals of its own.
@@ -90,20 +90,20 @@ pub(crate) enum Step {
 }
 
 /// A child that runs. Dropped, it and its whole group are killed.
-pub(crate) struct Child {
+pub(crate) struct StartedChild {
     pid: Pid,
     pidfd: OwnedFd,
     reaped: bool,
 }
 
 /// What the child reads and where it says what went wrong. Lives on the stack of the thread that waits for it.
-pub(crate) struct Shared<'a> {
+pub(crate) struct VforkShared<'a> {
     program: &'a CStr,
     argv: *const *const c_char,
     envp: *const *const c_char,
     cwd: &'a CStr,
     opened: c_int,
-    locks: &'a Locks,
+    locks: &'a ProcessRestraints,
     /// Landlock's rules, or -1.
     rules: c_int,
     /// The control group, or -1.
@@ -112,19 +112,19 @@ pub(crate) struct Shared<'a> {
     descriptors: &'a [c_int],
     parent: c_int,
     dies_with_us: bool,
-    step: Step,
+    step: StartStep,
     errno: c_int,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> VforkShared<'a> {
     /// The lists end with a null pointer, and outlive it.
     pub(crate) fn new(
-        plan: &'a Plan,
+        plan: &'a StartPlan,
         argv: &'a [*const c_char],
         envp: &'a [*const c_char],
         descriptors: &'a [c_int],
-    ) -> Shared<'a> {
-        Shared {
+    ) -> VforkShared<'a> {
+        VforkShared {
             program: &plan.program,
             argv: argv.as_ptr(),
             envp: envp.as_ptr(),
@@ -136,13 +136,13 @@ impl<'a> Shared<'a> {
             descriptors,
             parent: rustix::process::getpid().as_raw_nonzero().get(),
             dies_with_us: plan.dies_with_us,
-            step: Step::SetUp,
+            step: StartStep::SetUp,
             errno: 0,
         }
     }
 
     /// What went wrong, once the child has left our memory.
-    pub(crate) fn fault(&self) -> Option<(Step, Errno)> {
+    pub(crate) fn fault(&self) -> Option<(StartStep, Errno)> {
         // SAFETY: Plain reads of values that are still alive. Volatile, because the compiler can't know that they were
         // written.
         let (step, errno) =
@@ -180,11 +180,14 @@ pub(crate) fn block_signals() {
 ///
 /// # Errors
 /// Which step failed, and why. No process is left then.
-pub(crate) fn start(plan: &Plan, descriptors: &[BorrowedFd<'_>]) -> Result<Child, (Step, Errno)> {
-    let (argv, envp) = (pointers(&plan.argv), pointers(&plan.envp));
+pub(crate) fn start_child(
+    plan: &StartPlan,
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<StartedChild, (StartStep, Errno)> {
+    let (argv, envp) = (null_terminated(&plan.argv), null_terminated(&plan.envp));
     let descriptors: Vec<c_int> = descriptors.iter().map(|descriptor| descriptor.as_raw_fd()).collect();
     debug_assert!(descriptors.iter().all(|descriptor| *descriptor >= DESCRIPTOR_MIN));
-    let mut shared = Shared::new(plan, &argv, &envp, &descriptors);
+    let mut shared = VforkShared::new(plan, &argv, &envp, &descriptors);
     // 16 bytes are the alignment that every supported machine wants of a stack.
     let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK_BYTES / 16);
     let mut pidfd: c_int = -1;
@@ -197,19 +200,19 @@ pub(crate) fn start(plan: &Plan, descriptors: &[BorrowedFd<'_>]) -> Result<Child
         libc::clone(in_child, top, flags, ptr::from_mut(&mut shared).cast(), ptr::from_mut(&mut pidfd))
     };
     if pid == -1 {
-        return Err((Step::Clone, last_error()));
+        return Err((StartStep::Clone, last_error()));
     }
     // SAFETY: `clone` succeeded, so the kernel has just made this descriptor, close-on-exec, and nobody else owns it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     let pid = Pid::from_raw(pid).expect("a child has a number");
-    let Some(fault) = shared.fault() else { return Ok(Child { pid, pidfd, reaped: false }) };
+    let Some(fault) = shared.fault() else { return Ok(StartedChild { pid, pidfd, reaped: false }) };
     // It is gone already; this takes its number back.
     let _ = rustix::process::waitid(WaitId::PidFd(std::os::fd::AsFd::as_fd(&pidfd)), WaitIdOptions::EXITED);
     Err(fault)
 }
 
 /// A list as the kernel wants it.
-pub(crate) fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+pub(crate) fn null_terminated(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
@@ -217,12 +220,15 @@ pub(crate) fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 /// was open for writing, which passes.
 ///
 /// # Errors
-/// As [`start`].
-pub(crate) fn start_patiently(plan: &Plan, descriptors: &[BorrowedFd<'_>]) -> Result<Child, (Step, Errno)> {
+/// As [`start_child`].
+pub(crate) fn start_patiently(
+    plan: &StartPlan,
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<StartedChild, (StartStep, Errno)> {
     let mut tries = 0;
     loop {
-        match start(plan, descriptors) {
-            Err((Step::Exec, Errno::TXTBSY)) if tries < limits::BUSY_TRIES_MAX => {
+        match start_child(plan, descriptors) {
+            Err((StartStep::Exec, Errno::TXTBSY)) if tries < limits::BUSY_TRIES_MAX => {
                 tries += 1;
                 std::thread::sleep(Duration::from_millis(10) * tries);
             }
@@ -237,11 +243,11 @@ fn last_error() -> Errno {
 
 /// What the child does: a session of its own, default signals, its descriptors and no others, its folder, the program.
 extern "C" fn in_child(shared: *mut c_void) -> c_int {
-    // SAFETY: `start` passes its `Shared` and stands still while we run, so nobody else uses it. Everything called here is
+    // SAFETY: `start_child` passes its `VforkShared` and stands still while we run, so nobody else uses it. Everything called here is
     // a thin wrapper of a system call, safe between clone and exec; our descriptor table, signal table, mask and
     // directory are copies, so nothing here changes the parent's.
     unsafe {
-        let shared = &mut *shared.cast::<Shared<'_>>();
+        let shared = &mut *shared.cast::<VforkShared<'_>>();
         if shared.group != -1 {
             // Only a bound: without it there are others. By itself, because the kernel makes every other process wait until
             // no processor uses the old group any more.
@@ -249,14 +255,14 @@ extern "C" fn in_child(shared: *mut c_void) -> c_int {
         }
         if own_session(shared.dies_with_us, shared.parent)
             && take_descriptors(shared.descriptors, 0)
-            && enter(shared)
+            && enter_program(shared)
         {
-            shared.step = Step::Lock;
-            if lock(shared.locks, shared.rules) {
+            shared.step = StartStep::Lock;
+            if apply_restraints(shared.locks, shared.rules) {
                 become_program(shared);
             }
         }
-        fail(shared)
+        exit_with_error(shared)
     }
 }
 
@@ -264,13 +270,13 @@ extern "C" fn in_child(shared: *mut c_void) -> c_int {
 ///
 /// # Safety
 /// Only in such a process, while its parent waits.
-pub(crate) unsafe fn part_and_become(shared: &mut Shared<'_>) -> ! {
+pub(crate) unsafe fn part_and_become(shared: &mut VforkShared<'_>) -> ! {
     // SAFETY: As in `in_child`; the descriptor table becomes a copy before anything in it changes.
     unsafe {
-        if take_descriptors(shared.descriptors, libc::CLOSE_RANGE_UNSHARE) && enter(shared) {
+        if take_descriptors(shared.descriptors, libc::CLOSE_RANGE_UNSHARE) && enter_program(shared) {
             become_program(shared);
         }
-        fail(shared)
+        exit_with_error(shared)
     }
 }
 
@@ -278,7 +284,7 @@ pub(crate) unsafe fn part_and_become(shared: &mut Shared<'_>) -> ! {
 ///
 /// # Safety
 /// Only in the child, before it becomes another program.
-unsafe fn fail(shared: &mut Shared<'_>) -> ! {
+unsafe fn exit_with_error(shared: &mut VforkShared<'_>) -> ! {
     // SAFETY: The parent waits, so nobody else uses this.
     unsafe {
         // Zero would be taken for success.
@@ -291,8 +297,8 @@ unsafe fn fail(shared: &mut Shared<'_>) -> ! {
 ///
 /// # Safety
 /// Only in the child, before it becomes another program.
-unsafe fn enter(shared: &mut Shared<'_>) -> bool {
-    shared.step = Step::Enter;
+unsafe fn enter_program(shared: &mut VforkShared<'_>) -> bool {
+    shared.step = StartStep::Enter;
     // SAFETY: System calls on texts and sets that live long enough.
     unsafe {
         if libc::chdir(shared.cwd.as_ptr()) == -1 {
@@ -366,7 +372,7 @@ unsafe fn take_descriptors(descriptors: &[c_int], table: c_uint) -> bool {
 ///
 /// # Safety
 /// Only in the child, before it becomes another program.
-pub(crate) unsafe fn lock(locks: &Locks, rules: c_int) -> bool {
+pub(crate) unsafe fn apply_restraints(locks: &ProcessRestraints, rules: c_int) -> bool {
     // SAFETY: System calls on plain numbers, and on structures that the parent keeps; see `in_child`.
     unsafe {
         for limit in &locks.rlimits {
@@ -404,7 +410,7 @@ pub(crate) unsafe fn lock(locks: &Locks, rules: c_int) -> bool {
 ///
 /// # Safety
 /// Only in the child, before it becomes another program. Nothing that the filter hands over may be called from here on.
-unsafe fn hand_over(heard: &Heard) -> bool {
+unsafe fn hand_over(heard: &NotifyFilter) -> bool {
     let program =
         libc::sock_fprog { len: heard.filter.len() as u16, filter: heard.filter.as_ptr().cast_mut() };
     // SAFETY: System calls on structures that live here or that the parent keeps.
@@ -449,8 +455,8 @@ unsafe fn hand_over(heard: &Heard) -> bool {
 ///
 /// # Safety
 /// Only in the child.
-unsafe fn become_program(shared: &mut Shared<'_>) {
-    shared.step = Step::Exec;
+unsafe fn become_program(shared: &mut VforkShared<'_>) {
+    shared.step = StartStep::Exec;
     // SAFETY: The texts and lists of them end as the kernel expects it, and the parent keeps them.
     unsafe {
         if shared.opened == -1 {
@@ -483,7 +489,7 @@ unsafe fn close_from(first: c_int, table: c_uint) -> bool {
     }
 }
 
-impl Child {
+impl StartedChild {
     pub(crate) fn pid(&self) -> Pid {
         self.pid
     }
@@ -506,7 +512,7 @@ impl Child {
     }
 
     /// Somebody else took the child's number back; whose it is now nobody knows, so nothing is sent to it any more.
-    pub(crate) fn lose(&mut self) {
+    pub(crate) fn forget_pid(&mut self) {
         self.reaped = true;
     }
 
@@ -521,7 +527,7 @@ impl Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for StartedChild {
     fn drop(&mut self) {
         self.reap();
     }

@@ -40,18 +40,18 @@ impl OneThread {
     }
 }
 
-/// Who one is after [`fork`].
-pub(crate) enum Forked {
+/// Who one is after [`fork_into`].
+pub(crate) enum ForkSide {
     /// The one who called; a descriptor of the other.
     Parent(OwnedFd),
     /// The other.
     Child,
 }
 
-/// `clone3` without new memory or stack: what `fork` does, in new namespaces (`CLONE_NEW…`).
-pub(crate) fn fork(_: &OneThread, namespaces: c_int) -> Result<Forked> {
+/// `clone3` without new memory or stack: what `fork_into` does, in new namespaces (`CLONE_NEW…`).
+pub(crate) fn fork_into(_: &OneThread, namespaces: c_int) -> Result<ForkSide> {
     #[repr(C, align(8))]
-    struct Arguments {
+    struct CloneArguments {
         flags: u64,
         pidfd: u64,
         child_tid: u64,
@@ -62,7 +62,7 @@ pub(crate) fn fork(_: &OneThread, namespaces: c_int) -> Result<Forked> {
         tls: u64,
     }
     let mut pidfd: c_int = -1;
-    let arguments = Arguments {
+    let arguments = CloneArguments {
         flags: u64::from((namespaces | libc::CLONE_PIDFD) as u32),
         pidfd: ptr::from_mut(&mut pidfd) as u64,
         child_tid: 0,
@@ -74,29 +74,31 @@ pub(crate) fn fork(_: &OneThread, namespaces: c_int) -> Result<Forked> {
     };
     // SAFETY: The structure has the kernel's first layout, and its size is passed. Without CLONE_VM the child has a copy of
     // all memory; the process has one thread, so no lock in that copy is held by somebody who isn't there.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<Arguments>()) };
-    let pid = match check(pid) {
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<CloneArguments>()) };
+    let pid = match check_result(pid) {
         // Filters of containers can't see what it is asked for, and say that there is no such call.
         Err(Errno::NOSYS) => {
             let flags = c_long::from(namespaces | libc::CLONE_PIDFD | libc::SIGCHLD);
             let (no_stack, none) = (ptr::null_mut::<c_void>(), ptr::null_mut::<c_void>());
             // SAFETY: The same as above by the older call, which puts the descriptor where its third argument points.
-            check(unsafe { libc::syscall(libc::SYS_clone, flags, no_stack, &raw mut pidfd, none, none) })?
+            check_result(unsafe {
+                libc::syscall(libc::SYS_clone, flags, no_stack, &raw mut pidfd, none, none)
+            })?
         }
         pid => pid?,
     };
     match pid {
-        0 => Ok(Forked::Child),
+        0 => Ok(ForkSide::Child),
         // SAFETY: The kernel has just made this descriptor for us.
-        _ => Ok(Forked::Parent(unsafe { OwnedFd::from_raw_fd(pidfd) })),
+        _ => Ok(ForkSide::Parent(unsafe { OwnedFd::from_raw_fd(pidfd) })),
     }
 }
 
 /// Leaves namespaces for new ones (`CLONE_NEW…`, nothing else): this thread alone, or the process if it has no other.
-pub(crate) fn unshare(namespaces: c_int) -> Result<()> {
+pub(crate) fn unshare_namespaces(namespaces: c_int) -> Result<()> {
     // SAFETY: Takes a number. Namespaces hold no memory and no descriptors, so nothing that anybody relies on is parted.
     let done = unsafe { libc::unshare(namespaces) };
-    check(c_long::from(done)).map(drop)
+    check_result(c_long::from(done)).map(drop)
 }
 
 /// Puts a filter on this thread, and on what it starts, for good.
@@ -105,9 +107,10 @@ pub(crate) fn filter_this_thread(filter: &[libc::sock_filter]) -> Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     // SAFETY: The kernel copies the filter, which outlives the call. It answers calls of this thread with an error at most.
     unsafe {
-        check(c_long::from(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)))?;
+        check_result(c_long::from(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)))?;
         let mode = libc::SECCOMP_MODE_FILTER;
-        check(c_long::from(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program, 0, 0))).map(drop)
+        check_result(c_long::from(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program, 0, 0)))
+            .map(drop)
     }
 }
 
@@ -118,7 +121,7 @@ pub(crate) fn exit_now(code: c_int) -> ! {
 }
 
 /// A descriptor that whoever started this program left open under a known number.
-pub(crate) fn inherited(number: c_int) -> Option<OwnedFd> {
+pub(crate) fn inherited_descriptor(number: c_int) -> Option<OwnedFd> {
     // SAFETY: A question about a number.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
         return None;
@@ -145,7 +148,7 @@ pub(crate) fn ended_children() -> Result<OwnedFd> {
         libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
         libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
         let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-        check(c_long::from(fd)).map(|_| OwnedFd::from_raw_fd(fd))
+        check_result(c_long::from(fd)).map(|_| OwnedFd::from_raw_fd(fd))
     }
 }
 
@@ -168,13 +171,13 @@ pub(crate) fn signal_one(pid: i32, signal: c_int) {
 /// Changes a mount, or with `below` it and all below it: adds these `MOUNT_ATTR_…`, and cuts it off from mounts elsewhere.
 pub(crate) fn mount_setattr(mount: BorrowedFd<'_>, add: u64, below: bool) -> Result<()> {
     #[repr(C)]
-    struct Change {
+    struct MountAttributes {
         attr_set: u64,
         attr_clr: u64,
         propagation: u64,
         userns_fd: u64,
     }
-    let change = Change { attr_set: add, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
+    let change = MountAttributes { attr_set: add, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
     let flags = libc::AT_EMPTY_PATH | if below { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: An empty path, so the descriptor itself is meant; the structure has the kernel's layout and its size is given.
     let done = unsafe {
@@ -184,10 +187,10 @@ pub(crate) fn mount_setattr(mount: BorrowedFd<'_>, add: u64, below: bool) -> Res
             c"".as_ptr(),
             flags,
             &raw const change,
-            size_of::<Change>(),
+            size_of::<MountAttributes>(),
         )
     };
-    check(done).map(drop)
+    check_result(done).map(drop)
 }
 
 /// Which version of Landlock the kernel has; none if it has none.
@@ -207,28 +210,28 @@ pub(crate) fn landlock_ruleset(files: u64, network: u64, scoped: u64) -> Result<
         libc::syscall(libc::SYS_landlock_create_ruleset, handled.as_ptr(), fields * size_of::<u64>(), 0u32)
     };
     // SAFETY: A new descriptor, ours.
-    check(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as c_int) })
+    check_result(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
 
 /// Allows this beneath what the descriptor stands for.
 pub(crate) fn landlock_allow(ruleset: BorrowedFd<'_>, access: u64, beneath: BorrowedFd<'_>) -> Result<()> {
     const PATH_BENEATH: c_int = 1;
     #[repr(C, packed)]
-    struct Rule {
+    struct LandlockPathRule {
         access: u64,
         parent: i32,
     }
-    let rule = Rule { access, parent: beneath.as_raw_fd() };
+    let rule = LandlockPathRule { access, parent: beneath.as_raw_fd() };
     // SAFETY: The structure has the kernel's layout, which is packed.
     let done = unsafe {
         libc::syscall(libc::SYS_landlock_add_rule, ruleset.as_raw_fd(), PATH_BENEATH, &raw const rule, 0u32)
     };
-    check(done).map(drop)
+    check_result(done).map(drop)
 }
 
 /// A call that a filter handed to us; its caller waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Notified {
+pub(crate) struct NotifiedCall {
     pub(crate) id: u64,
     pub(crate) pid: i32,
     pub(crate) number: c_long,
@@ -240,15 +243,15 @@ const NOTIF_RECV: libc::Ioctl = 0xC050_2100_u32 as libc::Ioctl;
 const NOTIF_SEND: libc::Ioctl = 0xC018_2101_u32 as libc::Ioctl;
 
 /// The next call that a filter handed over. Waits for one.
-pub(crate) fn notified(listener: BorrowedFd<'_>) -> Result<Notified> {
+pub(crate) fn receive_notification(listener: BorrowedFd<'_>) -> Result<NotifiedCall> {
     let mut found = MaybeUninit::<libc::seccomp_notif>::zeroed();
     // SAFETY: The kernel wants a structure of zeroes of this size and fills it; all zeroes is a value of it.
     let found = unsafe {
-        check(c_long::from(libc::ioctl(listener.as_raw_fd(), NOTIF_RECV, found.as_mut_ptr())))?;
+        check_result(c_long::from(libc::ioctl(listener.as_raw_fd(), NOTIF_RECV, found.as_mut_ptr())))?;
         found.assume_init()
     };
     let number = c_long::from(found.data.nr);
-    Ok(Notified { id: found.id, pid: found.pid as i32, number, arguments: found.data.args })
+    Ok(NotifiedCall { id: found.id, pid: found.pid as i32, number, arguments: found.data.args })
 }
 
 /// Lets a call go on as if nobody had looked at it.
@@ -257,7 +260,7 @@ pub(crate) fn go_on(listener: BorrowedFd<'_>, id: u64) -> Result<()> {
     let mut answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags };
     // SAFETY: The kernel reads a structure of this size.
     let done = unsafe { libc::ioctl(listener.as_raw_fd(), NOTIF_SEND, &raw mut answer) };
-    check(c_long::from(done)).map(drop)
+    check_result(c_long::from(done)).map(drop)
 }
 
 /// Reads the memory of another process, as far as it goes.
@@ -271,10 +274,10 @@ pub(crate) fn read_memory(pid: i32, from: u64, into: &mut [u8]) -> Result<usize>
     // SAFETY: The kernel writes no more than the local part holds, which is the caller's; addresses of the other process
     // are only numbers to us, and wrong ones are an error.
     let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, remote.as_ptr(), 2, 0) };
-    check(read as c_long).map(|read| read as usize)
+    check_result(read as c_long).map(|read| read as usize)
 }
 
-fn check(returned: c_long) -> Result<c_long> {
+fn check_result(returned: c_long) -> Result<c_long> {
     if returned == -1 {
         let error = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
         return Err(Errno::from_raw_os_error(error));

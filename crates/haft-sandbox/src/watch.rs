@@ -24,18 +24,18 @@ use std::task::Wake;
 use std::time::{Duration, Instant};
 
 use haft::ports::{
-    Captured, ChildRequests, Exit, KillReason, OnOutput, ProcessError, ProcessOutcome, ProcessRequest,
-    Refusal, UndoneChange,
+    CapturedOutput, ChildRequests, ConfinementRefusal, KillReason, OnOutput, ProcessError, ProcessExit,
+    ProcessOutcome, ProcessRequest, UndoneChange,
 };
 use haft::sync::lock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::capture::{Capture, Lines};
+use crate::capture::{LineCapture, OutputCapture};
+use crate::child_pool::refused_error;
+use crate::leftover_processes;
 use crate::limits;
-use crate::pool::refused;
-use crate::remains;
 use crate::start::{self, DESCRIPTOR_MIN};
 
 use undone::UndoneState;
@@ -43,7 +43,7 @@ pub(crate) use undone::{PauseHold, ask_at_end};
 
 /// What the thread of a child is told from outside.
 #[derive(Clone)]
-pub(crate) struct Orders(Arc<OrdersInner>);
+pub(crate) struct ChildOrders(Arc<OrdersInner>);
 
 pub(crate) struct OrdersInner {
     order: AtomicU8,
@@ -78,12 +78,12 @@ impl Wake for OrdersInner {
     }
 }
 
-impl Orders {
-    pub(crate) fn new() -> io::Result<Orders> {
+impl ChildOrders {
+    pub(crate) fn new() -> io::Result<ChildOrders> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (order, moved) = Default::default();
         let undone = Mutex::new(Some(Vec::new()));
-        Ok(Orders(Arc::new(OrdersInner { order, moved, undone, wake })))
+        Ok(ChildOrders(Arc::new(OrdersInner { order, moved, undone, wake })))
     }
 
     /// Look at a change of a protected name that was undone.
@@ -107,12 +107,12 @@ impl Orders {
 
     /// End the child, and answer.
     pub(crate) fn cancel(&self) {
-        self.give(CANCEL);
+        self.give_order(CANCEL);
     }
 
     /// End the child soon: nobody waits for an answer.
     pub(crate) fn abandon(&self) {
-        self.give(ABANDON);
+        self.give_order(ABANDON);
     }
 
     /// It runs in the background from now on.
@@ -146,17 +146,17 @@ impl Orders {
         self.0.moved.swap(false, Ordering::AcqRel)
     }
 
-    fn give(&self, order: u8) {
+    fn give_order(&self, order: u8) {
         self.0.order.fetch_max(order, Ordering::AcqRel);
         self.wake();
     }
 
     /// The order, and quiet until the next one.
-    fn take(&self) -> Option<Stop> {
+    fn take(&self) -> Option<StopReason> {
         let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
         match self.0.order.load(Ordering::Acquire) {
-            CANCEL => Some(Stop::Cancelled),
-            ABANDON => Some(Stop::Abandoned),
+            CANCEL => Some(StopReason::Cancelled),
+            ABANDON => Some(StopReason::Abandoned),
             _ => None,
         }
     }
@@ -164,7 +164,7 @@ impl Orders {
 
 /// Why a child is ended. A later reason replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stop {
+enum StopReason {
     /// Because of what it did.
     Killed(KillReason),
     TimedOut,
@@ -173,7 +173,7 @@ enum Stop {
 }
 
 /// A process with all that it starts, however it was made.
-pub(crate) trait Child: Send {
+pub(crate) trait ChildProcess: Send {
     /// Readable once there may be something to hear of its end.
     fn news(&self) -> BorrowedFd<'_>;
 
@@ -181,7 +181,7 @@ pub(crate) trait Child: Send {
     ///
     /// # Errors
     /// Why that will never be known, in words. It counts as gone then.
-    fn ended(&mut self) -> Result<Option<Exit>, String>;
+    fn ended(&mut self) -> Result<Option<ProcessExit>, String>;
 
     /// Sends a signal to all of it, as far as all can be reached; KILL ends all of it.
     fn signal(&self, signal: Signal);
@@ -212,18 +212,18 @@ pub(crate) trait Child: Send {
 }
 
 /// Who looks after what children may do to each other.
-pub(crate) trait Keeper {
+pub(crate) trait ChildSupervisor {
     /// It goes on in the background. What is to be said about what it did before.
-    fn moved(&mut self, _: &mut dyn Child) -> Vec<Refusal> {
+    fn moved(&mut self, _: &mut dyn ChildProcess) -> Vec<ConfinementRefusal> {
         Vec::new()
     }
 
     /// It is about to be killed, or has ended; said once.
-    fn ending(&mut self, _: &mut dyn Child) {}
+    fn ending(&mut self, _: &mut dyn ChildProcess) {}
 
     /// The user has answered about changes that were undone; if they are the user's, they are made again. Returns what to
     /// report.
-    fn answered(&mut self, _: &[PathBuf], _is_users: bool) -> Vec<Refusal> {
+    fn answered(&mut self, _: &[PathBuf], _is_users: bool) -> Vec<ConfinementRefusal> {
         Vec::new()
     }
 
@@ -239,27 +239,27 @@ pub(crate) struct KeeperCheck {
     /// After how long to check again; none if there is nothing to check.
     pub(crate) next: Option<Duration>,
     /// Why the child is killed.
-    pub(crate) stop: Option<(KillReason, Refusal)>,
+    pub(crate) stop: Option<(KillReason, ConfinementRefusal)>,
 }
 
 /// Nobody has to.
 pub(crate) struct NoKeeper;
 
-impl Keeper for NoKeeper {}
+impl ChildSupervisor for NoKeeper {}
 
-impl Child for start::Child {
+impl ChildProcess for start::StartedChild {
     fn news(&self) -> BorrowedFd<'_> {
         self.pidfd()
     }
 
-    fn ended(&mut self) -> Result<Option<Exit>, String> {
-        match start::Child::ended(self) {
+    fn ended(&mut self) -> Result<Option<ProcessExit>, String> {
+        match start::StartedChild::ended(self) {
             Ok(status) => Ok(status.map(|status| {
-                let signal = status.terminating_signal().map(Exit::Signal);
-                signal.unwrap_or_else(|| Exit::Code(status.exit_status().unwrap_or(-1)))
+                let signal = status.terminating_signal().map(ProcessExit::Signal);
+                signal.unwrap_or_else(|| ProcessExit::Code(status.exit_status().unwrap_or(-1)))
             })),
             Err(errno) => {
-                self.lose();
+                self.forget_pid();
                 Err(format!(
                     "how the process ended is not known: this program collects all of its children, or ignores SIGCHLD ({})",
                     io::Error::from(errno)
@@ -269,40 +269,40 @@ impl Child for start::Child {
     }
 
     fn signal(&self, signal: Signal) {
-        start::Child::signal(self, signal);
+        start::StartedChild::signal(self, signal);
     }
 
     fn end(&mut self) -> Vec<u32> {
         self.reap();
-        remains::after(limits::KILL_WAIT, || self.there())
+        leftover_processes::wait_for_end(limits::KILL_WAIT, || self.there())
     }
 
     fn there(&self) -> Vec<u32> {
-        remains::of_group(self.pid())
+        leftover_processes::of_group(self.pid())
     }
 }
 
 /// Runs one process to its end. `begin` is given its descriptors 0, 1, 2 and maybe 3.
-pub(crate) fn run(
+pub(crate) fn run_child(
     request: &ProcessRequest,
-    orders: &Orders,
-    keeper: &mut dyn Keeper,
-    begin: impl FnOnce(&[BorrowedFd<'_>]) -> Result<Box<dyn Child>, String>,
+    orders: &ChildOrders,
+    keeper: &mut dyn ChildSupervisor,
+    begin: impl FnOnce(&[BorrowedFd<'_>]) -> Result<Box<dyn ChildProcess>, String>,
 ) -> Result<ProcessOutcome, ProcessError> {
     start::block_signals();
-    let pipes =
-        Pipes::new(request).map_err(|error| refused(format!("no process can be started: {error}")))?;
+    let pipes = ChildPipes::new(request)
+        .map_err(|error| refused_error(format!("no process can be started: {error}")))?;
     let child = {
         let theirs: Vec<BorrowedFd<'_>> = pipes.theirs.iter().map(|end| end.as_fd()).collect();
-        begin(&theirs).map_err(refused)?
+        begin(&theirs).map_err(refused_error)?
     };
     // Their ends would keep the pipes open.
-    let Pipes { theirs, input, output, errors, lines } = pipes;
+    let ChildPipes { theirs, input, output, errors, lines } = pipes;
     drop(theirs);
     let (input, output) = hand_over(request, input, output);
     let told = orders.clone();
     request.background.on_begin(move || told.moved());
-    let watched = Watched {
+    let watched = ChildWatch {
         child,
         keeper,
         is_ending: false,
@@ -311,11 +311,14 @@ pub(crate) fn run(
         orders,
         input,
         fed: 0,
-        output: Stream::new(output, Capture::new(request.output_bytes_max, request.spill.clone())),
-        errors: Stream::new(errors, Capture::new(request.output_bytes_max, None)),
-        lines: lines.map(|pipe| (pipe, Lines::new())),
+        output: OutputStream::new(
+            output,
+            OutputCapture::new(request.output_bytes_max, request.spill.clone()),
+        ),
+        errors: OutputStream::new(errors, OutputCapture::new(request.output_bytes_max, None)),
+        lines: lines.map(|pipe| (pipe, LineCapture::new())),
         started: Instant::now(),
-        asked_before: asked(request),
+        asked_before: requested_timeout(request),
         check_at: Instant::now().checked_add(limits::CHECK_AFTER),
         undone: UndoneState::default(),
         stop: None,
@@ -344,7 +347,7 @@ fn hand_over(
 }
 
 /// Both ends of everything between the child and us.
-struct Pipes {
+struct ChildPipes {
     theirs: Vec<OwnedFd>,
     input: Option<OwnedFd>,
     output: OwnedFd,
@@ -353,8 +356,8 @@ struct Pipes {
     lines: Option<OwnedFd>,
 }
 
-impl Pipes {
-    fn new(request: &ProcessRequest) -> io::Result<Pipes> {
+impl ChildPipes {
+    fn new(request: &ProcessRequest) -> io::Result<ChildPipes> {
         let (their_input, input) = io::pipe()?;
         let (output, their_output) = io::pipe()?;
         let (errors, their_errors) = match request.merged {
@@ -382,31 +385,31 @@ impl Pipes {
         for ours in [&output].into_iter().chain(&errors).chain(&input).chain(&lines) {
             rustix::io::ioctl_fionbio(ours, true)?;
         }
-        Ok(Pipes { theirs, input, output, errors, lines })
+        Ok(ChildPipes { theirs, input, output, errors, lines })
     }
 }
 
-struct Stream {
+struct OutputStream {
     pipe: Option<OwnedFd>,
-    capture: Capture,
+    capture: OutputCapture,
     /// How much came, and until when more of it gathers.
     bytes: u64,
     gathers_until: Option<Instant>,
 }
 
-impl Stream {
-    fn new(pipe: Option<OwnedFd>, capture: Capture) -> Stream {
-        Stream { pipe, capture, bytes: 0, gathers_until: None }
+impl OutputStream {
+    fn new(pipe: Option<OwnedFd>, capture: OutputCapture) -> OutputStream {
+        OutputStream { pipe, capture, bytes: 0, gathers_until: None }
     }
 
     /// Takes what there is, once.
     fn take(&mut self, buffer: &mut [u8], told: Option<&OnOutput>) {
         let room = buffer.len();
         let mut count = 0;
-        read(&mut self.pipe, buffer, |bytes| {
+        read_pipe(&mut self.pipe, buffer, |bytes| {
             count = bytes.len();
             self.capture.add(bytes);
-            tell(told, bytes);
+            send_output(told, bytes);
         });
         let before = self.bytes;
         self.bytes += count as u64;
@@ -439,37 +442,37 @@ impl Stream {
 }
 
 /// A child that runs, and everything that is known of it.
-struct Watched<'a> {
-    child: Box<dyn Child>,
-    keeper: &'a mut dyn Keeper,
+struct ChildWatch<'a> {
+    child: Box<dyn ChildProcess>,
+    keeper: &'a mut dyn ChildSupervisor,
     /// The keeper was told of its end.
     is_ending: bool,
     /// What the keeper said.
-    said: Vec<Refusal>,
+    said: Vec<ConfinementRefusal>,
     request: &'a ProcessRequest,
-    orders: &'a Orders,
+    orders: &'a ChildOrders,
     input: Option<OwnedFd>,
     /// How much of the input was written.
     fed: usize,
-    output: Stream,
-    errors: Stream,
-    lines: Option<(OwnedFd, Lines)>,
+    output: OutputStream,
+    errors: OutputStream,
+    lines: Option<(OwnedFd, LineCapture)>,
     started: Instant,
     /// How long the user was asked about hosts before it was started.
     asked_before: Duration,
     /// When the keeper checks what it has done.
     check_at: Option<Instant>,
     undone: UndoneState,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
     /// When it is killed because it didn't end; afterwards, when it is given up.
     kill_at: Option<Instant>,
     killed: bool,
-    ended: Option<Exit>,
+    ended: Option<ProcessExit>,
     /// When output is read no longer.
     drained_at: Option<Instant>,
 }
 
-impl Watched<'_> {
+impl ChildWatch<'_> {
     fn follow(mut self) -> Result<ProcessOutcome, ProcessError> {
         let mut buffer = vec![0; limits::READ_BYTES];
         // It may have been heard of already, and then nothing more comes.
@@ -509,23 +512,25 @@ impl Watched<'_> {
         }
         if let Some((_, lines)) = &mut self.lines {
             let told = self.request.on_line.as_ref();
-            lines.end(|line| tell(told, line));
+            lines.end(|line| send_output(told, line));
         }
         self.ending();
         let exit = match (self.stop, self.ended) {
-            (Some(Stop::TimedOut), _) => Exit::TimedOut,
-            (Some(Stop::Killed(reason)), None | Some(Exit::Signal(_))) => Exit::Killed(reason),
-            (Some(Stop::Killed(_)) | None, Some(exit)) => exit,
+            (Some(StopReason::TimedOut), _) => ProcessExit::TimedOut,
+            (Some(StopReason::Killed(reason)), None | Some(ProcessExit::Signal(_))) => {
+                ProcessExit::Killed(reason)
+            }
+            (Some(StopReason::Killed(_)) | None, Some(exit)) => exit,
             // Only a child that was stopped is given up.
-            (Some(_), _) | (None, None) => Exit::Cancelled,
+            (Some(_), _) | (None, None) => ProcessExit::Cancelled,
         };
-        let (stdout, stderr): (Captured, Captured) =
+        let (stdout, stderr): (CapturedOutput, CapturedOutput) =
             (self.output.capture.finish(), self.errors.capture.finish());
         // Where it has not ended it hangs inside the kernel, and so does whoever waits for it: this thread, not the call.
         let gone = self.ended.is_some();
         let mut child = self.child;
-        let mut refused: Vec<Refusal> =
-            child.refused().into_iter().map(|path| Refusal::Path { path, write: true }).collect();
+        let mut refused: Vec<ConfinementRefusal> =
+            child.refused().into_iter().map(|path| ConfinementRefusal::Path { path, write: true }).collect();
         let held = if gone {
             child.end()
         } else {
@@ -550,7 +555,7 @@ impl Watched<'_> {
     }
 
     /// Waits until there is something to do.
-    fn wait(&self) -> Result<Ready, ProcessError> {
+    fn wait(&self) -> Result<ReadyEvents, ProcessError> {
         let next = match self.ended {
             Some(_) => self.drained_at,
             None => {
@@ -575,12 +580,14 @@ impl Watched<'_> {
             watched.iter().flatten().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
         match poll(&mut polled, left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(refused(format!("the process was lost: {}", io::Error::from(errno)))),
+            Err(errno) => {
+                return Err(refused_error(format!("the process was lost: {}", io::Error::from(errno))));
+            }
         }
         let mut polled = polled.iter().map(|polled| !polled.revents().is_empty());
         let [orders, input, output, errors, lines, ended] =
             watched.map(|watched| watched.is_some() && polled.next().unwrap_or(false));
-        Ok(Ready { orders, input, output, errors, lines, ended })
+        Ok(ReadyEvents { orders, input, output, errors, lines, ended })
     }
 
     /// Writes as much of the input as the pipe takes. A child that doesn't want it is no error.
@@ -600,15 +607,15 @@ impl Watched<'_> {
         let told = self.request.on_line.as_ref();
         let Some((pipe, mut lines)) = self.lines.take() else { return };
         let mut pipe = Some(pipe);
-        read(&mut pipe, buffer, |bytes| lines.add(bytes, |line| tell(told, line)));
+        read_pipe(&mut pipe, buffer, |bytes| lines.add(bytes, |line| send_output(told, line)));
         match pipe {
             Some(pipe) => self.lines = Some((pipe, lines)),
-            None => lines.end(|line| tell(told, line)),
+            None => lines.end(|line| send_output(told, line)),
         }
     }
 
     fn note_end(&mut self) -> Result<(), ProcessError> {
-        let Some(exit) = self.child.ended().map_err(refused)? else { return Ok(()) };
+        let Some(exit) = self.child.ended().map_err(refused_error)? else { return Ok(()) };
         self.ended = Some(exit);
         self.drained_at = Instant::now().checked_add(limits::DRAIN);
         self.input = None;
@@ -620,7 +627,7 @@ impl Watched<'_> {
 
     /// When its time is over. Questions to the user don't count, neither about it nor about what runs beside it.
     fn deadline(&self) -> Option<Instant> {
-        let asking = asked(self.request).saturating_sub(self.asked_before);
+        let asking = requested_timeout(self.request).saturating_sub(self.asked_before);
         self.started.checked_add(self.request.timeout)?.checked_add(asking)?.checked_add(self.undone.held_for)
     }
 
@@ -637,7 +644,7 @@ impl Watched<'_> {
             return;
         }
         if self.stop.is_none() && !self.undone.is_paused && self.deadline().is_some_and(|at| now >= at) {
-            self.stop(Stop::TimedOut);
+            self.stop(StopReason::TimedOut);
         }
         if self.undone.ask_at.is_some_and(|at| now >= at) {
             self.ask_about_undone();
@@ -649,7 +656,7 @@ impl Watched<'_> {
             self.check_at = next.and_then(|pause| Instant::now().checked_add(pause));
             if let Some((reason, refusal)) = stop.filter(|_| !self.killed) {
                 self.said.push(refusal);
-                self.stop(Stop::Killed(reason));
+                self.stop(StopReason::Killed(reason));
                 self.kill_at = Some(now);
             }
         }
@@ -662,24 +669,24 @@ impl Watched<'_> {
     }
 
     /// Tells the whole group to end, and says how long it may take.
-    fn stop(&mut self, stop: Stop) {
+    fn stop(&mut self, stop: StopReason) {
         if self.stop >= Some(stop) || self.ended.is_some() {
             return;
         }
         let grace = match stop {
-            Stop::Killed(_) => Duration::ZERO,
-            Stop::TimedOut | Stop::Cancelled => limits::GRACE,
-            Stop::Abandoned => limits::GRACE_ABANDONED,
+            StopReason::Killed(_) => Duration::ZERO,
+            StopReason::TimedOut | StopReason::Cancelled => limits::GRACE,
+            StopReason::Abandoned => limits::GRACE_ABANDONED,
         };
         // What does harm is killed at once, and hears nothing before.
-        if self.stop.is_none() && !matches!(stop, Stop::Killed(_)) {
+        if self.stop.is_none() && !matches!(stop, StopReason::Killed(_)) {
             self.child.signal(Signal::TERM);
             // One that was stopped hears nothing until it goes on.
             self.child.signal(Signal::CONT);
         }
         self.undone = UndoneState::default();
         // Whoever was cancelled after its time was over still ran out of time.
-        self.stop = Some(self.stop.filter(|_| stop == Stop::Cancelled).unwrap_or(stop));
+        self.stop = Some(self.stop.filter(|_| stop == StopReason::Cancelled).unwrap_or(stop));
         if !self.killed {
             let by = Instant::now() + grace;
             self.kill_at = Some(self.kill_at.map_or(by, |at| at.min(by)));
@@ -697,12 +704,12 @@ fn left_until(at: Instant, now: Instant) -> Timespec {
 }
 
 /// How long the user was asked about hosts of the call.
-fn asked(request: &ProcessRequest) -> Duration {
+fn requested_timeout(request: &ProcessRequest) -> Duration {
     request.child_requests.as_ref().map_or(Duration::ZERO, ChildRequests::time_asking)
 }
 
 /// What there is to do.
-struct Ready {
+struct ReadyEvents {
     orders: bool,
     input: bool,
     output: bool,
@@ -712,7 +719,7 @@ struct Ready {
 }
 
 /// Reads what there is, once, and closes a pipe that has ended.
-fn read(pipe: &mut Option<OwnedFd>, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
+fn read_pipe(pipe: &mut Option<OwnedFd>, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
     let Some(open) = pipe else { return };
     match rustix::io::read(open, &mut *buffer) {
         Ok(0) => *pipe = None,
@@ -723,7 +730,7 @@ fn read(pipe: &mut Option<OwnedFd>, buffer: &mut [u8], mut take: impl FnMut(&[u8
 }
 
 /// A listener that panics hears no more of this, and nobody else is harmed.
-fn tell(listener: Option<&OnOutput>, bytes: &[u8]) {
+fn send_output(listener: Option<&OnOutput>, bytes: &[u8]) {
     if let Some(listener) = listener {
         let _ = catch_unwind(AssertUnwindSafe(|| listener(bytes)));
     }

@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::ports::Exit;
+use haft::ports::ProcessExit;
 use rustix::io::{Errno, Result};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -21,11 +21,13 @@ use rustix::net::{
 };
 
 use crate::limits;
-use crate::scene::{Cover, ExcerptEntry, Network, Part, Rlimit, Scene, Source};
+use crate::mount_plan::{
+    BindSource, CoveredName, ExcerptEntry, MountEntry, MountPlan, NetworkAccessKind, ResourceLimit,
+};
 
 /// What is to be run in a scene.
 #[derive(Debug, Default)]
-pub(crate) struct Job {
+pub(crate) struct ChildJob {
     pub(crate) argv: Vec<OsString>,
     pub(crate) environment: BTreeMap<OsString, OsString>,
     pub(crate) cwd: PathBuf,
@@ -39,7 +41,7 @@ pub(crate) struct Job {
 
 /// What is heard of a job, on a socket of its own.
 #[derive(Debug)]
-pub(crate) enum Report {
+pub(crate) enum ChildReport {
     /// There is a first process, and this descriptor stands for it.
     Made(OwnedFd),
     /// The program runs; and what keeps its view of the file system, where it has one of its own.
@@ -48,24 +50,24 @@ pub(crate) enum Report {
     Failed(String),
     /// It tried to change this, where nothing can be changed.
     Refused(PathBuf),
-    /// The folders that were to be [closed](closing) are; or why not.
+    /// The folders that were to be [closed](write_closing) are; or why not.
     Closed(std::result::Result<(), String>),
     /// It ended so; and whether nothing of it is left.
-    Ended(Exit, bool),
+    Ended(ProcessExit, bool),
 }
 
-/// What of a scene is the same for many children, as bytes. Descriptors are numbers in the order of [`held`].
-pub(crate) fn scene(scene: &Scene) -> Vec<u8> {
-    let mut out = Writer(Vec::with_capacity(4096));
+/// What of a scene is the same for many children, as bytes. Descriptors are numbers in the order of [`held_descriptors`].
+pub(crate) fn write_plan(scene: &MountPlan) -> Vec<u8> {
+    let mut out = WireWriter(Vec::with_capacity(4096));
     out.parts(&scene.parts);
     out.number(match scene.network {
-        Network::Empty => 0,
-        Network::Session => 1,
-        Network::Host => 2,
+        NetworkAccessKind::Empty => 0,
+        NetworkAccessKind::Session => 1,
+        NetworkAccessKind::Host => 2,
     });
     out.number(u64::from(scene.apart));
     out.number(scene.rlimits.len() as u64);
-    for Rlimit { resource, soft, hard } in &scene.rlimits {
+    for ResourceLimit { resource, soft, hard } in &scene.rlimits {
         out.number(u64::from(*resource));
         out.number(*soft);
         out.number(*hard);
@@ -74,28 +76,30 @@ pub(crate) fn scene(scene: &Scene) -> Vec<u8> {
 }
 
 /// The descriptors of parts.
-pub(crate) fn held(parts: &[Part]) -> impl Iterator<Item = BorrowedFd<'_>> {
+pub(crate) fn held_descriptors(parts: &[MountEntry]) -> impl Iterator<Item = BorrowedFd<'_>> {
     parts.iter().filter_map(|part| match part {
-        Part::Bind { from: Source::Held(held), .. } | Part::StandIn { from: held, .. } => Some(held.as_fd()),
+        MountEntry::Bind { from: BindSource::Held(held), .. } | MountEntry::StandIn { from: held, .. } => {
+            Some(held.as_fd())
+        }
         _ => None,
     })
 }
 
 /// A scene and a job as one text. Descriptors of what only this child has are counted from 0 again.
-pub(crate) fn order(scene: &Scene, job: &Job) -> Vec<u8> {
-    let usual = self::scene(scene);
-    let mut out = Writer(Vec::with_capacity(usual.len() + 8192));
+pub(crate) fn write_order(scene: &MountPlan, job: &ChildJob) -> Vec<u8> {
+    let usual = self::write_plan(scene);
+    let mut out = WireWriter(Vec::with_capacity(usual.len() + 8192));
     out.bytes(&usual);
-    out.number(held(&scene.parts).count() as u64);
-    let mut more = Writer(Vec::new());
+    out.number(held_descriptors(&scene.parts).count() as u64);
+    let mut more = WireWriter(Vec::new());
     more.parts(&scene.more);
     out.bytes(&more.0);
-    out.0.extend(self::job(job));
+    out.0.extend(self::write_job(job));
     out.0
 }
 
 /// An order, taken apart.
-pub(crate) struct Split<'a> {
+pub(crate) struct OrderParts<'a> {
     pub(crate) scene: &'a [u8],
     /// How many descriptors are the scene's; those that follow are of what this child has beyond it.
     pub(crate) held: usize,
@@ -104,8 +108,8 @@ pub(crate) struct Split<'a> {
 }
 
 /// What a sandbox that was made ahead of time has to know: what its child has beyond it, and the job.
-pub(crate) fn late(more: &[u8], job: &[u8]) -> Vec<u8> {
-    let mut out = Writer(Vec::with_capacity(more.len() + job.len() + 8));
+pub(crate) fn write_late_order(more: &[u8], job: &[u8]) -> Vec<u8> {
+    let mut out = WireWriter(Vec::with_capacity(more.len() + job.len() + 8));
     out.bytes(more);
     out.0.extend(job);
     out.0
@@ -113,14 +117,14 @@ pub(crate) fn late(more: &[u8], job: &[u8]) -> Vec<u8> {
 
 /// The two again.
 pub(crate) fn split_late(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut reader = Reader(text);
+    let mut reader = WireReader(text);
     let more = reader.bytes()?;
     Some((more, reader.0))
 }
 
 /// A job alone.
-pub(crate) fn job(job: &Job) -> Vec<u8> {
-    let mut out = Writer(Vec::new());
+pub(crate) fn write_job(job: &ChildJob) -> Vec<u8> {
+    let mut out = WireWriter(Vec::new());
     out.number(job.argv.len() as u64);
     job.argv.iter().for_each(|argument| out.bytes(argument.as_bytes()));
     out.number(job.environment.len() as u64);
@@ -136,16 +140,16 @@ pub(crate) fn job(job: &Job) -> Vec<u8> {
 }
 
 /// Takes an order apart.
-pub(crate) fn split(order: &[u8]) -> Option<Split<'_>> {
-    let mut reader = Reader(order);
+pub(crate) fn split_order(order: &[u8]) -> Option<OrderParts<'_>> {
+    let mut reader = WireReader(order);
     let scene = reader.bytes()?;
     let held = usize::try_from(reader.number()?).ok()?;
     let more = reader.bytes()?;
-    Some(Split { scene, held, more, job: reader.0 })
+    Some(OrderParts { scene, held, more, job: reader.0 })
 }
 
-pub(crate) fn read_job(bytes: &[u8]) -> Option<Job> {
-    let mut from = Reader(bytes);
+pub(crate) fn read_job(bytes: &[u8]) -> Option<ChildJob> {
+    let mut from = WireReader(bytes);
     let count = from.number()?;
     let argv: Option<Vec<OsString>> = (0..count).map(|_| from.text()).collect();
     let count = from.number()?;
@@ -153,36 +157,36 @@ pub(crate) fn read_job(bytes: &[u8]) -> Option<Job> {
         (0..count).map(|_| Some((from.text()?, from.text()?))).collect();
     let (cwd, own) = (from.path()?, usize::try_from(from.number()?).ok()?);
     let (opened, wants_spare) = (from.number()? != 0, from.number()? != 0);
-    Some(Job { argv: argv?, environment: environment?, cwd, own, opened, wants_spare })
+    Some(ChildJob { argv: argv?, environment: environment?, cwd, own, opened, wants_spare })
 }
 
-pub(crate) fn read_scene(bytes: &[u8], held: Vec<OwnedFd>) -> Option<Scene> {
-    let mut from = Reader(bytes);
+pub(crate) fn read_scene(bytes: &[u8], held: Vec<OwnedFd>) -> Option<MountPlan> {
+    let mut from = WireReader(bytes);
     let parts = from.parts(held)?;
     let network = match from.number()? {
-        0 => Network::Empty,
-        1 => Network::Session,
-        2 => Network::Host,
+        0 => NetworkAccessKind::Empty,
+        1 => NetworkAccessKind::Session,
+        2 => NetworkAccessKind::Host,
         _ => return None,
     };
     let apart = from.number()? != 0;
     let count = from.number()?;
     let rlimit = |_| {
         let resource = u32::try_from(from.number()?).ok()?;
-        Some(Rlimit { resource, soft: from.number()?, hard: from.number()? })
+        Some(ResourceLimit { resource, soft: from.number()?, hard: from.number()? })
     };
-    let rlimits: Option<Vec<Rlimit>> = (0..count).map(rlimit).collect();
-    Some(Scene { parts, more: Vec::new(), network, apart, rlimits: rlimits? })
+    let rlimits: Option<Vec<ResourceLimit>> = (0..count).map(rlimit).collect();
+    Some(MountPlan { parts, more: Vec::new(), network, apart, rlimits: rlimits? })
 }
 
 /// Parts beyond a scene.
-pub(crate) fn read_more(bytes: &[u8], held: Vec<OwnedFd>) -> Option<Vec<Part>> {
-    Reader(bytes).parts(held)
+pub(crate) fn read_more(bytes: &[u8], held: Vec<OwnedFd>) -> Option<Vec<MountEntry>> {
+    WireReader(bytes).parts(held)
 }
 
-struct Writer(Vec<u8>);
+struct WireWriter(Vec<u8>);
 
-impl Writer {
+impl WireWriter {
     fn number(&mut self, number: u64) {
         self.0.extend(number.to_le_bytes());
     }
@@ -196,19 +200,19 @@ impl Writer {
         self.bytes(path.as_os_str().as_bytes());
     }
 
-    fn parts(&mut self, parts: &[Part]) {
+    fn parts(&mut self, parts: &[MountEntry]) {
         self.number(parts.len() as u64);
         let mut held = 0;
         for part in parts {
             match part {
-                Part::Bind { from, at, writable } => {
+                MountEntry::Bind { from, at, writable } => {
                     self.number(0);
                     match from {
-                        Source::Path(path) => {
+                        BindSource::Path(path) => {
                             self.number(0);
                             self.path(path);
                         }
-                        Source::Held(_) => {
+                        BindSource::Held(_) => {
                             self.number(1);
                             self.number(held);
                             held += 1;
@@ -217,48 +221,48 @@ impl Writer {
                     self.path(at);
                     self.number(u64::from(*writable));
                 }
-                Part::Tmpfs { at, bytes_max, mode } => {
+                MountEntry::Tmpfs { at, bytes_max, mode } => {
                     self.number(1);
                     self.path(at);
                     self.number(*bytes_max);
                     self.number(u64::from(*mode));
                 }
-                Part::Overlay { lower, upper, work, at, writable } => {
+                MountEntry::Overlay { lower, upper, work, at, writable } => {
                     self.number(2);
                     [lower, upper, work, at].into_iter().for_each(|path| self.path(path));
                     self.number(u64::from(*writable));
                 }
-                Part::Mask { at } => {
+                MountEntry::Mask { at } => {
                     self.number(3);
                     self.path(at);
                 }
-                Part::Protect { at } => {
+                MountEntry::Protect { at } => {
                     self.number(4);
                     self.path(at);
                 }
-                Part::Pin { at } => {
+                MountEntry::Pin { at } => {
                     self.number(5);
                     self.path(at);
                 }
-                Part::Link { at, to } => {
+                MountEntry::Link { at, to } => {
                     self.number(6);
                     self.path(at);
                     self.path(to);
                 }
-                Part::File { at, content } => {
+                MountEntry::File { at, content } => {
                     self.number(7);
                     self.path(at);
                     self.bytes(content);
                 }
-                Part::Proc => self.number(8),
-                Part::Dev => self.number(9),
-                Part::StandIn { at, .. } => {
+                MountEntry::Proc => self.number(8),
+                MountEntry::Dev => self.number(9),
+                MountEntry::StandIn { at, .. } => {
                     self.number(10);
                     self.number(held);
                     held += 1;
                     self.path(at);
                 }
-                Part::Excerpt { at, work, entries } => {
+                MountEntry::Excerpt { at, work, entries } => {
                     self.number(11);
                     self.path(at);
                     self.path(work.as_deref().unwrap_or(Path::new("")));
@@ -270,7 +274,7 @@ impl Writer {
     }
 }
 
-impl Writer {
+impl WireWriter {
     fn entry(&mut self, entry: &ExcerptEntry) {
         self.path(entry.name());
         match entry {
@@ -283,9 +287,9 @@ impl Writer {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct WireReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     fn number(&mut self) -> Option<u64> {
         let (number, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -307,48 +311,52 @@ impl<'a> Reader<'a> {
         self.text().map(PathBuf::from)
     }
 
-    fn parts(&mut self, held: Vec<OwnedFd>) -> Option<Vec<Part>> {
+    fn parts(&mut self, held: Vec<OwnedFd>) -> Option<Vec<MountEntry>> {
         let held: Vec<Arc<OwnedFd>> = held.into_iter().map(Arc::new).collect();
         let count = self.number()?;
         (0..count).map(|_| self.part(&held)).collect()
     }
 
-    fn part(&mut self, held: &[Arc<OwnedFd>]) -> Option<Part> {
+    fn part(&mut self, held: &[Arc<OwnedFd>]) -> Option<MountEntry> {
         Some(match self.number()? {
             0 => {
                 let from = match self.number()? {
-                    0 => Source::Path(self.path()?),
-                    _ => Source::Held(held.get(usize::try_from(self.number()?).ok()?)?.clone()),
+                    0 => BindSource::Path(self.path()?),
+                    _ => BindSource::Held(held.get(usize::try_from(self.number()?).ok()?)?.clone()),
                 };
-                Part::Bind { from, at: self.path()?, writable: self.number()? != 0 }
+                MountEntry::Bind { from, at: self.path()?, writable: self.number()? != 0 }
             }
             1 => {
                 let (at, bytes_max) = (self.path()?, self.number()?);
-                Part::Tmpfs { at, bytes_max, mode: u32::try_from(self.number()?).ok()? }
+                MountEntry::Tmpfs { at, bytes_max, mode: u32::try_from(self.number()?).ok()? }
             }
-            2 => Part::Overlay {
+            2 => MountEntry::Overlay {
                 lower: self.path()?,
                 upper: self.path()?,
                 work: self.path()?,
                 at: self.path()?,
                 writable: self.number()? != 0,
             },
-            3 => Part::Mask { at: self.path()? },
-            4 => Part::Protect { at: self.path()? },
-            5 => Part::Pin { at: self.path()? },
-            6 => Part::Link { at: self.path()?, to: self.path()? },
-            7 => Part::File { at: self.path()?, content: self.bytes()?.to_vec() },
-            8 => Part::Proc,
-            9 => Part::Dev,
+            3 => MountEntry::Mask { at: self.path()? },
+            4 => MountEntry::Protect { at: self.path()? },
+            5 => MountEntry::Pin { at: self.path()? },
+            6 => MountEntry::Link { at: self.path()?, to: self.path()? },
+            7 => MountEntry::File { at: self.path()?, content: self.bytes()?.to_vec() },
+            8 => MountEntry::Proc,
+            9 => MountEntry::Dev,
             10 => {
                 let from = held.get(usize::try_from(self.number()?).ok()?)?.clone();
-                Part::StandIn { from, at: self.path()? }
+                MountEntry::StandIn { from, at: self.path()? }
             }
             11 => {
                 let (at, work) = (self.path()?, self.path()?);
                 let count = self.number()?;
                 let entries = (0..count).map(|_| self.entry()).collect::<Option<Arc<[_]>>>()?;
-                Part::Excerpt { at, work: Some(work).filter(|work| !work.as_os_str().is_empty()), entries }
+                MountEntry::Excerpt {
+                    at,
+                    work: Some(work).filter(|work| !work.as_os_str().is_empty()),
+                    entries,
+                }
             }
             _ => return None,
         })
@@ -364,8 +372,8 @@ impl<'a> Reader<'a> {
 }
 
 /// What a first process is told to close: folders that can't be changed from then on.
-pub(crate) fn closing(folders: &[PathBuf]) -> Vec<u8> {
-    let mut out = Writer(b"close".to_vec());
+pub(crate) fn write_closing(folders: &[PathBuf]) -> Vec<u8> {
+    let mut out = WireWriter(b"close".to_vec());
     out.number(folders.len() as u64);
     folders.iter().for_each(|folder| out.path(folder));
     out.0
@@ -373,14 +381,14 @@ pub(crate) fn closing(folders: &[PathBuf]) -> Vec<u8> {
 
 /// The same as it was written; none if it is something else.
 pub(crate) fn read_closing(bytes: &[u8]) -> Option<Vec<PathBuf>> {
-    let mut reader = Reader(bytes.strip_prefix(b"close")?);
+    let mut reader = WireReader(bytes.strip_prefix(b"close")?);
     let count = reader.number()?;
     (0..count).map(|_| reader.path()).collect()
 }
 
 /// What a first process is told to cover again.
-pub(crate) fn covering<'a>(covers: impl Iterator<Item = &'a Cover>) -> Vec<u8> {
-    let mut out = Writer(b"cover".to_vec());
+pub(crate) fn write_covering<'a>(covers: impl Iterator<Item = &'a CoveredName>) -> Vec<u8> {
+    let mut out = WireWriter(b"cover".to_vec());
     for cover in covers {
         out.number(u64::from(cover.hides));
         out.path(&cover.at);
@@ -389,63 +397,66 @@ pub(crate) fn covering<'a>(covers: impl Iterator<Item = &'a Cover>) -> Vec<u8> {
 }
 
 /// The same as it was written; none if it is something else.
-pub(crate) fn read_covering(bytes: &[u8]) -> Option<Vec<Cover>> {
-    let mut reader = Reader(bytes.strip_prefix(b"cover")?);
+pub(crate) fn read_covering(bytes: &[u8]) -> Option<Vec<CoveredName>> {
+    let mut reader = WireReader(bytes.strip_prefix(b"cover")?);
     let mut covers = Vec::new();
     while !reader.0.is_empty() {
-        covers.push(Cover { hides: reader.number()? != 0, at: reader.path()? });
+        covers.push(CoveredName { hides: reader.number()? != 0, at: reader.path()? });
     }
     Some(covers)
 }
 
-impl Report {
+impl ChildReport {
     pub(crate) fn send(&self, socket: BorrowedFd<'_>) -> Result<()> {
         let (text, descriptors): (Vec<u8>, &[BorrowedFd<'_>]) = match self {
-            Report::Made(first) => (vec![b'm'], &[first.as_fd()]),
-            Report::Started(None) => (vec![b's'], &[]),
-            Report::Started(Some(view)) => (vec![b's'], &[view.as_fd()]),
-            Report::Closed(closed) => {
+            ChildReport::Made(first) => (vec![b'm'], &[first.as_fd()]),
+            ChildReport::Started(None) => (vec![b's'], &[]),
+            ChildReport::Started(Some(view)) => (vec![b's'], &[view.as_fd()]),
+            ChildReport::Closed(closed) => {
                 let words = closed.as_ref().err().map_or(&[][..], |words| words.as_bytes());
                 ([b"l", &words[..words.len().min(limits::WORDS_BYTES_MAX)]].concat(), &[])
             }
-            Report::Failed(words) => {
+            ChildReport::Failed(words) => {
                 let words = &words.as_bytes()[..words.len().min(limits::WORDS_BYTES_MAX)];
                 ([b"f", words].concat(), &[])
             }
-            Report::Refused(path) => {
+            ChildReport::Refused(path) => {
                 let path = path.as_os_str().as_bytes();
                 ([b"r", &path[..path.len().min(limits::WORDS_BYTES_MAX)]].concat(), &[])
             }
-            Report::Ended(exit, alone) => {
+            ChildReport::Ended(exit, alone) => {
                 let (kind, number) = match exit {
-                    Exit::Code(code) => (b'c', *code),
-                    Exit::Signal(signal) => (b'k', *signal),
-                    Exit::TimedOut | Exit::Cancelled | Exit::Killed(_) => (b'k', libc::SIGKILL),
+                    ProcessExit::Code(code) => (b'c', *code),
+                    ProcessExit::Signal(signal) => (b'k', *signal),
+                    ProcessExit::TimedOut | ProcessExit::Cancelled | ProcessExit::Killed(_) => {
+                        (b'k', libc::SIGKILL)
+                    }
                 };
                 let mut text = vec![b'e', kind, u8::from(*alone)];
                 text.extend(number.to_le_bytes());
                 (text, &[])
             }
         };
-        send(socket, &text, descriptors)
+        send_message(socket, &text, descriptors)
     }
 
     /// The next report; none if there will be no more.
-    pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<Report>> {
+    pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<ChildReport>> {
         let mut buffer = [0; limits::WORDS_BYTES_MAX + 1];
-        let (count, mut descriptors) = receive(socket, &mut buffer, flags)?;
+        let (count, mut descriptors) = receive_message(socket, &mut buffer, flags)?;
         let report = match (buffer[..count].split_first(), descriptors.pop_front()) {
             (None, _) => return Ok(None),
-            (Some((b'm', _)), Some(first)) => Report::Made(first),
-            (Some((b's', _)), view) => Report::Started(view),
-            (Some((b'l', [])), _) => Report::Closed(Ok(())),
-            (Some((b'l', words)), _) => Report::Closed(Err(String::from_utf8_lossy(words).into_owned())),
-            (Some((b'f', words)), _) => Report::Failed(String::from_utf8_lossy(words).into_owned()),
-            (Some((b'r', path)), _) => Report::Refused(OsString::from_vec(path.to_vec()).into()),
+            (Some((b'm', _)), Some(first)) => ChildReport::Made(first),
+            (Some((b's', _)), view) => ChildReport::Started(view),
+            (Some((b'l', [])), _) => ChildReport::Closed(Ok(())),
+            (Some((b'l', words)), _) => ChildReport::Closed(Err(String::from_utf8_lossy(words).into_owned())),
+            (Some((b'f', words)), _) => ChildReport::Failed(String::from_utf8_lossy(words).into_owned()),
+            (Some((b'r', path)), _) => ChildReport::Refused(OsString::from_vec(path.to_vec()).into()),
             (Some((b'e', [kind, alone, number @ ..])), _) => {
                 let number = i32::from_le_bytes(number.try_into().map_err(|_| Errno::PROTO)?);
-                let exit = if *kind == b'c' { Exit::Code(number) } else { Exit::Signal(number) };
-                Report::Ended(exit, *alone != 0)
+                let exit =
+                    if *kind == b'c' { ProcessExit::Code(number) } else { ProcessExit::Signal(number) };
+                ChildReport::Ended(exit, *alone != 0)
             }
             _ => return Err(Errno::PROTO),
         };
@@ -456,18 +467,18 @@ impl Report {
 /// Sends one message; one that is too long lies in a file.
 pub(crate) fn send_long(socket: BorrowedFd<'_>, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
     if text.len() < limits::MESSAGE_BYTES_MAX {
-        return send(socket, &[b"t", text].concat(), descriptors);
+        return send_message(socket, &[b"t", text].concat(), descriptors);
     }
     let mut file = std::fs::File::from(rustix::fs::memfd_create("order", rustix::fs::MemfdFlags::CLOEXEC)?);
     file.write_all(text).map_err(|_| Errno::NOSPC)?;
     let all: Vec<BorrowedFd<'_>> = [file.as_fd()].into_iter().chain(descriptors.iter().copied()).collect();
-    send(socket, b"f", &all)
+    send_message(socket, b"f", &all)
 }
 
 /// The next message; none if there will be no more.
 pub(crate) fn receive_long(socket: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, VecDeque<OwnedFd>)>> {
     let mut buffer = vec![0; limits::MESSAGE_BYTES_MAX + 1];
-    let (count, mut descriptors) = receive(socket, &mut buffer, RecvFlags::empty())?;
+    let (count, mut descriptors) = receive_message(socket, &mut buffer, RecvFlags::empty())?;
     buffer.truncate(count);
     match buffer.first() {
         None => Ok(None),
@@ -486,7 +497,11 @@ pub(crate) fn receive_long(socket: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, Ve
     }
 }
 
-pub(crate) fn send(socket: BorrowedFd<'_>, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+pub(crate) fn send_message(
+    socket: BorrowedFd<'_>,
+    text: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(limits::DESCRIPTORS_SENT_MAX))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
@@ -505,7 +520,7 @@ pub(crate) fn send_at_once(socket: BorrowedFd<'_>, text: &[u8]) -> Result<()> {
     rustix::net::send(socket, text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(drop)
 }
 
-pub(crate) fn receive(
+pub(crate) fn receive_message(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
     flags: RecvFlags,

@@ -14,15 +14,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::engine::MAIN_AGENT;
 use haft::future::BoxFuture;
-use haft::ports::{AgentRequest, Asker, Isolation, Port, SubAgents};
+use haft::ports::{AgentIsolation, AgentRequest, Asker, PortName, SubAgents};
 use haft::sync::lock;
 use haft::text::truncate_chars;
 use haft::tool::{AnyTool, ListedClass};
-use haft::view::Part;
-use haft::{Cause, Content, Context, Engine, Output, ToolError, View, Workspace};
+use haft::view::ViewPart;
+use haft::{CallView, Cause, Context, Engine, ResultBlock, ToolError, ToolOutput, Workspace};
 use haft_agent::{
     AgentLoop, Conversation, Model, PostError, RunEnd, RunHandle, RunOptions, RunOutcome, RunSink,
     ToolEventSink, UsageMeter,
@@ -65,7 +65,7 @@ not try to reach the same by another way, say what you would need.
 for: what you found or changed, where, how you know that it holds, and what is left.";
 
 /// The sub-agents of a session.
-pub struct Agents {
+pub struct SessionAgents {
     /// What agents are made with; none before the session has a model and after it ended.
     setup: Mutex<Option<Arc<AgentSetup>>>,
     /// The current run of the main agent.
@@ -110,9 +110,9 @@ struct WorkingAgent {
     parent: String,
 }
 
-impl Agents {
-    pub fn new() -> Arc<Agents> {
-        Arc::new(Agents {
+impl SessionAgents {
+    pub fn new() -> Arc<SessionAgents> {
+        Arc::new(SessionAgents {
             setup: Mutex::default(),
             main: Mutex::default(),
             running: Mutex::default(),
@@ -120,7 +120,7 @@ impl Agents {
         })
     }
 
-    /// The session has a model, so agents can work. The engine holds these agents, so [`close`](Agents::close) has to be called at its end.
+    /// The session has a model, so agents can work. The engine holds these agents, so [`close`](SessionAgents::close) has to be called at its end.
     pub fn open(&self, setup: AgentSetup) {
         *lock(&self.setup) = Some(Arc::new(setup));
     }
@@ -146,7 +146,7 @@ impl Agents {
     fn depth(&self, cx: &Context) -> Result<usize, ToolError> {
         match cx.call().agent_id() {
             MAIN_AGENT => Ok(0),
-            agent => self.working(agent).map(|working| working.depth).ok_or_else(gone),
+            agent => self.working(agent).map(|working| working.depth).ok_or_else(session_gone),
         }
     }
 
@@ -154,7 +154,7 @@ impl Agents {
         lock(&self.running).get(agent).cloned()
     }
 
-    async fn work(&self, request: AgentRequest, cx: &Context) -> Result<Output, ToolError> {
+    async fn work(&self, request: AgentRequest, cx: &Context) -> Result<ToolOutput, ToolError> {
         let setup = self.setup()?;
         let kind = setup.kind(&request)?;
         let depth = self.depth(cx)? + 1;
@@ -162,13 +162,13 @@ impl Agents {
         let _place = match place.try_acquire() {
             Ok(place) => place,
             Err(_) => {
-                say(&request, &format!("waits for a place: {AGENTS_MAX} agents work already"));
-                place.acquire().await.map_err(|_| gone())?
+                send_line(&request, &format!("waits for a place: {AGENTS_MAX} agents work already"));
+                place.acquire().await.map_err(|_| session_gone())?
             }
         };
         let parent = match cx.call().agent_id() {
             MAIN_AGENT => None,
-            agent => Some(self.working(agent).ok_or_else(gone)?),
+            agent => Some(self.working(agent).ok_or_else(session_gone)?),
         };
         let engine = parent.as_ref().map_or(&setup.engine, |parent| &parent.engine);
         let name = request.name.clone().unwrap_or_else(|| format!("{}-{}", kind.name, cx.call().id()));
@@ -178,17 +178,17 @@ impl Agents {
             None => lock(&self.main).as_ref().map(|(_, account)| account.child()).unwrap_or_default(),
         };
         let worktree = match request.isolation {
-            Isolation::None => None,
-            Isolation::Worktree => Some(AgentWorktree::new(&setup, cx).await?),
+            AgentIsolation::None => None,
+            AgentIsolation::Worktree => Some(AgentWorktree::new(&setup, cx).await?),
         };
         let deepest = depth == DEPTH_MAX;
         let apart = worktree.is_some();
         let registry = engine.registry().only(|entry| {
             let (tool, spec) = (entry.tool(), entry.tool().spec());
-            let is_left_out = (deepest && delegates(tool))
+            let is_left_out = (deepest && is_delegating(tool))
                 || (apart && spec.has_feature(worktrees::FEATURE))
                 // The mode is a matter of the conversation with the user.
-                || spec.needs_port(Port::Mode);
+                || spec.needs_port(PortName::Mode);
             !is_left_out && kind.has(entry)
         });
         let heard =
@@ -218,7 +218,7 @@ impl Agents {
         };
         let _entry = self.enter(&name, working)?;
         let agent = AgentLoop::new(engine, model.model.clone())
-            .options(options(&setup.options, kind, &model, &workspace))
+            .options(agent_options(&setup.options, kind, &model, &workspace))
             .events(sink)
             .hooks(Arc::new(AgentHooks {
                 notices: setup.notices.clone(),
@@ -239,7 +239,7 @@ impl Agents {
             Some(apart) => Some(apart.finish(cx).await),
             None => None,
         };
-        answer(&request, &name, outcome, &account, kept)
+        agent_answer(&request, &name, outcome, &account, kept)
     }
 
     /// The model that an agent asks: the one that the call names, its kind's, its parent's.
@@ -308,7 +308,7 @@ impl AgentSetup {
         self.kinds.find(name).ok_or_else(|| {
             let names: Vec<&str> = self.kinds.kinds.iter().map(|kind| &*kind.name).collect();
             let name = truncate_chars(name, 60);
-            ToolError::senseless(format!(
+            ToolError::invalid_input(format!(
                 "there is no kind of agent `{name}`; `subagent_type` is one of: {}",
                 names.join(", ")
             ))
@@ -316,7 +316,7 @@ impl AgentSetup {
     }
 }
 
-impl SubAgents for Agents {
+impl SubAgents for SessionAgents {
     fn is_available(&self) -> bool {
         lock(&self.setup).is_some()
     }
@@ -326,15 +326,19 @@ impl SubAgents for Agents {
         if self.depth(cx)? >= DEPTH_MAX {
             return Err(too_deep());
         }
-        match request.isolation == Isolation::Worktree && cx.location().entered().is_some() {
-            true => Err(ToolError::senseless(
+        match request.isolation == AgentIsolation::Worktree && cx.location().entered().is_some() {
+            true => Err(ToolError::invalid_input(
                 "`isolation` is not possible from within a worktree; leave it with ExitWorktree, or go without",
             )),
             false => Ok(()),
         }
     }
 
-    fn run<'a>(&'a self, request: AgentRequest, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        request: AgentRequest,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(self.work(request, cx))
     }
 
@@ -350,15 +354,15 @@ impl SubAgents for Agents {
             to => Some(to.to_owned()),
         };
         let sent = match to.as_deref() {
-            None => Err(ToolError::senseless("nobody gave you your task, so there is no `parent`")),
-            Some(to) if to == from => Err(ToolError::senseless("that is you; name another agent")),
+            None => Err(ToolError::invalid_input("nobody gave you your task, so there is no `parent`")),
+            Some(to) if to == from => Err(ToolError::invalid_input("that is you; name another agent")),
             Some(to) => self.post(to, format!("Message from the agent `{from}`:\n\n{message}")),
         };
         Box::pin(std::future::ready(sent))
     }
 }
 
-impl Agents {
+impl SessionAgents {
     fn post(&self, to: &str, words: String) -> Result<(), ToolError> {
         let handle = match to {
             MAIN_AGENT => lock(&self.main).as_ref().map(|(handle, _)| handle.clone()),
@@ -387,7 +391,7 @@ impl Agents {
 
 /// An agent's place in the table.
 struct AgentEntry<'a> {
-    agents: &'a Agents,
+    agents: &'a SessionAgents,
     name: String,
 }
 
@@ -438,13 +442,13 @@ impl AgentWorktree {
 
     /// The same after the call was answered; whoever waits for nothing is told nothing.
     fn finish_later(self, cx: &Context) {
-        let cx = cx.uncancelled();
+        let cx = cx.without_cancellation();
         tokio::spawn(async move { self.finish(&cx).await });
     }
 }
 
 /// The limits of an agent, and its prompt.
-fn options(
+fn agent_options(
     base: &RunOptions,
     kind: &AgentDefinition,
     model: &NamedModel,
@@ -464,18 +468,18 @@ fn options(
         options.system.push(kind.prompt.as_str().into());
     }
     options.system.extend(shared.iter().cloned());
-    options.system.push(crate::run::surroundings(workspace).into());
+    options.system.push(crate::run::describe_workspace(workspace).into());
     options
 }
 
 /// The message to the parent.
-fn answer(
+fn agent_answer(
     request: &AgentRequest,
     name: &str,
     outcome: RunOutcome,
     account: &UsageMeter,
     worktree: Option<String>,
-) -> Result<Output, ToolError> {
+) -> Result<ToolOutput, ToolError> {
     let many =
         |count: u64, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
     let work = format!("{}, {}", many(outcome.turns, "turn"), many(outcome.calls.len() as u64, "call"));
@@ -483,13 +487,13 @@ fn answer(
     let worktree = worktree.map(|words| format!("\n\n[{words}]")).unwrap_or_default();
     if outcome.ended == RunEnd::Finished && !text.is_empty() {
         let usage = account.total().usage;
-        let view = View::titled(format!("{name}: {}", request.description)).summary(work);
+        let view = CallView::titled(format!("{name}: {}", request.description)).summary(work);
         let response = json!({
             "agentId": name, "status": "completed", "content": [{"type": "text", "text": text}],
             "totalTokens": usage.total_tokens(), "totalToolUseCount": outcome.calls.len(),
         });
-        return Ok(Output::from(Content::text(format!("{text}{worktree}")))
-            .with_view(view.with(Part::Text { text: text.to_owned() }))
+        return Ok(ToolOutput::from(ResultBlock::text(format!("{text}{worktree}")))
+            .with_view(view.with(ViewPart::Text { text: text.to_owned() }))
             .with_response(response));
     }
     let why = match &outcome.ended {
@@ -504,23 +508,24 @@ fn answer(
     )))
 }
 
-fn say(request: &AgentRequest, line: &str) {
+fn send_line(request: &AgentRequest, line: &str) {
     if let Some(on_line) = &request.on_line {
         on_line(line);
     }
 }
 
 /// Whether a tool gives tasks to agents.
-pub(crate) fn delegates(tool: &AnyTool) -> bool {
-    tool.spec().needs_port(Port::SubAgents) && tool.listed_class() == ListedClass::Always(Class::Delegating)
+pub(crate) fn is_delegating(tool: &AnyTool) -> bool {
+    tool.spec().needs_port(PortName::SubAgents)
+        && tool.listed_class() == ListedClass::Always(ConcurrencyClass::Delegating)
 }
 
-fn gone() -> ToolError {
+fn session_gone() -> ToolError {
     ToolError::new("the agent that makes this call has ended")
 }
 
 fn too_deep() -> ToolError {
-    ToolError::senseless(format!(
+    ToolError::invalid_input(format!(
         "agents give tasks to agents at most {DEPTH_MAX} deep; do this one yourself"
     ))
 }

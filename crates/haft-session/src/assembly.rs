@@ -21,16 +21,16 @@ use std::time::Duration;
 
 use haft::call_log::CallLog;
 use haft::dispatch::{TaskTable, TurnHandle};
-use haft::effects::{Access, State};
-use haft::env::Lookup;
-use haft::ports::{Mode as _, PermissionMode};
-use haft::registry::{NotFound, Snapshot};
+use haft::effects::{AccessKind, ResourceEffect};
+use haft::env::VariableLookup;
+use haft::ports::{ModeControl as _, PermissionMode};
+use haft::registry::{Snapshot, ToolNotFound};
 use haft::{Effects, Engine, EngineBuilder, Registry, ToolCall, ToolResult, Workspace};
 use haft_journal::SessionStart;
 use haft_policy::gate::{CheckedCall, Policy};
 use haft_policy::hooks::Hooks;
 use haft_tools::cron::CronTable;
-use haft_tools::{SessionPlans, ReadTracker};
+use haft_tools::{ReadTracker, SessionPlans};
 use serde_json::Value;
 
 use self::tools::warn_of_clashes;
@@ -122,7 +122,7 @@ impl SessionParts {
                 wire: wire.clone(),
                 ..SessionStart::in_folder(&cwd)
             });
-            let lookup: Lookup<'_> = &|name| environment.get(name);
+            let lookup: VariableLookup<'_> = &|name| environment.get(name);
             let opened =
                 SessionRecorder::open(state.as_deref(), &settings, (&id, began), mark, lookup, &notices)?;
             if let Some(recorder) = opened.recorder() {
@@ -134,8 +134,8 @@ impl SessionParts {
 
     /// Whether this continues a session that was in plan mode when it ended.
     pub fn was_planning(&self, options: &SessionOptions) -> bool {
-        let lookup: Lookup<'_> = &|name| options.environment.get(name);
-        SessionPlans::kept_in(&tool_state::shelf(lookup, SessionPurpose::Run)).is_planning(&self.id)
+        let lookup: VariableLookup<'_> = &|name| options.environment.get(name);
+        SessionPlans::kept_in(&tool_state::open_shelf(lookup, SessionPurpose::Run)).is_planning(&self.id)
     }
 
     /// The tools as the next turn would have them.
@@ -232,7 +232,7 @@ impl SessionParts {
     /// Whether a call can be made with the servers that are connected: its tool is known, and it doesn't read what all
     /// servers offer.
     pub(crate) fn needs_no_more_servers(&self, snapshot: &Snapshot, call: &ToolCall) -> bool {
-        !matches!(snapshot.find(&call.name), Err(NotFound::Unknown(_)))
+        !matches!(snapshot.find(&call.name), Err(ToolNotFound::Unknown(_)))
             && !self.effects_in(snapshot, call).is_some_and(|effects| reads_servers(&effects))
     }
 
@@ -243,12 +243,12 @@ impl SessionParts {
 
     /// Reports what hooks in the background have said so far.
     pub fn report_hooks(&self) {
-        hooks::report(&self.hooks, &self.notices);
+        hooks::report_hooks(&self.hooks, &self.notices);
     }
 
     /// Reports that one of these results ends the turn: whoever runs the conversation should stop here.
     pub fn report_turn_end(&self, results: &[ToolResult]) {
-        hooks::ended(results, &self.notices);
+        hooks::report_hook_results(results, &self.notices);
     }
 }
 
@@ -256,7 +256,8 @@ impl SessionParts {
 fn reads_servers(effects: &Effects) -> bool {
     let of_servers =
         |resource: &str| resource == "session:tools" || resource == "mcp" || resource.starts_with("mcp:");
-    let observes = |state: &State| state.access == Access::Observe && of_servers(&state.resource);
+    let observes =
+        |state: &ResourceEffect| state.access == AccessKind::Observe && of_servers(&state.resource);
     effects.state.iter().any(observes)
 }
 

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::ports::PermissionMode;
-use haft::tool::{AnyTool, BadTool, IntoTools};
+use haft::tool::{AnyTool, IntoTools, InvalidTool};
 
 use crate::assembly::SessionAssembler;
 use crate::events::SessionEvent;
 use crate::front_end::{EventFunction, FrontEnd, PromptFunction};
 use crate::loaded_settings;
-use crate::options::Environment;
+use crate::options::SessionEnvironment;
 use crate::prompts::{UserAnswer, UserPrompt};
 use crate::session::Session;
 use crate::session_journal::ResumedSession;
@@ -27,7 +27,7 @@ pub struct SessionBuilder {
     options: SessionOptions,
     front_ends: Vec<Arc<dyn FrontEnd>>,
     resume: Option<ResumeFrom>,
-    bad_tool: Option<BadTool>,
+    bad_tool: Option<InvalidTool>,
 }
 
 /// The session that a new one continues.
@@ -55,7 +55,7 @@ impl SessionBuilder {
 
     /// The environment variables that settings, tools and providers are read from.
     #[must_use]
-    pub fn environment(mut self, environment: Environment) -> SessionBuilder {
+    pub fn environment(mut self, environment: SessionEnvironment) -> SessionBuilder {
         self.options.environment = environment;
         self
     }
@@ -198,7 +198,7 @@ pub(crate) fn find_session(
     options: &SessionOptions,
 ) -> Result<ResumedSession, SessionError> {
     let cwd = options.cwd.as_deref().unwrap_or(Path::new("."));
-    let places = loaded_settings::places(cwd, &|name| options.environment.get(name))?;
+    let places = loaded_settings::settings_places(cwd, &|name| options.environment.get(name))?;
     let id = match from {
         ResumeFrom::Latest => None,
         ResumeFrom::Id(id) => Some(id.as_str()),

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft::Registry;
-use haft_policy::settings::{SettingValue, RepetitionGuard, ServeClient, Settings};
+use haft_policy::settings::{RepetitionGuard, ServeClient, SettingValue, Settings};
 pub use haft_policy::settings::{ServeOauth, ServeSettings};
-use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use haft_policy::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 
 use crate::SessionError;
 use crate::assembly::SessionAssembler;
@@ -47,7 +47,7 @@ impl ClientView {
 
     /// Whether the view has a tool of this name.
     pub fn has_tool(&self, name: &str) -> bool {
-        self.tools.iter().all(|patterns| patterns.iter().any(|pattern| matches(pattern, name)))
+        self.tools.iter().all(|patterns| patterns.iter().any(|pattern| matches_pattern(pattern, name)))
     }
 }
 
@@ -146,10 +146,10 @@ impl ClientViews {
                 }
             }
         }
-        let default = view(assembler, default, tools)?;
+        let default = client_view(assembler, default, tools)?;
         let mut others = BTreeMap::new();
         for client in clients.iter().filter(|client| client.value.name != DEFAULT_CLIENT) {
-            others.insert(client.value.name.clone(), view(assembler, Some(client), tools)?);
+            others.insert(client.value.name.clone(), client_view(assembler, Some(client), tools)?);
         }
         Ok(ClientViews { default, others })
     }
@@ -172,7 +172,10 @@ impl ClientViews {
 
 impl SessionAssembler {
     /// An assembler with the rules and the mode of a client, and a sandbox of its own.
-    fn for_client(&self, client: Option<&SettingValue<ServeClient>>) -> Result<SessionAssembler, SessionError> {
+    fn for_client(
+        &self,
+        client: Option<&SettingValue<ServeClient>>,
+    ) -> Result<SessionAssembler, SessionError> {
         if let Some(SettingValue { value, source }) = client
             && let Some(mode) = value.mode
             && let Some(by) = self.settings().permissions.forbids(mode)
@@ -199,7 +202,7 @@ impl SessionAssembler {
     }
 }
 
-fn view(
+fn client_view(
     assembler: &SessionAssembler,
     client: Option<&SettingValue<ServeClient>>,
     tools: &[String],
@@ -225,7 +228,8 @@ fn apply_client(settings: &mut Settings, client: Option<&SettingValue<ServeClien
         permissions.default_mode = Some(SettingValue { value: mode, source: source.clone() });
     }
     let may_allow = permissions.managed_rules_only.is_none();
-    for (list, rules) in [(RuleList::Deny, &client.deny), (RuleList::Ask, &client.ask), (RuleList::Allow, &client.allow)]
+    for (list, rules) in
+        [(RuleList::Deny, &client.deny), (RuleList::Ask, &client.ask), (RuleList::Allow, &client.allow)]
     {
         if list != RuleList::Allow || may_allow {
             let written = rules.iter().map(|rule| UnparsedRule::plain(rule, list, source.clone()));
@@ -244,21 +248,21 @@ fn check_pattern(assembler: &SessionAssembler, pattern: &str) -> Result<(), Unkn
         true => prefix.starts_with(server.as_str()) || server.starts_with(prefix),
         false => pattern.starts_with(server.as_str()),
     };
-    let is_known = own.iter().any(|name| matches(pattern, name))
+    let is_known = own.iter().any(|name| matches_pattern(pattern, name))
         || servers.iter().any(is_of_server)
-        || (!servers.is_empty() && SERVER_TOOLS.iter().any(|name| matches(pattern, name)));
+        || (!servers.is_empty() && SERVER_TOOLS.iter().any(|name| matches_pattern(pattern, name)));
     if is_known {
         return Ok(());
     }
     let letters = |name: &str| name.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
     let wanted = letters(pattern);
-    let closest = own.iter().filter(|name| haft::spelling::edits(&wanted, &letters(name)) <= 2);
+    let closest = own.iter().filter(|name| haft::spelling::edit_distance(&wanted, &letters(name)) <= 2);
     let closest = closest.take(3).map(|name| (*name).to_owned()).collect();
     Err(UnknownTool { pattern: pattern.to_owned(), closest })
 }
 
 /// Whether a pattern, with `*` for any run of characters, matches a whole name.
-fn matches(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((prefix, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut remaining) = name.strip_prefix(prefix) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();
@@ -288,7 +292,7 @@ mod tests {
             ("mcp__*__get", "mcp__a__get_b", false),
             ("a*a", "a", false),
         ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+            assert_eq!(matches_pattern(pattern, name), expected, "{pattern} {name}");
         }
     }
 }

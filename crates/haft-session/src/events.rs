@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use haft::event::{CallRef, What};
+use haft::event::{CallRef, EventKind};
 use haft::ports::PermissionMode;
 use haft::sync::lock;
 use haft_agent::{RunEvent, RunSink};
@@ -71,7 +71,7 @@ impl SessionEventKind {
             event = inner;
         }
         matches!(event, RunEvent::Model(_))
-            || matches!(event, RunEvent::Tool(event) if matches!(event.what, What::Progress(_) | What::Partial(_)))
+            || matches!(event, RunEvent::Tool(event) if matches!(event.what, EventKind::Progress(_) | EventKind::Partial(_)))
     }
 }
 
@@ -98,13 +98,13 @@ fn show_run(event: &RunEvent, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         RunEvent::Tool(event) => {
             let tool = event.call.as_ref().map_or("", |call| &*call.tool);
             match &event.what {
-                What::Started { view, .. } => write!(f, "{tool} starts: {}", view.title),
-                What::Finished(result) => match result.error() {
+                EventKind::Started { view, .. } => write!(f, "{tool} starts: {}", view.title),
+                EventKind::Finished(result) => match result.error() {
                     None => write!(f, "{tool} is done"),
                     Some(error) => write!(f, "{tool} failed: {}", error.message()),
                 },
-                What::Asking => write!(f, "{tool} asks"),
-                What::Warning(text) | What::Message(text) => f.write_str(text),
+                EventKind::Asking => write!(f, "{tool} asks"),
+                EventKind::Warning(text) | EventKind::Message(text) => f.write_str(text),
                 _ => write!(f, "{tool} works"),
             }
         }
@@ -199,7 +199,7 @@ impl EventHub {
 
     /// Reports something to all receivers.
     pub(crate) fn send(&self, kind: SessionEventKind) {
-        let (agent, turn, call) = subject(&kind);
+        let (agent, turn, call) = event_subject(&kind);
         let direct = {
             // Under the lock, so that every receiver has the events in the order of their numbers.
             let mut state = lock(&self.state);
@@ -242,7 +242,7 @@ impl RunSink for EventHub {
 }
 
 /// Agent, turn and call that an event is about.
-fn subject(kind: &SessionEventKind) -> (Arc<str>, u64, Option<CallRef>) {
+fn event_subject(kind: &SessionEventKind) -> (Arc<str>, u64, Option<CallRef>) {
     let main = || Arc::from(haft::engine::MAIN_AGENT);
     let SessionEventKind::Run(event) = kind else { return (main(), 0, None) };
     let (mut event, mut of_agent) = (event, None);

@@ -51,7 +51,7 @@ impl SessionFactory {
             (None, Some(id)) => Some(find_session(&ResumeFrom::Id(id.clone()), assembler.options())?),
             (found, _) => found,
         };
-        Session::open(&assembler.separate(SessionPurpose::Run), front_ends.clone(), resumed)
+        Session::open(&assembler.for_purpose(SessionPurpose::Run), front_ends.clone(), resumed)
     }
 
     /// Decides on a call as a session would if it were made. Starts nothing and asks no user.
@@ -59,6 +59,6 @@ impl SessionFactory {
     /// # Errors
     /// An unknown tool, an input that doesn't fit it, or rules that can't be used.
     pub async fn check(&self, tool: &str, input: Value) -> Result<DecisionReport, SessionError> {
-        self.0.assembler.separate(SessionPurpose::Inspect).open()?.check(tool, input).await
+        self.0.assembler.for_purpose(SessionPurpose::Inspect).open()?.check(tool, input).await
     }
 }

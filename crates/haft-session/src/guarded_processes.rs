@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use haft::future::BoxFuture;
 use haft::ports::{EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes};
-use haft_policy::trust::{TrustInventory, ScriptReference};
+use haft_policy::trust::{ScriptReference, TrustInventory};
 
 /// Starts processes with the environment of the settings, and only what is as it was trusted.
 pub(crate) struct GuardedProcesses<P> {
@@ -124,8 +124,12 @@ mod tests {
             fs::write(other.join("run"), "1").unwrap();
             fs::write(cwd.join("lib.sh"), "1").unwrap();
             let places = SettingsPlaces::from_env(&cwd, &|_| None).unwrap();
-            let inventory =
-                trust::inspect_workspace(&SettingsPlaces { managed: None, claude_managed_dir: None, ..places }).unwrap();
+            let inventory = trust::inspect_workspace(&SettingsPlaces {
+                managed: None,
+                claude_managed_dir: None,
+                ..places
+            })
+            .unwrap();
             let started = ScriptedProcesses::new().prints("a").prints("b").prints("c").prints("d");
             let env = [("A", "settings"), ("B", "settings")].map(|(name, value)| (name.into(), value.into()));
             let children = GuardedProcesses::new(Arc::new(started.clone()), env)

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use haft::dispatch::{Detached, TurnHandle};
-use haft::ports::{Mode as _, PermissionMode};
+use haft::dispatch::{DetachedCall, TurnHandle};
+use haft::ports::{ModeControl as _, PermissionMode};
 use haft::sync::lock;
 use haft::{Cause, Engine};
 use haft_agent::RunHandle;
@@ -174,7 +174,7 @@ impl SessionHandle {
     ///
     /// # Errors
     /// The call doesn't run, or can't go to the background.
-    pub fn detach(&self, call: CallKey) -> Result<Detached, DetachError> {
+    pub fn detach(&self, call: CallKey) -> Result<DetachedCall, DetachError> {
         let shared = self.shared().ok_or_else(|| DetachError::new(SessionClosed.to_string()))?;
         let turn = shared.engine().running_turn(call.turn);
         let turn = turn.ok_or_else(|| DetachError::new("no call of this turn runs"))?;

@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::hooks::HookCall;
-use haft::ports::{Mode as _, PermissionMode, Processes};
-use haft::registry::Offer;
+use haft::ports::{ModeControl as _, PermissionMode, Processes};
+use haft::registry::OfferedTool;
 use haft::results::OffloadStore;
 use haft::{Engine, ToolResult};
-use haft_policy::gate::{RuleFilter, Policy};
-use haft_policy::hooks::{HookCondition, Hooks, PermissionUpdate, RuleUpdate, HookSession};
+use haft_policy::gate::{Policy, RuleFilter};
+use haft_policy::hooks::{HookCondition, HookSession, Hooks, PermissionUpdate, RuleUpdate};
 use haft_policy::settings::HookHandler;
 use haft_policy::source::{RuleList, SourceScope};
-use haft_policy::trust::{TrustInventory, ScriptReference};
+use haft_policy::trust::{ScriptReference, TrustInventory};
 
 pub use self::hook_calls::{ServerSlot, use_servers};
 use crate::loaded_settings::LoadedSettings;
@@ -28,7 +28,7 @@ use crate::{NoticeSink, SessionError};
 /// Understands the hooks of the settings. Starts none.
 ///
 /// `engine` is the one that they will be added to.
-pub fn read(
+pub fn read_hooks(
     given: &LoadedSettings,
     engine: &Engine,
     id: &str,
@@ -53,9 +53,9 @@ pub fn read(
         .with_verify(Arc::new(move |handler| as_trusted(handler, &inventory)))
         .with_confined(Arc::new(move |handler| around.runs_workspace(&handler.action)))
         .with_on_permissions(Arc::new(move |updates| {
-            updates.iter().try_for_each(|update| change(&changed, update))
+            updates.iter().try_for_each(|update| apply_update(&changed, update))
         }))
-        .with_call_tool(hook_calls::caller(engine, policy, servers));
+        .with_call_tool(hook_calls::tool_caller(engine, policy, servers));
     if let Some(results) = results {
         session = session.with_results(Arc::new(results));
     }
@@ -75,7 +75,7 @@ pub fn session_id() -> String {
 }
 
 /// Says what hooks in the background had to say so far.
-pub fn report(hooks: &Hooks, notices: &NoticeSink) {
+pub fn report_hooks(hooks: &Hooks, notices: &NoticeSink) {
     for report in hooks.take_reports() {
         notices.warn(format!("hook `{}`: {}", report.hook, report.words));
     }
@@ -83,7 +83,7 @@ pub fn report(hooks: &Hooks, notices: &NoticeSink) {
 
 /// Says that the turn ends with these results: whoever runs the conversation should stop here, and no provider's JSON
 /// has a place for it.
-pub fn ended(results: &[ToolResult], notices: &NoticeSink) {
+pub fn report_hook_results(results: &[ToolResult], notices: &NoticeSink) {
     let of_calls = results.iter().filter(|result| result.ends_turn()).filter_map(ToolResult::error);
     let mut reasons = results.iter().filter_map(ToolResult::stop_reason);
     if let Some(reason) = reasons.next() {
@@ -105,10 +105,10 @@ impl HookCondition for RuleCondition {
         let snapshot = self.engine.snapshot();
         let mut offers = snapshot.offers().iter();
         // Of two tools of one name the second is offered under another.
-        let is_named = |offer: &Offer| offer.name() == call.tool || offer.tool().name() == call.tool;
+        let is_named = |offer: &OfferedTool| offer.name() == call.tool || offer.tool().name() == call.tool;
         let offer = offers.find(|offer| is_named(offer) && offer.origin() == call.origin);
         let Some(offer) = offer else { return true };
-        let look = |request: &haft::ports::Request<'_>| self.meaning.is_meant(request);
+        let look = |request: &haft::ports::AuthorizationRequest<'_>| self.meaning.is_meant(request);
         self.engine.consider(offer.tool(), offer.origin(), call.input.clone().into(), look).unwrap_or(true)
     }
 }
@@ -137,7 +137,7 @@ fn as_trusted(handler: &HookHandler, inventory: &TrustInventory) -> Result<(), S
 
 /// Makes a change that a permission hook asks for. Rules count for the session; local ones are kept where answers of the
 /// user are, since no file of the workspace is written without a question.
-fn change(policy: &Policy, update: &PermissionUpdate) -> Result<(), String> {
+fn apply_update(policy: &Policy, update: &PermissionUpdate) -> Result<(), String> {
     match update {
         PermissionUpdate::AddRules { rules, behavior, destination } => {
             let list = match behavior.as_str() {
@@ -157,7 +157,7 @@ fn change(policy: &Policy, update: &PermissionUpdate) -> Result<(), String> {
                     ));
                 }
             };
-            let rules: Vec<String> = rules.iter().map(written).collect();
+            let rules: Vec<String> = rules.iter().map(rule_text).collect();
             policy.add_rules(&rules, list, lasting)
         }
         PermissionUpdate::SetMode { mode, destination } if destination == "session" => {
@@ -178,7 +178,7 @@ fn change(policy: &Policy, update: &PermissionUpdate) -> Result<(), String> {
     }
 }
 
-fn written(rule: &RuleUpdate) -> String {
+fn rule_text(rule: &RuleUpdate) -> String {
     match &rule.rule_content {
         Some(content) => format!("{}({content})", rule.tool_name),
         None => rule.tool_name.clone(),

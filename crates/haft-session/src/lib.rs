@@ -38,7 +38,7 @@ pub use front_end::FrontEnd;
 pub use haft_policy::gate::ModeForbidden;
 pub use handle::{CallKey, DetachError, FrontEndGuard, NotSaid, SessionClosed, SessionHandle, SetModeError};
 pub use notice::{NoticeSink, SessionNotice};
-pub use options::{AskerSource, Environment, SessionOptions, SessionPurpose, TelemetrySource};
+pub use options::{AskerSource, SessionEnvironment, SessionOptions, SessionPurpose, TelemetrySource};
 pub use prompts::{
     AnswerError, CallDigest, PromptContent, PromptId, PromptKind, UserAnswer, UserPrompt, ask_through,
 };
@@ -47,5 +47,5 @@ pub use store::{SessionEntry, SessionStore};
 
 // Plain values that front ends name.
 pub use haft::dispatch::{ConflictRule, TurnHandle};
-pub use haft::ports::Answer;
+pub use haft::ports::ApprovalAnswer;
 pub use haft_policy::gate::{DecisionReport, RuleWording};

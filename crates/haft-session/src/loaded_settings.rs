@@ -4,14 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 use haft_policy::settings::SettingsPlaces;
 use haft_policy::source::SourceScope;
 use haft_policy::trust::{self, ResolvedSettings};
 
 use crate::settings_view::SettingScope;
 use crate::trust::TrustState;
-use crate::{Environment, SessionError, SessionOptions};
+use crate::{SessionEnvironment, SessionError, SessionOptions};
 
 /// Settings, and where they came from.
 #[derive(Clone)]
@@ -21,19 +21,22 @@ pub struct LoadedSettings {
 }
 
 /// Reads all settings for a workspace. Runs nothing, writes nothing.
-pub(crate) fn load(
+pub(crate) fn load_settings(
     common: &SessionOptions,
     cwd: &Path,
-    lookup: Lookup<'_>,
+    lookup: VariableLookup<'_>,
 ) -> Result<LoadedSettings, SessionError> {
-    let places = places(cwd, lookup)?;
-    let loaded =
-        trust::load_settings(&places, &common.flags()).map_err(|error| SessionError::settings(error.to_string()))?;
+    let places = settings_places(cwd, lookup)?;
+    let loaded = trust::load_settings(&places, &common.flags())
+        .map_err(|error| SessionError::settings(error.to_string()))?;
     Ok(LoadedSettings { places, loaded })
 }
 
 /// The places of settings for a workspace.
-pub(crate) fn places(cwd: &Path, lookup: Lookup<'_>) -> Result<SettingsPlaces, SessionError> {
+pub(crate) fn settings_places(
+    cwd: &Path,
+    lookup: VariableLookup<'_>,
+) -> Result<SettingsPlaces, SessionError> {
     SettingsPlaces::from_env(cwd, lookup).map_err(|error| SessionError::settings(error.to_string()))
 }
 
@@ -60,8 +63,8 @@ impl SessionFolders {
     ///
     /// # Errors
     /// A directory that can't be used.
-    pub fn find(cwd: &Path, environment: &Environment) -> Result<SessionFolders, SessionError> {
-        let places = places(cwd, &|name| environment.get(name))?;
+    pub fn find(cwd: &Path, environment: &SessionEnvironment) -> Result<SessionFolders, SessionError> {
+        let places = settings_places(cwd, &|name| environment.get(name))?;
         Ok(SessionFolders { workspace: places.cwd, state: places.state_dir })
     }
 }
@@ -89,8 +92,10 @@ impl LoadedSettings {
 
     /// The files that were read, strongest first.
     pub fn files(&self) -> Vec<SettingsFile> {
-        let file =
-            |(path, scope): &(PathBuf, SourceScope)| SettingsFile { scope: (*scope).into(), path: path.clone() };
+        let file = |(path, scope): &(PathBuf, SourceScope)| SettingsFile {
+            scope: (*scope).into(),
+            path: path.clone(),
+        };
         self.loaded.files.iter().map(file).collect()
     }
 

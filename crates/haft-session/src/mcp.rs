@@ -12,14 +12,14 @@ use haft_policy::settings::{McpServer, McpTransport};
 use crate::text::one_line;
 
 /// A command line as it is written, or an address; without what looks like a secret.
-pub(crate) fn target(server: &McpServer) -> String {
+pub(crate) fn server_target(server: &McpServer) -> String {
     match &server.transport {
         McpTransport::Stdio { command, args, .. } => {
             let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
                 true => format!("{word:?}"),
                 false => word.clone(),
             };
-            let args = secrets::masked(args);
+            let args = secrets::mask_arguments(args);
             let words: Vec<String> = std::iter::once(command).chain(&args).map(quoted).collect();
             one_line(&words.join(" "))
         }
@@ -28,7 +28,7 @@ pub(crate) fn target(server: &McpServer) -> String {
 }
 
 /// Everything that an approval of a server is about, as pairs of a name and a value.
-pub(crate) fn details(server: &McpServer) -> Vec<(&'static str, String)> {
+pub(crate) fn server_details(server: &McpServer) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     let names = |of: &std::collections::BTreeMap<String, String>| {
         one_line(&of.keys().map(String::as_str).collect::<Vec<_>>().join(", "))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use haft::dispatch::ConflictRule;
 use haft::ports::{Asker, PermissionMode, Tracer};
 use haft::tool::AnyTool;
-use haft_mcp::Observer;
+use haft_mcp::RequestObserver;
 use haft_policy::gate::RuleWording;
 use haft_policy::settings::{CLAUDE_CONFIG_DIR, SettingsFlags};
 
@@ -55,7 +55,7 @@ pub struct SessionOptions {
     /// The session to continue.
     pub resume: Option<String>,
     /// The environment variables that settings, tools and providers are read from.
-    pub environment: Environment,
+    pub environment: SessionEnvironment,
     /// How denials name the rules that would allow a call. Default: by list and text.
     pub rule_wording: Option<RuleWording>,
     /// Receives warnings and messages.
@@ -93,26 +93,26 @@ pub trait TelemetrySource: Send + Sync {
     /// Traces the calls of a session.
     fn tracer(&self) -> Option<Arc<dyn Tracer>>;
     /// Observes the MCP servers of a session.
-    fn observer(&self, session: &str) -> Option<Arc<dyn Observer>>;
+    fn observer(&self, session: &str) -> Option<Arc<dyn RequestObserver>>;
 }
 
 /// Environment variables: those of this process, or others.
 #[derive(Clone)]
-pub struct Environment(Arc<VariableLookup>);
+pub struct SessionEnvironment(Arc<VariableLookup>);
 
 type VariableLookup = dyn Fn(&str) -> Option<OsString> + Send + Sync;
 
-impl Environment {
+impl SessionEnvironment {
     /// Variables that this function looks up.
-    pub fn new(lookup: impl Fn(&str) -> Option<OsString> + Send + Sync + 'static) -> Environment {
-        Environment(Arc::new(lookup))
+    pub fn new(lookup: impl Fn(&str) -> Option<OsString> + Send + Sync + 'static) -> SessionEnvironment {
+        SessionEnvironment(Arc::new(lookup))
     }
 
     /// The variables of this process, except that settings and state of the user are in this directory: in `config`, `state`
     /// and `claude`.
-    pub fn with_folders_in(dir: impl Into<PathBuf>) -> Environment {
+    pub fn with_folders_in(dir: impl Into<PathBuf>) -> SessionEnvironment {
         let dir = dir.into();
-        Environment::new(move |name| {
+        SessionEnvironment::new(move |name| {
             let folder = match name {
                 haft::env::HAFT_CONFIG_DIR => "config",
                 haft::env::HAFT_STATE_DIR => "state",
@@ -129,10 +129,10 @@ impl Environment {
     }
 }
 
-impl Default for Environment {
+impl Default for SessionEnvironment {
     /// The variables of this process.
-    fn default() -> Environment {
-        Environment::new(|name| std::env::var_os(name))
+    fn default() -> SessionEnvironment {
+        SessionEnvironment::new(|name| std::env::var_os(name))
     }
 }
 

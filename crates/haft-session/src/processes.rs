@@ -6,20 +6,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 
-use haft::effects::Access;
-use haft::files::Extent;
+use haft::effects::AccessKind;
+use haft::files::RootExtent;
 use haft::future::BoxFuture;
 use haft::ports::{
-    Confinement, EnforcedRules, PathUse, ProcessError, ProcessOutcome, ProcessRequest, Processes, SandboxView,
+    ConfinementLevel, EnforcedRules, PathUse, ProcessError, ProcessOutcome, ProcessRequest, Processes,
+    SandboxView,
 };
 use haft::sync::lock;
 use haft_policy::gate::{CoverageGap, Policy};
 use haft_policy::rule::NamedPath;
-use haft_policy::settings::{SettingValue, SandboxSettings as Wanted};
+use haft_policy::settings::{SandboxSettings as Wanted, SettingValue};
 use haft_sandbox::net::NetworkPolicy;
 use haft_sandbox::net::host::HostRule;
 use haft_sandbox::{
-    LocalProcesses, ProfileConfig, ProfileView, Sandbox, SandboxConfig, Stack, probe, stack_of,
+    LocalProcesses, ProfileConfig, ProfileView, Sandbox, SandboxConfig, SandboxStack, probe, stack_of,
 };
 
 use crate::temp_folder::{TempFolder, is_below_temp};
@@ -111,14 +112,16 @@ impl SessionProcesses {
     /// unasked for that reason.
     pub fn is_full(&self) -> bool {
         self.plan.is_some()
-            && self.sandbox().is_ok_and(|sandbox| sandbox.stack() == Stack::Full && !sandbox.is_incomplete())
+            && self
+                .sandbox()
+                .is_ok_and(|sandbox| sandbox.stack() == SandboxStack::Full && !sandbox.is_incomplete())
     }
 
     /// What of that which rules deny may be left open: the sandbox could not look at everything, or has no mounts that
     /// mask it.
     pub fn coverage_gap(&self) -> CoverageGap {
         match self.plan.as_ref().and_then(|_| self.sandbox().ok()) {
-            Some(sandbox) if sandbox.is_incomplete() || sandbox.stack() != Stack::Full => {
+            Some(sandbox) if sandbox.is_incomplete() || sandbox.stack() != SandboxStack::Full => {
                 CoverageGap::Anything
             }
             Some(sandbox) if sandbox.misses_elsewhere() => CoverageGap::Elsewhere,
@@ -181,12 +184,12 @@ impl Processes for SessionProcesses {
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
-        if self.plan.is_none() || request.confinement == Confinement::Outside {
+        if self.plan.is_none() || request.confinement == ConfinementLevel::Outside {
             return self.local.run(request);
         }
         Box::pin(async move {
             // The first time it looks at the workspace, which may take a moment.
-            match blocking(|| self.sandbox()) {
+            match run_blocking(|| self.sandbox()) {
                 Ok(sandbox) => sandbox.run(request).await,
                 // Where the kernel can confine nothing, code of this program has its limits of memory and time alone. An
                 // isolated tool has asked then.
@@ -201,7 +204,7 @@ impl Processes for SessionProcesses {
 
 /// Nothing is open before the sandbox is planned, or where there is to be none.
 impl SandboxView for SessionProcesses {
-    fn is_path_open(&self, path: &Path, extent: Extent, path_use: PathUse) -> bool {
+    fn is_path_open(&self, path: &Path, extent: RootExtent, path_use: PathUse) -> bool {
         self.view.get().is_some_and(|view| view.is_path_open(path, extent, path_use))
     }
 
@@ -211,7 +214,7 @@ impl SandboxView for SessionProcesses {
 }
 
 /// Does something that takes a moment without holding up other calls, where the runtime can do that.
-fn blocking<T>(make: impl FnOnce() -> T) -> T {
+fn run_blocking<T>(make: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(make),
@@ -220,7 +223,7 @@ fn blocking<T>(make: impl FnOnce() -> T) -> T {
 }
 
 /// Where things are that a sandbox has to know.
-pub struct Surroundings<'a> {
+pub struct SandboxSurroundings<'a> {
     /// The working directory, then those that were added.
     pub workspace: Vec<PathBuf>,
     pub home: Option<&'a Path>,
@@ -238,21 +241,21 @@ pub struct Surroundings<'a> {
 }
 
 /// Where sandboxes keep what outlives them.
-pub(crate) fn caches(state: &Path) -> PathBuf {
+pub(crate) fn caches_dir(state: &Path) -> PathBuf {
     state.join("caches")
 }
 
 /// A sandbox as settings and rules want it.
-pub fn sandbox(
+pub fn sandbox_config(
     wanted: &Wanted,
     policy: &Policy,
-    surroundings: Surroundings<'_>,
+    surroundings: SandboxSurroundings<'_>,
 ) -> Result<SandboxConfig, SessionError> {
-    let Surroundings { workspace, home, own, state, tools, scripts, temp, named } = surroundings;
+    let SandboxSurroundings { workspace, home, own, state, tools, scripts, temp, named } = surroundings;
     let cwd = workspace.first().cloned().unwrap_or_else(|| "/".into());
     let paths = |list: &[SettingValue<String>]| Wanted::absolute_paths(list, home, &cwd);
     let temp = temp.path();
-    let kept = state.map_or_else(|| temp.join("caches"), caches);
+    let kept = state.map_or_else(|| temp.join("caches"), caches_dir);
     let mut profile = ProfileConfig::new(&cwd, temp, kept, policy.sandbox_rules());
     profile.workspace = workspace;
     profile.home = home.map(Path::to_owned);
@@ -266,22 +269,23 @@ pub fn sandbox(
     for NamedPath { path, allowed, is_subtree } in named {
         match allowed {
             Some(allowed) if *is_subtree && is_below_temp(path) && is_plain_folder(path) => match allowed {
-                Access::Observe => profile.allow_read.push(path.clone()),
-                Access::Change => profile.allow_write.push(path.clone()),
+                AccessKind::Observe => profile.allow_read.push(path.clone()),
+                AccessKind::Change => profile.allow_write.push(path.clone()),
             },
             _ => {}
         }
     }
     let config = SandboxConfig::new(profile).map_err(|bad| SessionError::settings(bad.to_string()))?;
     let config = wanted.presets.iter().try_fold(config, |config, preset| {
-        let preset = preset.value.parse().map_err(|bad| wrong(&preset.source, &bad))?;
+        let preset = preset.value.parse().map_err(|bad| invalid_setting(&preset.source, &bad))?;
         Ok::<_, SessionError>(config.with_preset(preset))
     })?;
-    let config = wanted.network.private_hosts.iter().try_fold(config, |config, SettingValue { value, source }| {
-        let host = value.host.parse().map_err(|bad| wrong(source, &bad))?;
-        let range = value.cidr.parse().map_err(|bad| wrong(source, &bad))?;
-        Ok::<_, SessionError>(config.with_private_host(host, range))
-    })?;
+    let config =
+        wanted.network.private_hosts.iter().try_fold(config, |config, SettingValue { value, source }| {
+            let host = value.host.parse().map_err(|bad| invalid_setting(source, &bad))?;
+            let range = value.cidr.parse().map_err(|bad| invalid_setting(source, &bad))?;
+            Ok::<_, SessionError>(config.with_private_host(host, range))
+        })?;
     let config =
         if wanted.network.managed_domains_only.is_some() { config.without_questions() } else { config };
     Ok(config.with_variables(std::env::vars_os()))
@@ -294,22 +298,25 @@ fn is_plain_folder(path: &Path) -> bool {
 
 /// Leaves nothing to be changed but the workspace, and nobody to be reached: what settings and rules open beside it is for the
 /// sessions that they were written for, not for calls that are made again.
-pub fn shut(mut config: SandboxConfig) -> SandboxConfig {
+pub fn without_network(mut config: SandboxConfig) -> SandboxConfig {
     config.profile.allow_write.clear();
     config.without_network()
 }
 
 pub fn of_settings(hosts: &[SettingValue<String>]) -> Result<Vec<HostRule>, SessionError> {
-    hosts.iter().map(|host| host.value.parse().map_err(|bad| wrong(&host.source, &bad))).collect()
+    hosts.iter().map(|host| host.value.parse().map_err(|bad| invalid_setting(&host.source, &bad))).collect()
 }
 
-fn wrong(source: &haft_policy::source::SettingsSource, bad: &impl std::fmt::Display) -> SessionError {
+fn invalid_setting(
+    source: &haft_policy::source::SettingsSource,
+    bad: &impl std::fmt::Display,
+) -> SessionError {
     SessionError::settings(format!("{source}: {bad}"))
 }
 
 /// Whether all of a sandbox could be made here, for whoever makes none. Tried once.
 pub fn can_be_full() -> bool {
-    static FULL: LazyLock<bool> = LazyLock::new(|| stack_of(&probe(None)) == Stack::Full);
+    static FULL: LazyLock<bool> = LazyLock::new(|| stack_of(&probe(None)) == SandboxStack::Full);
     *FULL
 }
 

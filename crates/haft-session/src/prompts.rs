@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserPage, UserQuestion};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, FormAnswer, UserForm, UserPage, UserQuestion};
 use haft::sync::lock;
 use serde_json::{Map, Value};
 use tokio::sync::{oneshot, watch};
@@ -59,7 +59,7 @@ pub struct UserPrompt {
 #[non_exhaustive]
 pub enum PromptContent {
     /// Whether a call may run.
-    Permission(Box<Approval>),
+    Permission(Box<ApprovalRequest>),
     /// What a tool wants to know.
     Choice(UserQuestion),
     /// Several things at once.
@@ -102,7 +102,7 @@ impl PromptContent {
     fn digest(&self) -> CallDigest {
         let text = match self {
             PromptContent::Permission(approval) => {
-                let Approval { call_id, agent, tool, input, effects, again, .. } = &**approval;
+                let ApprovalRequest { call_id, agent, tool, input, effects, again, .. } = &**approval;
                 let (input, reason) = (input.to_string(), approval.reason());
                 format!("{:?}", (call_id, agent, tool, input, effects, approval.warnings(), reason, again))
             }
@@ -136,7 +136,7 @@ impl fmt::Display for UserPrompt {
 #[non_exhaustive]
 pub enum UserAnswer {
     /// Whether the call may run, or the page be opened.
-    Permission(Answer),
+    Permission(ApprovalAnswer),
     /// The texts that were chosen or typed.
     Choices(Vec<String>),
     /// The fields of a form.
@@ -150,23 +150,23 @@ pub enum UserAnswer {
 impl UserAnswer {
     /// The call may run this once.
     pub fn allow_once() -> UserAnswer {
-        UserAnswer::Permission(Answer::Once)
+        UserAnswer::Permission(ApprovalAnswer::Once)
     }
 
     /// The call may run, and others like it until the session ends.
     pub fn allow_for_session() -> UserAnswer {
-        UserAnswer::Permission(Answer::Session)
+        UserAnswer::Permission(ApprovalAnswer::Session)
     }
 
     /// The call may not run, for this reason. The model receives it and continues.
     pub fn deny(reason: impl Into<String>) -> UserAnswer {
-        UserAnswer::Permission(Answer::NoBecause(reason.into()))
+        UserAnswer::Permission(ApprovalAnswer::NoBecause(reason.into()))
     }
 
     /// Whether it answers prompts of this kind.
     fn fits(&self, kind: PromptKind) -> bool {
         match self {
-            UserAnswer::Permission(Answer::Edit(_)) => kind == PromptKind::Permission,
+            UserAnswer::Permission(ApprovalAnswer::Edit(_)) => kind == PromptKind::Permission,
             UserAnswer::Permission(_) => matches!(kind, PromptKind::Permission | PromptKind::Page),
             UserAnswer::Choices(_) => kind == PromptKind::Choice,
             UserAnswer::Fields(_) => kind == PromptKind::Form,
@@ -381,7 +381,7 @@ impl PromptTable {
     }
 
     /// The front ends that can ask.
-    fn able(&self, kind: PromptKind) -> Vec<Arc<dyn FrontEnd>> {
+    fn capable_front_ends(&self, kind: PromptKind) -> Vec<Arc<dyn FrontEnd>> {
         let front_ends = self.attached().into_iter().map(|(_, front_end)| front_end);
         front_ends.filter(|front_end| front_end.can_ask(kind)).collect()
     }
@@ -470,15 +470,15 @@ impl Drop for ClosePrompt<'_> {
 
 impl Asker for PromptTable {
     fn is_available(&self) -> bool {
-        !self.able(PromptKind::Permission).is_empty()
+        !self.capable_front_ends(PromptKind::Permission).is_empty()
     }
 
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             match self.ask(PromptContent::Permission(Box::new(approval.clone()))).await {
                 Some(UserAnswer::Permission(answer)) => answer,
-                Some(_) => Answer::No,
-                None => Answer::NoBecause("nobody answered".to_owned()),
+                Some(_) => ApprovalAnswer::No,
+                None => ApprovalAnswer::NoBecause("nobody answered".to_owned()),
             }
         })
     }
@@ -492,32 +492,32 @@ impl Asker for PromptTable {
         })
     }
 
-    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
+    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, FormAnswer> {
         Box::pin(async move {
-            if self.able(PromptKind::Form).is_empty() {
-                return Filled::OneByOne;
+            if self.capable_front_ends(PromptKind::Form).is_empty() {
+                return FormAnswer::OneByOne;
             }
             match self.ask(PromptContent::Form(form.clone())).await {
-                Some(UserAnswer::Fields(fields)) => Filled::Values(fields),
-                Some(UserAnswer::Dismiss) => Filled::Dismissed,
-                Some(_) => Filled::Declined,
-                None => Filled::OneByOne,
+                Some(UserAnswer::Fields(fields)) => FormAnswer::Values(fields),
+                Some(UserAnswer::Dismiss) => FormAnswer::Dismissed,
+                Some(_) => FormAnswer::Declined,
+                None => FormAnswer::OneByOne,
             }
         })
     }
 
-    fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, Filled> {
+    fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, FormAnswer> {
         Box::pin(async move {
-            if self.able(PromptKind::Page).is_empty() {
-                return Filled::OneByOne;
+            if self.capable_front_ends(PromptKind::Page).is_empty() {
+                return FormAnswer::OneByOne;
             }
             match self.ask(PromptContent::Page(page.clone())).await {
-                Some(UserAnswer::Permission(Answer::Once | Answer::Session | Answer::Always)) => {
-                    Filled::Values(Map::new())
-                }
-                Some(UserAnswer::Dismiss) => Filled::Dismissed,
-                Some(_) => Filled::Declined,
-                None => Filled::OneByOne,
+                Some(UserAnswer::Permission(
+                    ApprovalAnswer::Once | ApprovalAnswer::Session | ApprovalAnswer::Always,
+                )) => FormAnswer::Values(Map::new()),
+                Some(UserAnswer::Dismiss) => FormAnswer::Dismissed,
+                Some(_) => FormAnswer::Declined,
+                None => FormAnswer::OneByOne,
             }
         })
     }
@@ -534,15 +534,15 @@ pub fn ask_through<'a>(asker: &'a dyn Asker, prompt: &'a UserPrompt) -> BoxFutur
                 Some(asker.question(question).await.map_or(UserAnswer::Decline, UserAnswer::Choices))
             }
             PromptContent::Form(form) => match asker.form(form).await {
-                Filled::Values(fields) => Some(UserAnswer::Fields(fields)),
-                Filled::Declined => Some(UserAnswer::Decline),
-                Filled::Dismissed => Some(UserAnswer::Dismiss),
+                FormAnswer::Values(fields) => Some(UserAnswer::Fields(fields)),
+                FormAnswer::Declined => Some(UserAnswer::Decline),
+                FormAnswer::Dismissed => Some(UserAnswer::Dismiss),
                 _ => None,
             },
             PromptContent::Page(page) => match asker.page(page).await {
-                Filled::Values(_) => Some(UserAnswer::allow_once()),
-                Filled::Declined => Some(UserAnswer::Decline),
-                Filled::Dismissed => Some(UserAnswer::Dismiss),
+                FormAnswer::Values(_) => Some(UserAnswer::allow_once()),
+                FormAnswer::Declined => Some(UserAnswer::Decline),
+                FormAnswer::Dismissed => Some(UserAnswer::Dismiss),
                 _ => None,
             },
         }

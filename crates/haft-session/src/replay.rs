@@ -101,7 +101,7 @@ fn open_session(options: &SessionOptions, purpose: SessionPurpose) -> Result<Ses
 
 /// The engine of a session, without hooks and events, and with a folder of its own for long results.
 fn quiet_engine(session: &SessionParts) -> EngineBuilder {
-    let engine = session.engine.clone().hooks(haft::hooks::Hooks::new()).events(NoEvents);
+    let engine = session.engine.clone().hooks(haft::hooks::HookSet::new()).events(NoEvents);
     engine.result_store(OffloadStore::temporary())
 }
 

@@ -13,4 +13,4 @@ pub mod scheduled_prompts;
 mod single_call;
 pub(crate) mod single_reply;
 
-pub use prompt::surroundings;
+pub use prompt::describe_workspace;

@@ -1,6 +1,6 @@
 //! What of the sandbox this machine supports, tried for real.
 
-use haft_sandbox::{Finding, Maker, Stack, maker_of, probe, stack_of};
+use haft_sandbox::{ProbeResult, SandboxStack, UserNamespaceMaker, maker_of, probe, stack_of};
 
 /// What of the sandbox this machine supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,9 +60,9 @@ impl SandboxReport {
         SandboxReport {
             level,
             namespace_maker: maker_of(&findings).and_then(|maker| match maker {
-                Maker::Ourselves => Some(NamespaceMaker::OwnProcess),
-                Maker::Bubblewrap => Some(NamespaceMaker::Bubblewrap),
-                Maker::Either => None,
+                UserNamespaceMaker::Ourselves => Some(NamespaceMaker::OwnProcess),
+                UserNamespaceMaker::Bubblewrap => Some(NamespaceMaker::Bubblewrap),
+                UserNamespaceMaker::Either => None,
             }),
             parts: findings.into_iter().map(SandboxPart::from).collect(),
             process_limits: haft_sandbox::describe_process_limits(),
@@ -81,18 +81,18 @@ fn describe_isolated_code(level: SandboxLevel) -> String {
     format!("a child process with limits of memory ({memory} GB) and time, and {confines}")
 }
 
-impl From<Stack> for SandboxLevel {
-    fn from(stack: Stack) -> SandboxLevel {
+impl From<SandboxStack> for SandboxLevel {
+    fn from(stack: SandboxStack) -> SandboxLevel {
         match stack {
-            Stack::Full => SandboxLevel::Full,
-            Stack::Fallback => SandboxLevel::Fallback,
-            Stack::None => SandboxLevel::Unavailable,
+            SandboxStack::Full => SandboxLevel::Full,
+            SandboxStack::Fallback => SandboxLevel::Fallback,
+            SandboxStack::None => SandboxLevel::Unavailable,
         }
     }
 }
 
-impl From<Finding> for SandboxPart {
-    fn from(finding: Finding) -> SandboxPart {
+impl From<ProbeResult> for SandboxPart {
+    fn from(finding: ProbeResult) -> SandboxPart {
         SandboxPart {
             name: finding.part,
             works: finding.works,

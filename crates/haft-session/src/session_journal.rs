@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 use haft::future::BoxFuture;
-use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};
+use haft::ports::{CallIntent, HookOutcome, RecordError, Recorder, RefusedCall, RequestDecision};
 use haft::sync::lock;
 use haft::text::truncate_chars;
 use haft::{ToolCall, ToolResult};
@@ -155,7 +155,7 @@ impl LazyJournal {
 }
 
 impl Recorder for LazyJournal {
-    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn before<'a>(&'a self, intent: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         match self.journaled() {
             JournalState::Off => Box::pin(async { Ok(()) }),
             JournalState::In(recorder) => recorder.before(intent),
@@ -168,7 +168,7 @@ impl Recorder for LazyJournal {
 
     fn after<'a>(
         &'a self,
-        intent: &'a Intent<'a>,
+        intent: &'a CallIntent<'a>,
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
         match self.journaled() {
@@ -206,12 +206,16 @@ impl Drop for LazyJournal {
 struct BrokenJournal(String);
 
 impl Recorder for BrokenJournal {
-    fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn before<'a>(&'a self, _: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         let message = format!("{}; {OPEN_IT}", self.0);
         Box::pin(async move { Err(RecordError { message }) })
     }
 
-    fn after<'a>(&'a self, _: &'a Intent<'a>, _: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn after<'a>(
+        &'a self,
+        _: &'a CallIntent<'a>,
+        _: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(async { Ok(()) })
     }
 }
@@ -237,14 +241,14 @@ impl SessionRecorder {
         settings: &JournalSettings,
         (id, began): (&str, SessionStart),
         mark: Option<ResumePoint>,
-        lookup: Lookup<'_>,
+        lookup: VariableLookup<'_>,
         notices: &NoticeSink,
     ) -> Result<JournalState, SessionError> {
         let Some(state) = state.filter(|_| settings.enabled.unwrap_or(true)) else {
             return Ok(JournalState::Off);
         };
         let store = JournalStore::at(state);
-        let options = options(settings, lookup);
+        let options = journal_options(settings, lookup);
         let opened = match mark {
             Some(mark) => store.resume(id, mark, began, options),
             None => store.create(id, began, options),
@@ -340,7 +344,7 @@ impl SessionRecorder {
     }
 }
 
-fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> JournalOptions {
+fn journal_options(settings: &JournalSettings, lookup: VariableLookup<'_>) -> JournalOptions {
     let names = settings.redact.iter().map(String::as_str).chain(SECRET);
     let value = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
     let secrets = names.filter_map(|name| Some((name.to_owned(), value(name)?)));
@@ -401,7 +405,7 @@ impl ConversationRecorder for SessionRecorder {
 }
 
 impl Recorder for SessionRecorder {
-    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn before<'a>(&'a self, intent: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         for path in intent.effects.writes.iter().map(|path| &path.at.real) {
             if let Some(folder) = path.parent().filter(|folder| folder.ends_with(worktrees::FOLDER))
                 && let Some(name) = path.file_name().and_then(|name| name.to_str())
@@ -414,7 +418,7 @@ impl Recorder for SessionRecorder {
 
     fn after<'a>(
         &'a self,
-        intent: &'a Intent<'a>,
+        intent: &'a CallIntent<'a>,
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
         self.journal.after(intent, result)

@@ -6,15 +6,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use haft_policy::settings::{SettingValue, McpSettings, RemoteProtocol, RepetitionGuard, McpServer, McpTransport, WithheldReason};
-use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use haft_policy::settings::{
+    McpServer, McpSettings, McpTransport, RemoteProtocol, RepetitionGuard, SettingValue, WithheldReason,
+};
+use haft_policy::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 use haft_tools::config::Setting;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::loaded_settings::LoadedSettings;
-use crate::mcp::secrets::{masked, without_secrets};
+use crate::mcp::secrets::{mask_arguments, without_secrets};
 
 const HIDDEN: &str = "(hidden)";
 
@@ -81,7 +83,7 @@ impl SettingScope {
 }
 
 /// The JSON Schema of a settings file.
-pub fn schema() -> Value {
+pub fn settings_schema() -> Value {
     haft_policy::settings::schema()
 }
 
@@ -96,11 +98,11 @@ pub fn in_force(given: &LoadedSettings) -> Vec<Setting> {
         let from = place(&row);
         Setting { key: row.key, value: row.value, from, left_out: row.left_out }
     };
-    rows(given).into_iter().map(setting).collect()
+    setting_rows(given).into_iter().map(setting).collect()
 }
 
 /// All rows, in the order of the keys in the documents.
-pub fn rows(given: &LoadedSettings) -> Vec<SettingRow> {
+pub fn setting_rows(given: &LoadedSettings) -> Vec<SettingRow> {
     let settings = &given.loaded.settings;
     let permissions = &settings.permissions;
     let mut rows = SettingRows(Vec::new());
@@ -146,7 +148,7 @@ fn without_secret_values(key: &str, mut value: Value) -> Value {
         }
         if let Some(headers) = value.get_mut("headers").and_then(Value::as_object_mut) {
             for (name, header) in headers {
-                if header.as_str().is_some_and(|text| hides(name, text)) {
+                if header.as_str().is_some_and(|text| is_secret_setting(name, text)) {
                     *header = json!(HIDDEN);
                 }
             }
@@ -176,15 +178,15 @@ impl SettingRows {
     }
 
     fn rules<'a>(&mut self, key: &str, rules: impl Iterator<Item = &'a UnparsedRule>) {
-        rules.for_each(|rule| self.add(key, written(rule), &rule.source));
+        rules.for_each(|rule| self.add(key, rule_value(rule), &rule.source));
     }
 
     fn servers(&mut self, mcp: &McpSettings) {
         for server in &mcp.servers {
-            self.add(&format!("mcpServers.{}", server.name), self::server(server), &server.source);
+            self.add(&format!("mcpServers.{}", server.name), self::server_value(server), &server.source);
         }
         for (server, why) in &mcp.withheld {
-            self.add(&format!("mcpServers.{}", server.name), self::server(server), &server.source);
+            self.add(&format!("mcpServers.{}", server.name), self::server_value(server), &server.source);
             let why = match why {
                 WithheldReason::Untrusted => "the workspace is not trusted".to_owned(),
                 WithheldReason::Disabled(by) => format!("turned off by {by}"),
@@ -198,7 +200,7 @@ impl SettingRows {
 }
 
 /// A rule as it would be written: its text alone, or an object where there is more.
-fn written(rule: &UnparsedRule) -> Value {
+fn rule_value(rule: &UnparsedRule) -> Value {
     let mut object = Map::new();
     let lists = [("match", &rule.matches), ("not_match", &rule.not_matches)];
     for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
@@ -214,10 +216,10 @@ fn written(rule: &UnparsedRule) -> Value {
     Value::Object(object)
 }
 
-fn server(server: &McpServer) -> Value {
+fn server_value(server: &McpServer) -> Value {
     let mut value = match &server.transport {
         McpTransport::Stdio { command, args, env } => {
-            let mut value = json!({"command": command, "args": masked(args)});
+            let mut value = json!({"command": command, "args": mask_arguments(args)});
             if !env.is_empty() {
                 value["env"] = shown_headers(env);
             }
@@ -253,14 +255,14 @@ fn server(server: &McpServer) -> Value {
 
 /// Values by name, those hidden that look like secrets. One that only names a variable is no secret.
 fn shown_headers(given: &BTreeMap<String, String>) -> Value {
-    let shown = given
-        .iter()
-        .map(|(name, value)| (name.clone(), json!(if hides(name, value) { HIDDEN } else { value })));
+    let shown = given.iter().map(|(name, value)| {
+        (name.clone(), json!(if is_secret_setting(name, value) { HIDDEN } else { value }))
+    });
     Value::Object(shown.collect())
 }
 
 /// Whether the value of a name is a secret, and not the name of a variable that holds one.
-fn hides(name: &str, value: &str) -> bool {
+fn is_secret_setting(name: &str, value: &str) -> bool {
     is_secret(name) && !value.contains('$')
 }
 

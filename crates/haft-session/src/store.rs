@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use haft_journal::JournalStore;
 
-use crate::{Environment, SessionError, loaded_settings};
+use crate::{SessionEnvironment, SessionError, loaded_settings};
 
 /// The sessions whose journals are kept on this machine.
 pub struct SessionStore(JournalStore);
@@ -37,15 +37,16 @@ impl SessionStore {
     /// # Errors
     /// There is no directory for it.
     pub fn from_env() -> Result<SessionStore, SessionError> {
-        SessionStore::open(&Environment::default())
+        SessionStore::open(&SessionEnvironment::default())
     }
 
     /// Opens the store that this environment names.
     ///
     /// # Errors
     /// There is no directory for it.
-    pub fn open(environment: &Environment) -> Result<SessionStore, SessionError> {
-        let places = loaded_settings::places(std::path::Path::new("."), &|name| environment.get(name))?;
+    pub fn open(environment: &SessionEnvironment) -> Result<SessionStore, SessionError> {
+        let places =
+            loaded_settings::settings_places(std::path::Path::new("."), &|name| environment.get(name))?;
         let missing = "no sessions are kept: there is no state directory; set HAFT_STATE_DIR or HOME";
         let state = places.state_dir.ok_or_else(|| SessionError::journal(missing))?;
         Ok(SessionStore(JournalStore::at(&state)))

@@ -42,7 +42,7 @@ impl TempFolder {
         let parent = parent.canonicalize().unwrap_or(parent);
         // A second process that resumes a running session has its own folder to remove.
         let path = parent.join(format!("{NAME_PREFIX}{session}-{:x}", std::process::id()));
-        TempFolder { path, listing: state.map(|state| listing(state, session)) }
+        TempFolder { path, listing: state.map(|state| temp_listing(state, session)) }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -96,7 +96,7 @@ pub(crate) fn is_below_temp(path: &Path) -> bool {
 
 /// Tells the model which files of a session's `/tmp` went with its earlier process; nothing if there were none.
 pub(crate) fn describe_lost(session: &str, state: &Path) -> Option<String> {
-    let listing = listing(state, session);
+    let listing = temp_listing(state, session);
     let kept = std::fs::read_to_string(&listing).unwrap_or_default();
     let mut names: Vec<String> = kept.lines().map(str::to_owned).collect();
     // A session that was killed has kept none.
@@ -122,8 +122,8 @@ pub(crate) fn describe_lost(session: &str, state: &Path) -> Option<String> {
     })
 }
 
-fn listing(state: &Path, session: &str) -> PathBuf {
-    processes::caches(state).join("temp").join(session)
+fn temp_listing(state: &Path, session: &str) -> PathBuf {
+    processes::caches_dir(state).join("temp").join(session)
 }
 
 /// The names of what lies directly in a folder; of folders that programs were given in it, only if they hold something.

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use haft_policy::rule::Rule;
 use haft_policy::settings::{SettingsLayers, SettingsPlaces, TrustStatus};
-use haft_policy::trust::{self, TrustInventory, TrustJudgement, RememberedRules, TrustStore, DistrustReason};
+use haft_policy::trust::{self, DistrustReason, RememberedRules, TrustInventory, TrustJudgement, TrustStore};
 
-pub use haft_policy::trust::{InvalidDigest, Digest, TrustItemKind as TrustItemKind};
+pub use haft_policy::trust::{Digest, InvalidDigest, TrustItemKind};
 
 use crate::assembly::skills_of;
 use crate::loaded_settings;
 use crate::mcp::approvals;
 use crate::run::memory;
-use crate::{Environment, SessionError, SessionOptions};
+use crate::{SessionEnvironment, SessionError, SessionOptions};
 
 /// What the files of a workspace would run or loosen, and whether the user trusts it.
 pub struct WorkspaceTrust {
@@ -90,18 +90,21 @@ impl WorkspaceTrust {
     /// # Errors
     /// Settings that can't be read, rules that could not be used once the workspace is trusted, no folder for state.
     pub fn inspect(dir: &Path, options: &SessionOptions) -> Result<WorkspaceTrust, SessionError> {
-        let places = loaded_settings::places(dir, &|name| options.environment.get(name))?;
-        let store = store(&places)?;
+        let places = loaded_settings::settings_places(dir, &|name| options.environment.get(name))?;
+        let store = trust_store(&places)?;
         check_rules(&places, options)?;
-        let inventory = trust::inspect_workspace(&places).map_err(|error| SessionError::settings(error.to_string()))?;
+        let inventory =
+            trust::inspect_workspace(&places).map_err(|error| SessionError::settings(error.to_string()))?;
         let memory: Vec<PathBuf> =
             memory::of_project(&places).into_iter().chain(skills_of(&places)).collect();
         let judgement = match store.judge(&places.cwd, &inventory) {
             // What models read needs a yes as well.
-            TrustJudgement::Nothing if !memory.is_empty() => match store.changed_since(&places.cwd, &inventory) {
-                Some(_) => TrustJudgement::Trusted,
-                None => TrustJudgement::Untrusted(DistrustReason::Never),
-            },
+            TrustJudgement::Nothing if !memory.is_empty() => {
+                match store.changed_since(&places.cwd, &inventory) {
+                    Some(_) => TrustJudgement::Trusted,
+                    None => TrustJudgement::Untrusted(DistrustReason::Never),
+                }
+            }
             judgement => judgement,
         };
         Ok(WorkspaceTrust { places, store, inventory, memory, judgement })
@@ -123,12 +126,12 @@ impl WorkspaceTrust {
     ///
     /// # Errors
     /// No folder for state, or records that can't be changed.
-    pub fn forget(dir: &Path, environment: &Environment) -> Result<ForgottenTrust, SessionError> {
+    pub fn forget(dir: &Path, environment: &SessionEnvironment) -> Result<ForgottenTrust, SessionError> {
         // Where the workspace is doesn't matter for where records are kept.
-        let places = loaded_settings::places(Path::new("/"), &|name| environment.get(name))?;
+        let places = loaded_settings::settings_places(Path::new("/"), &|name| environment.get(name))?;
         let dir = std::path::absolute(dir)
             .map_err(|error| SessionError::settings(format!("`{}`: {error}", dir.display())))?;
-        let was_trusted = store(&places)?
+        let was_trusted = trust_store(&places)?
             .forget(&dir)
             .map_err(|error| SessionError::settings(format!("the yes can't be taken back: {error}")))?;
         // An answer is as much a yes to what the workspace does as trust is.
@@ -136,7 +139,7 @@ impl WorkspaceTrust {
         let answers = RememberedRules::open(state, &dir)
             .forget()
             .map_err(|error| SessionError::settings(format!("your answers can't be forgotten: {error}")))?;
-        let approvals = approvals::forget(state, &dir)
+        let approvals = approvals::forget_approvals(state, &dir)
             .map_err(|error| SessionError::settings(format!("your approvals can't be forgotten: {error}")))?;
         Ok(ForgottenTrust { was_trusted, answers, approvals })
     }
@@ -204,15 +207,15 @@ impl From<&TrustJudgement> for TrustState {
 
 /// Every rule that counts once the workspace is trusted has to be understood, or nothing would run after the yes.
 fn check_rules(places: &SettingsPlaces, options: &SessionOptions) -> Result<(), SessionError> {
-    let layers =
-        SettingsLayers::read(places, &options.flags()).map_err(|error| SessionError::settings(error.to_string()))?;
+    let layers = SettingsLayers::read(places, &options.flags())
+        .map_err(|error| SessionError::settings(error.to_string()))?;
     let rules = layers.merge(TrustStatus::Trusted).permissions.rules;
     let bad: Vec<String> =
         rules.into_iter().filter_map(|rule| Rule::parse(rule).err()).map(|bad| bad.to_string()).collect();
     if bad.is_empty() { Ok(()) } else { Err(SessionError::settings(bad.join("\n"))) }
 }
 
-fn store(places: &SettingsPlaces) -> Result<TrustStore, SessionError> {
+fn trust_store(places: &SettingsPlaces) -> Result<TrustStore, SessionError> {
     let state = places.state_dir.as_deref().ok_or_else(|| {
         SessionError::settings(
             "there is no folder to keep a yes in; set HAFT_STATE_DIR, or HOME, to an absolute path",

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use haft_shell::{Place, analyse};
+use haft_shell::{ShellDirectories, analyse_command};
 
 const ROUNDS: usize = 101;
 const COMMANDS: &str = include_str!("../testdata/everyday.txt");
@@ -15,12 +15,12 @@ fn main() {
     }
     // A mark and a blank stand before each command.
     let commands: Vec<String> = COMMANDS.lines().map(|line| line[2..].replace("\\n", "\n")).collect();
-    let place = Place::new("/repo").with_home("/home/me");
+    let place = ShellDirectories::new("/repo").with_home("/home/me");
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();
             for command in &commands {
-                black_box(analyse(command, &place));
+                black_box(analyse_command(command, &place));
             }
             start.elapsed().as_secs_f64() * 1e6 / commands.len() as f64
         })

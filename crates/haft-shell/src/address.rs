@@ -2,14 +2,19 @@
 //!
 //! A host that the words don't name (`curl $U`, `git fetch origin`) is reported as unknown, with the reason.
 
-use haft::effects::Access;
+use haft::effects::AccessKind;
 
-use super::examine::{Finding, literal};
+use super::examine::{Finding, literal_word};
 use super::model::{AddressForm, PathExtent};
 use super::{Word, marks};
 
 /// Adds what a word of a form names.
-pub(crate) fn connect(form: AddressForm, word: &Word, access: Access, findings: &mut Vec<Finding>) {
+pub(crate) fn add_connection(
+    form: AddressForm,
+    word: &Word,
+    access: AccessKind,
+    findings: &mut Vec<Finding>,
+) {
     let mut found = AddressFindings { access, findings };
     match form {
         AddressForm::Address => found.add_address(word),
@@ -40,7 +45,7 @@ pub(crate) fn connect(form: AddressForm, word: &Word, access: Access, findings: 
 }
 
 struct AddressFindings<'f> {
-    access: Access,
+    access: AccessKind,
     findings: &'f mut Vec<Finding>,
 }
 
@@ -58,7 +63,7 @@ impl AddressFindings<'_> {
     }
 
     fn add_file(&mut self, path: &str) {
-        self.findings.push(Finding::Read { word: literal(path), extent: PathExtent::File });
+        self.findings.push(Finding::Read { word: literal_word(path), extent: PathExtent::File });
     }
 
     /// An address, or a host alone.

@@ -10,18 +10,18 @@ use std::sync::{Arc, Mutex};
 
 use haft::sync::lock;
 
-use super::{Analysis, Place, analyse};
+use super::{CommandAnalysis, ShellDirectories, analyse_command};
 
 /// How many analyses are kept.
 pub const CACHED_ANALYSES_MAX: usize = 64;
 
 /// Analyses commands of a session, each text once. Clones share what they know.
 #[derive(Debug, Clone, Default)]
-pub struct ShellAnalyzer(Arc<Inner>);
+pub struct ShellAnalyzer(Arc<AnalyzerInner>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    place: Place,
+struct AnalyzerInner {
+    place: ShellDirectories,
     cached: Mutex<VecDeque<CachedAnalysis>>,
     count: AtomicU64,
 }
@@ -31,27 +31,27 @@ struct CachedAnalysis {
     text: String,
     /// The working directory, where it isn't the session's.
     moved_to: Option<PathBuf>,
-    analysis: Arc<Analysis>,
+    analysis: Arc<CommandAnalysis>,
 }
 
 impl ShellAnalyzer {
     /// For commands that run in this place.
-    pub fn new(place: Place) -> ShellAnalyzer {
-        ShellAnalyzer(Arc::new(Inner { place, ..Inner::default() }))
+    pub fn new(place: ShellDirectories) -> ShellAnalyzer {
+        ShellAnalyzer(Arc::new(AnalyzerInner { place, ..AnalyzerInner::default() }))
     }
 
     /// Where commands run.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ShellDirectories {
         &self.0.place
     }
 
     /// What a command would do where the session works.
-    pub fn analyse(&self, command: &str) -> Arc<Analysis> {
+    pub fn analyse(&self, command: &str) -> Arc<CommandAnalysis> {
         self.cached(command, None)
     }
 
     /// What a command would do in this directory.
-    pub fn analyse_in(&self, command: &str, cwd: &Path) -> Arc<Analysis> {
+    pub fn analyse_in(&self, command: &str, cwd: &Path) -> Arc<CommandAnalysis> {
         self.cached(command, (cwd != self.0.place.cwd).then_some(cwd))
     }
 
@@ -60,7 +60,7 @@ impl ShellAnalyzer {
         self.0.count.load(Ordering::Relaxed)
     }
 
-    fn cached(&self, command: &str, moved_to: Option<&Path>) -> Arc<Analysis> {
+    fn cached(&self, command: &str, moved_to: Option<&Path>) -> Arc<CommandAnalysis> {
         let inner = &*self.0;
         let is_it = |one: &&CachedAnalysis| one.text == command && one.moved_to.as_deref() == moved_to;
         if let Some(found) = lock(&inner.cached).iter().find(is_it) {
@@ -69,8 +69,10 @@ impl ShellAnalyzer {
         // Not under the lock: two callers may both analyse, and no caller waits for a long command.
         inner.count.fetch_add(1, Ordering::Relaxed);
         let analysis = Arc::new(match moved_to {
-            None => analyse(command, &inner.place),
-            Some(cwd) => analyse(command, &Place { cwd: cwd.to_owned(), ..inner.place.clone() }),
+            None => analyse_command(command, &inner.place),
+            Some(cwd) => {
+                analyse_command(command, &ShellDirectories { cwd: cwd.to_owned(), ..inner.place.clone() })
+            }
         });
         let mut cached = lock(&inner.cached);
         if cached.len() >= CACHED_ANALYSES_MAX {
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn analyses_a_command_once_for_each_directory() {
-        let analyzer = ShellAnalyzer::new(Place::new("/repo"));
+        let analyzer = ShellAnalyzer::new(ShellDirectories::new("/repo"));
         let first = analyzer.analyse("rm -rf src");
         assert!(Arc::ptr_eq(&first, &analyzer.clone().analyse_in("rm -rf src", Path::new("/repo"))));
         assert_eq!((analyzer.count(), first.commands[0].critical.is_some()), (1, false));

@@ -5,10 +5,15 @@
 use std::path::{Path, PathBuf};
 
 use super::folders::WorkingFolders;
-use super::{Place, Word, marks, normal};
+use super::{ShellDirectories, Word, marks, normalize_path};
 
 /// Whether a removal of what a word names, with everything below it or not, is critical.
-pub(super) fn is_critical(word: &Word, recursive: bool, here: &WorkingFolders, place: &Place) -> bool {
+pub(super) fn is_critical(
+    word: &Word,
+    recursive: bool,
+    here: &WorkingFolders,
+    place: &ShellDirectories,
+) -> bool {
     (recursive && (is_open(word) || word.stands_for_names())) || names_critical(word, here, place)
 }
 
@@ -17,7 +22,7 @@ fn is_open(word: &Word) -> bool {
     matches!(word, Word::Dynamic(open) if open.shape.contains([marks::EXPANSION, marks::BRACE]))
 }
 
-fn names_critical(word: &Word, here: &WorkingFolders, place: &Place) -> bool {
+fn names_critical(word: &Word, here: &WorkingFolders, place: &ShellDirectories) -> bool {
     if matches!(
         word.plain().trim_matches('"').trim_end_matches('/'),
         "$PWD" | "${PWD}" | "$OLDPWD" | "${OLDPWD}"
@@ -57,14 +62,18 @@ fn names_critical(word: &Word, here: &WorkingFolders, place: &Place) -> bool {
     }
     here.join(Path::new(&folder)).map_or_else(
         || everything || folder.starts_with("..") || folder == ".",
-        |paths| paths.iter().any(|path| holds(&normal(&place.cwd.join(path)), everything, place)),
+        |paths| {
+            paths
+                .iter()
+                .any(|path| holds_critical_path(&normalize_path(&place.cwd.join(path)), everything, place))
+        },
     )
 }
 
 /// Whether the path itself, or all that is in it, is critical.
-fn holds(path: &Path, everything: bool, place: &Place) -> bool {
+fn holds_critical_path(path: &Path, everything: bool, place: &ShellDirectories) -> bool {
     let direct = path.components().count() <= 2;
-    let is = |other: &PathBuf| path == normal(other);
+    let is = |other: &PathBuf| path == normalize_path(other);
     direct
         || place.home.as_ref().is_some_and(|home| is(home) || home.starts_with(path))
         || place.cwd.starts_with(path)

@@ -54,7 +54,7 @@ const PLAIN_FLAGS: &str =
     "-O* -g* -W* -D* -U* -I* -L* -l* -std=* -m* -f* -pthread -pipe -static -shared -s -w -pedantic";
 
 /// What setting this variable means. The value counts for pagers, options of compilers and modules of the project.
-pub(super) fn weight(name: &str, value: Option<&str>) -> VariableWeight {
+pub(super) fn variable_weight(name: &str, value: Option<&str>) -> VariableWeight {
     let plain = |fits: &dyn Fn(&str) -> bool| value.is_some_and(fits);
     let harmless = match name {
         _ if name.ends_with("PAGER") => plain(&|value| value.is_empty() || value == PLAIN_PAGER),
@@ -95,19 +95,19 @@ mod tests {
 
     #[test]
     fn weights() {
-        assert_eq!(weight("LC_ALL", None), VariableWeight::Harmless);
-        assert_eq!(weight("GIT_PAGER", Some("cat")), VariableWeight::Harmless);
-        assert_eq!(weight("GIT_PAGER", Some("sh -c x")), VariableWeight::Dangerous);
-        assert_eq!(weight("LD_PRELOAD", None), VariableWeight::Dangerous);
-        assert_eq!(weight("PYTHONPATH", Some("src:.")), VariableWeight::Unclear);
-        assert_eq!(weight("PYTHONPATH", Some("/x")), VariableWeight::Dangerous);
-        assert_eq!(weight("BASH_CMDS", None), VariableWeight::Dangerous);
-        assert_eq!(weight("https_proxy", None), VariableWeight::Dangerous);
-        assert_eq!(weight("MANOPT", None), VariableWeight::Dangerous);
-        assert_eq!(weight("CFLAGS", Some("-O2 -Wall")), VariableWeight::Unclear);
-        assert_eq!(weight("CFLAGS", Some("-O2 -wrapper x")), VariableWeight::Dangerous);
-        assert_eq!(weight("line", None), VariableWeight::Ordinary);
-        assert_eq!(weight("IFS", None), VariableWeight::Ordinary);
-        assert_eq!(weight("FILE", None), VariableWeight::Unclear);
+        assert_eq!(variable_weight("LC_ALL", None), VariableWeight::Harmless);
+        assert_eq!(variable_weight("GIT_PAGER", Some("cat")), VariableWeight::Harmless);
+        assert_eq!(variable_weight("GIT_PAGER", Some("sh -c x")), VariableWeight::Dangerous);
+        assert_eq!(variable_weight("LD_PRELOAD", None), VariableWeight::Dangerous);
+        assert_eq!(variable_weight("PYTHONPATH", Some("src:.")), VariableWeight::Unclear);
+        assert_eq!(variable_weight("PYTHONPATH", Some("/x")), VariableWeight::Dangerous);
+        assert_eq!(variable_weight("BASH_CMDS", None), VariableWeight::Dangerous);
+        assert_eq!(variable_weight("https_proxy", None), VariableWeight::Dangerous);
+        assert_eq!(variable_weight("MANOPT", None), VariableWeight::Dangerous);
+        assert_eq!(variable_weight("CFLAGS", Some("-O2 -Wall")), VariableWeight::Unclear);
+        assert_eq!(variable_weight("CFLAGS", Some("-O2 -wrapper x")), VariableWeight::Dangerous);
+        assert_eq!(variable_weight("line", None), VariableWeight::Ordinary);
+        assert_eq!(variable_weight("IFS", None), VariableWeight::Ordinary);
+        assert_eq!(variable_weight("FILE", None), VariableWeight::Unclear);
     }
 }

@@ -9,15 +9,16 @@ mod meanings;
 mod starts;
 mod texts;
 
-use files::{below, below_base, is_pipe, is_stream};
+use files::{below_base, is_pipe, is_stream, path_below};
 pub(crate) use files::{is_place, names_below, pattern_folder};
 pub(crate) use meanings::fits_any;
 
-use haft::effects::Access;
+use haft::effects::AccessKind;
 
 use super::model::*;
 use super::words::{
-    GivenOption, WordReading, at_home, is_certain, is_plus, plain_words, read_words, replace_mark, without,
+    GivenOption, WordReading, at_home, is_certain, is_plus, plain_words, read_words, replace_mark,
+    without_front,
 };
 use super::{DynamicWord, StartMethod, Word, address, base_name, languages, marks, parse, programs, streams};
 
@@ -43,7 +44,7 @@ pub(crate) enum Finding {
     },
     Connect {
         host: String,
-        access: Access,
+        access: AccessKind,
     },
     UnknownHost(String),
     Layer(LayerFinding),
@@ -134,7 +135,7 @@ const SPLICES_MAX: usize = 4;
 const TAKES_COMMANDS: &str = "takes commands from elsewhere";
 
 /// Everything that the words of a command say.
-pub(crate) fn examine(argv: &[Word], incoming: CommandInput<'_>) -> Vec<Finding> {
+pub(crate) fn examine_command(argv: &[Word], incoming: CommandInput<'_>) -> Vec<Finding> {
     examine_nested(argv, incoming, 0)
 }
 
@@ -145,7 +146,7 @@ fn examine_nested(argv: &[Word], incoming: CommandInput<'_>, depth: usize) -> Ve
     let Some(name) = program.map(base_name) else { return unknown() };
     let Some(known) = programs::find(name) else { return unknown() };
     if let Some(subcommand) = known.subcommand {
-        let mut words = vec![literal(known.entry.names), literal(subcommand)];
+        let mut words = vec![literal_word(known.entry.names), literal_word(subcommand)];
         words.extend_from_slice(&argv[1..]);
         let layer = LayerFinding {
             argv: words,
@@ -168,7 +169,7 @@ fn examine_nested(argv: &[Word], incoming: CommandInput<'_>, depth: usize) -> Ve
         let listed =
             |name: &str| entry.all_options().any(|spec| spec.names.split(' ').any(|known| known == name));
         if matches!(&**only, "--version" | "--help")
-            && entry.coverage != Coverage::Total
+            && entry.coverage != EntryCoverage::Total
             && !listed(&only[2..])
         {
             return unknown();
@@ -198,7 +199,7 @@ fn not_known(shown: &str) -> Finding {
     Finding::Changes(format!("`{shown}` isn't known to change nothing"))
 }
 
-pub(crate) fn literal(text: &str) -> Word {
+pub(crate) fn literal_word(text: &str) -> Word {
     Word::Literal(text.to_owned())
 }
 
@@ -334,7 +335,7 @@ impl CommandExaminer<'_> {
             | Finding::Repository { folder: word, .. }
             | Finding::LooksAt(word) = finding
             {
-                *word = below(base, word);
+                *word = path_below(base, word);
             }
         }
     }
@@ -342,7 +343,7 @@ impl CommandExaminer<'_> {
     /// Writes so much of the repository of the folder that the command runs in.
     pub(crate) fn add_repository(&mut self, level: RepositoryLevel) {
         if level > RepositoryLevel::None {
-            self.push(Finding::Repository { level, folder: literal(".") });
+            self.push(Finding::Repository { level, folder: literal_word(".") });
         }
     }
 
@@ -359,16 +360,16 @@ impl CommandExaminer<'_> {
             }
             let text = words[*at].prefix();
             // A name that speaks of a file has one.
-            if entry.coverage == Coverage::Total
+            if entry.coverage == EntryCoverage::Total
                 && let Some((name, _)) = text.strip_prefix("--").and_then(|long| long.split_once('='))
                 && (name.contains("file") || name.contains("from"))
             {
-                self.add_read(&without(&words[*at], name.len() + 3), PathExtent::File);
+                self.add_read(&without_front(&words[*at], name.len() + 3), PathExtent::File);
             }
             if entry.traits.has(ProgramTraits::CHANGES_FILES)
                 && let Some((name, _)) = text.split_once('=')
             {
-                let word = without(&words[*at], name.len() + 1);
+                let word = without_front(&words[*at], name.len() + 1);
                 self.push(Finding::Read { word: word.clone(), extent: PathExtent::Tree });
                 self.push(Finding::Write { word, extent: PathExtent::Tree, loose: true });
             }

@@ -1,6 +1,6 @@
 //! What a shell command would do, found by parsing it.
 //!
-//! [`analyse`] reads a command as bash would and answers with every program that could be started, wherever it
+//! [`analyse_command`] reads a command as bash would and answers with every program that could be started, wherever it
 //! hides, every file that is redirected to, and what of it is known to touch what. Nothing is run, and no file is
 //! looked at. What can't be read with certainty is a [`Doubt`]: such a command asks, and is denied in a
 //! non-interactive session.
@@ -9,17 +9,17 @@
 //! sandbox keeps a write out. So a mistake here may ask too often, and must not hide a command.
 //!
 //! ```
-//! use haft_shell::{Place, analyse};
+//! use haft_shell::{ShellDirectories, analyse_command};
 //!
-//! let found = analyse("cd src && grep -r TODO . | wc -l", &Place::new("/repo"));
+//! let found = analyse_command("cd src && grep -r TODO . | wc -l", &ShellDirectories::new("/repo"));
 //! assert!(found.doubts.is_empty() && found.is_read_only());
 //! assert_eq!(found.commands[1].text, "grep -r TODO .");
 //!
-//! let found = analyse("echo $(rm -rf /)", &Place::new("/repo"));
+//! let found = analyse_command("echo $(rm -rf /)", &ShellDirectories::new("/repo"));
 //! assert_eq!(found.commands[0].text, "rm -rf /");
 //! assert!(found.commands[0].critical.is_some() && !found.is_read_only());
 //!
-//! assert!(!analyse("$TOOL --fast", &Place::new("/repo")).doubts.is_empty());
+//! assert!(!analyse_command("$TOOL --fast", &ShellDirectories::new("/repo")).doubts.is_empty());
 //! ```
 
 mod address;
@@ -51,8 +51,8 @@ use haft::Effects;
 use haft_git::RepositoryUse;
 
 pub use analyzer::{CACHED_ANALYSES_MAX, ShellAnalyzer};
-pub use show::Line;
-pub use tokens::{Token, TokenKind, precedes_command, tokens};
+pub use show::DisplayLine;
+pub use tokens::{Token, TokenKind, precedes_command, tokenize_line};
 
 /// The longest command that is read, in characters.
 pub const CHARS_MAX: usize = 10_000;
@@ -65,7 +65,7 @@ pub const FOLDERS_MAX: usize = 4;
 
 /// Where a command would run. Used to tell critical paths; nothing is looked up.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct ShellDirectories {
     /// The working directory, absolute.
     pub cwd: PathBuf,
     /// The home directory, if there is one.
@@ -74,22 +74,22 @@ pub struct Place {
     pub added: Vec<PathBuf>,
 }
 
-impl Place {
+impl ShellDirectories {
     /// A place without a home and with nothing added.
-    pub fn new(cwd: impl Into<PathBuf>) -> Place {
-        Place { cwd: cwd.into(), home: None, added: Vec::new() }
+    pub fn new(cwd: impl Into<PathBuf>) -> ShellDirectories {
+        ShellDirectories { cwd: cwd.into(), home: None, added: Vec::new() }
     }
 
     /// The same place with a home.
     #[must_use]
-    pub fn with_home(mut self, home: impl Into<PathBuf>) -> Place {
+    pub fn with_home(mut self, home: impl Into<PathBuf>) -> ShellDirectories {
         self.home = Some(home.into());
         self
     }
 
     /// The same place with another folder.
     #[must_use]
-    pub fn with_added(mut self, folder: impl Into<PathBuf>) -> Place {
+    pub fn with_added(mut self, folder: impl Into<PathBuf>) -> ShellDirectories {
         self.added.push(folder.into());
         self
     }
@@ -97,11 +97,11 @@ impl Place {
 
 /// What was found in a command.
 #[derive(Debug, Clone, Default)]
-pub struct Analysis {
+pub struct CommandAnalysis {
     /// Every command that could be started, in the order of the text; inner ones before what uses their output.
     pub commands: Vec<SubCommand>,
     /// Every file that is opened by a redirection.
-    pub redirects: Vec<Redirect>,
+    pub redirects: Vec<FileRedirect>,
     /// What could not be understood. Not empty: the command asks, whatever was found.
     pub doubts: Vec<Doubt>,
 }
@@ -114,7 +114,7 @@ pub struct SubCommand {
     /// Assignments in front of it, or all that it is.
     pub assignments: Vec<Assignment>,
     /// The command and what it starts in turn: `timeout 5 rm x`, then `rm x`. Empty for a bare assignment.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<CommandLayer>,
     /// The command that holds this one in an argument, as `sh -c '…'`, `find … -exec` and `tar --to-command=…` do.
     pub within: Option<usize>,
     /// Whether it changes nothing, or why it may.
@@ -136,7 +136,7 @@ pub struct SubCommand {
 
 /// One layer of a command: what a wrapper was given to start, or the command itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layer {
+pub struct CommandLayer {
     /// The words as written, one blank between them.
     pub text: String,
     /// The words as the program gets them.
@@ -204,7 +204,7 @@ pub(crate) mod marks {
 
 /// A file that a redirection opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redirect {
+pub struct FileRedirect {
     /// What is done with it.
     pub access: FileAccess,
     /// The target.
@@ -334,11 +334,11 @@ pub fn is_script_name(name: &str) -> bool {
 }
 
 /// Finds what a command would do.
-pub fn analyse(command: &str, place: &Place) -> Analysis {
-    walk::analyse(command, place)
+pub fn analyse_command(command: &str, place: &ShellDirectories) -> CommandAnalysis {
+    walk::walk_command(command, place)
 }
 
-impl Analysis {
+impl CommandAnalysis {
     /// Whether all of it was understood and changes nothing. For display and concurrency, never for permission.
     pub fn is_read_only(&self) -> bool {
         self.doubts.is_empty()
@@ -359,9 +359,9 @@ impl Analysis {
     ///
     /// ```
     /// use haft_git::RepositoryLevel;
-    /// use haft_shell::{Place, analyse};
+    /// use haft_shell::{ShellDirectories, analyse_command};
     ///
-    /// let level = |line| analyse(line, &Place::new("/repo")).repository_use().level;
+    /// let level = |line| analyse_command(line, &ShellDirectories::new("/repo")).repository_use().level;
     /// assert_eq!(level("git log && git diff"), RepositoryLevel::None);
     /// assert_eq!(level("git fetch && git push origin main"), RepositoryLevel::Data);
     /// assert_eq!(level("git fetch && git push -u origin main"), RepositoryLevel::Configuration);
@@ -378,7 +378,7 @@ impl Analysis {
     }
 }
 
-impl Redirect {
+impl FileRedirect {
     /// The host that it reaches, for the paths that bash takes for one: `/dev/tcp/host/port`.
     pub fn host(&self) -> Option<&str> {
         let text = self.target.literal()?;
@@ -432,9 +432,9 @@ impl SubCommand {
     /// sub-command.
     ///
     /// ```
-    /// use haft_shell::{Place, analyse};
+    /// use haft_shell::{ShellDirectories, analyse_command};
     ///
-    /// let found = analyse("sudo git -C /x --no-pager push origin", &Place::new("/repo"));
+    /// let found = analyse_command("sudo git -C /x --no-pager push origin", &ShellDirectories::new("/repo"));
     /// assert!(found.commands[0].texts_for_deny().contains(&"git push origin".to_owned()));
     /// assert_eq!(found.commands[0].texts_for_allow(), ["sudo git -C /x --no-pager push origin"]);
     /// ```
@@ -471,9 +471,9 @@ impl SubCommand {
     /// known only when it runs, or a remote that git knows. Rules about hosts can't be held against such a command.
     ///
     /// ```
-    /// use haft_shell::{Place, analyse};
+    /// use haft_shell::{ShellDirectories, analyse_command};
     ///
-    /// let why = |line| analyse(line, &Place::new("/repo")).commands[0].reaches_unknown();
+    /// let why = |line| analyse_command(line, &ShellDirectories::new("/repo")).commands[0].reaches_unknown();
     /// assert_eq!(why("git fetch origin").unwrap(), "the configuration names the host of the remote `origin`");
     /// assert!(why("curl $URL").is_some() && why("curl https://x.io/$path").is_none() && why("make").is_none());
     /// ```
@@ -484,9 +484,9 @@ impl SubCommand {
     /// What an exit code of 1 answers, for a program with which that is no failure.
     ///
     /// ```
-    /// use haft_shell::{Place, analyse};
+    /// use haft_shell::{ShellDirectories, analyse_command};
     ///
-    /// let answer = |line| analyse(line, &Place::new("/repo")).commands[0].exit_one();
+    /// let answer = |line| analyse_command(line, &ShellDirectories::new("/repo")).commands[0].exit_one();
     /// assert_eq!(answer("git -C x diff --quiet"), Some("they differ"));
     /// assert_eq!((answer("grep x f"), answer("make")), (Some("nothing matches"), None));
     /// ```
@@ -561,7 +561,7 @@ fn base_name(path: &str) -> &str {
 }
 
 /// A path with `.` and `..` taken out by the text alone.
-fn normal(path: &Path) -> PathBuf {
+fn normalize_path(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
         match part {
@@ -578,4 +578,4 @@ fn normal(path: &Path) -> PathBuf {
 /// Its examples are run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/shell.md")]
-struct Page;
+struct ReadmeExamples;

@@ -9,7 +9,7 @@ mod entry;
 
 pub(crate) use entry::*;
 
-use haft::effects::Access;
+use haft::effects::AccessKind;
 pub(crate) use haft_git::RepositoryLevel;
 
 /// What a value or an operand is, if the modes fit.
@@ -17,9 +17,9 @@ pub(crate) use haft_git::RepositoryLevel;
 pub(crate) struct ValueMeaning {
     pub(crate) kind: MeaningKind,
     /// All of these are set.
-    pub(crate) when: Modes,
+    pub(crate) when: ModeBits,
     /// None of these is.
-    pub(crate) unless: Modes,
+    pub(crate) unless: ModeBits,
     /// Why only an exact rule allows it, for what is run.
     pub(crate) reason: &'static str,
 }
@@ -50,7 +50,7 @@ pub(crate) enum MeaningKind {
     /// The folder that operands count from.
     OperandFolder,
     Derived(DerivedPath),
-    Connect(AddressForm, Access),
+    Connect(AddressForm, AccessKind),
     UnknownHost(&'static str),
     /// Text of another language.
     Text(TextLanguage),
@@ -340,12 +340,12 @@ pub(crate) const fn meaning(kind: MeaningKind) -> ValueMeaning {
 }
 
 impl ValueMeaning {
-    pub(crate) const fn when(mut self, modes: Modes) -> Self {
+    pub(crate) const fn when(mut self, modes: ModeBits) -> Self {
         self.when |= modes;
         self
     }
 
-    pub(crate) const fn unless(mut self, modes: Modes) -> Self {
+    pub(crate) const fn unless(mut self, modes: ModeBits) -> Self {
         self.unless |= modes;
         self
     }
@@ -376,7 +376,7 @@ impl ValueMeaning {
     }
 
     /// Whether it counts where these modes are set.
-    pub(crate) fn applies(&self, modes: Modes) -> bool {
+    pub(crate) fn applies(&self, modes: ModeBits) -> bool {
         modes & self.when == self.when && modes & self.unless == 0
     }
 }
@@ -443,7 +443,7 @@ pub(crate) const fn needs_input(language: TextLanguage) -> ValueMeaning {
     meaning(MeaningKind::Input(language, true))
 }
 
-pub(crate) const fn connect(form: AddressForm, access: Access) -> ValueMeaning {
+pub(crate) const fn connect(form: AddressForm, access: AccessKind) -> ValueMeaning {
     meaning(MeaningKind::Connect(form, access))
 }
 

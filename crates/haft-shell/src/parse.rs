@@ -88,7 +88,7 @@ pub(super) enum ScriptEnd {
 }
 
 /// Parses a whole command.
-pub(super) fn parse(src: &str, depth: usize) -> ParseResult<ParsedText> {
+pub(super) fn parse_text(src: &str, depth: usize) -> ParseResult<ParsedText> {
     if src.len() > CHARS_MAX && src.chars().count() > CHARS_MAX {
         return Err(Doubt::TooLong);
     }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use haft::Effects;
-use haft::effects::{Command, PathSet, Reach};
+use haft::effects::{CommandEffect, HostEffect, PathSet};
 use haft_git::RepositoryUse;
 
-use super::examine::{CommandInput, Finding, examine, is_place, pattern_folder};
+use super::examine::{CommandInput, Finding, examine_command, is_place, pattern_folder};
 use super::folders::WorkingFolders;
 use super::model::PathExtent;
-use super::{Analysis, FileAccess, Place, Word, critical, marks, streams};
+use super::{CommandAnalysis, FileAccess, ShellDirectories, Word, critical, marks, streams};
 
 const WRITES_HIDDEN: &str = "writes a file that is known only when it runs";
 
@@ -49,7 +49,7 @@ pub(crate) fn exact_only(findings: &[Finding]) -> Option<&'static str> {
 
 /// Why hosts may be reached that aren't found.
 pub(crate) fn unknown_host(argv: &[Word]) -> Option<String> {
-    examine(argv, CommandInput::default()).into_iter().find_map(|finding| match finding {
+    examine_command(argv, CommandInput::default()).into_iter().find_map(|finding| match finding {
         Finding::UnknownHost(why) => Some(why),
         _ => None,
     })
@@ -64,7 +64,11 @@ pub(crate) fn find_destruction(findings: &[Finding]) -> Option<&'static str> {
 }
 
 /// The first critical path that a command removes.
-pub(crate) fn critical_removal(findings: &[Finding], here: &WorkingFolders, place: &Place) -> Option<String> {
+pub(crate) fn critical_removal(
+    findings: &[Finding],
+    here: &WorkingFolders,
+    place: &ShellDirectories,
+) -> Option<String> {
     findings.iter().find_map(|finding| match finding {
         Finding::Delete { word, recursive, matches: false, .. } => {
             critical::is_critical(word, *recursive, here, place).then(|| word.plain().to_owned())
@@ -77,7 +81,7 @@ pub(crate) fn critical_removal(findings: &[Finding], here: &WorkingFolders, plac
 #[derive(Clone, Copy)]
 pub(crate) struct CommandPlace<'a> {
     pub(crate) here: &'a WorkingFolders,
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a ShellDirectories,
 }
 
 /// What a command touches.
@@ -100,17 +104,17 @@ impl CommandPlace<'_> {
             match finding {
                 Finding::Read { word, extent } => self.read(&mut effects, word, *extent),
                 Finding::Write { word, extent, loose } => match self.paths(word) {
-                    Some((paths, below)) => add(&mut effects.writes, paths, below.unwrap_or(*extent)),
+                    Some((paths, below)) => add_paths(&mut effects.writes, paths, below.unwrap_or(*extent)),
                     None if *loose => effects.unknown = true,
                     None => exact_only = Some(WRITES_HIDDEN),
                 },
                 Finding::Delete { word, extent, matches, .. } => match self.paths(word) {
-                    Some((paths, below)) => add(&mut effects.deletes, paths, below.unwrap_or(*extent)),
+                    Some((paths, below)) => add_paths(&mut effects.deletes, paths, below.unwrap_or(*extent)),
                     None if *matches && is_place(word) => exact_only = Some(WRITES_HIDDEN),
                     None => effects.unknown = true,
                 },
                 Finding::Connect { host, access } => {
-                    effects.reaches.push(Reach { host: host.clone(), access: *access });
+                    effects.reaches.push(HostEffect { host: host.clone(), access: *access });
                 }
                 Finding::UnknownHost(_) => effects.unknown = true,
                 _ => {}
@@ -168,10 +172,14 @@ impl CommandPlace<'_> {
             return relative.then_some("is a program of a folder that isn't known");
         };
         if relative {
-            add(&mut effects.reads, self.here.join(Path::new(program)).unwrap_or_default(), PathExtent::File);
+            add_paths(
+                &mut effects.reads,
+                self.here.join(Path::new(program)).unwrap_or_default(),
+                PathExtent::File,
+            );
         }
         let folders = folders.iter().filter(|folder| !folder.as_os_str().is_empty()).cloned();
-        add(&mut effects.reads, folders.collect(), PathExtent::File);
+        add_paths(&mut effects.reads, folders.collect(), PathExtent::File);
         None
     }
 
@@ -179,7 +187,7 @@ impl CommandPlace<'_> {
         match self.paths(word) {
             Some((paths, below)) => {
                 let alone = below.unwrap_or(extent) == PathExtent::File;
-                add(&mut effects.reads, paths, if alone { PathExtent::File } else { PathExtent::Tree });
+                add_paths(&mut effects.reads, paths, if alone { PathExtent::File } else { PathExtent::Tree });
             }
             None => effects.unknown = true,
         }
@@ -218,7 +226,7 @@ fn pattern_extent(shape: &str) -> PathExtent {
 }
 
 /// Adds what isn't there already.
-fn add(sets: &mut Vec<PathSet>, paths: Vec<PathBuf>, extent: PathExtent) {
+fn add_paths(sets: &mut Vec<PathSet>, paths: Vec<PathBuf>, extent: PathExtent) {
     for path in paths {
         let set = match extent {
             PathExtent::File => PathSet::file(path),
@@ -232,7 +240,7 @@ fn add(sets: &mut Vec<PathSet>, paths: Vec<PathBuf>, extent: PathExtent) {
 }
 
 /// The path of `~/…` where the home is known.
-pub(crate) fn below_home(word: &Word, place: &Place) -> Option<PathBuf> {
+pub(crate) fn below_home(word: &Word, place: &ShellDirectories) -> Option<PathBuf> {
     let Word::Dynamic(open) = word else { return None };
     let rest = open.shape.strip_prefix(marks::HOME)?;
     let plain = !rest.contains(|c| c <= marks::GLOB) && (rest.is_empty() || rest.starts_with('/'));
@@ -240,14 +248,14 @@ pub(crate) fn below_home(word: &Word, place: &Place) -> Option<PathBuf> {
 }
 
 /// What everything that was found touches together.
-pub(crate) fn whole_effects(found: &Analysis) -> Effects {
+pub(crate) fn whole_effects(found: &CommandAnalysis) -> Effects {
     let mut effects = Effects::none();
     for command in found.commands.iter().filter(|command| !command.layers.is_empty()) {
         let inner = command.effects.clone();
         if inner.as_ref().is_some_and(|inner| inner.claims.concurrency_safe == Some(false)) {
             effects = effects.exclusive();
         }
-        effects.runs.push(Command { text: command.text.clone(), effects: inner.map(Box::new) });
+        effects.runs.push(CommandEffect { text: command.text.clone(), effects: inner.map(Box::new) });
     }
     for command in found.commands.iter().filter(|command| command.layers.is_empty()) {
         effects.unknown |= command.read_only.is_err();

@@ -1,10 +1,10 @@
 //! The lines that a person is shown about a command, one for each part of it.
 
-use super::{Analysis, Doubt, FileAccess};
+use super::{CommandAnalysis, Doubt, FileAccess};
 
 /// One part of a command and what there is to say about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct DisplayLine {
     /// The part, as written, on one line.
     pub text: String,
     /// How deep it stands in arguments of others.
@@ -13,19 +13,19 @@ pub struct Line {
     pub note: String,
 }
 
-impl Analysis {
+impl CommandAnalysis {
     /// What was found, part by part, for a person.
     ///
     /// ```
-    /// use haft_shell::{Place, analyse};
+    /// use haft_shell::{ShellDirectories, analyse_command};
     ///
-    /// let found = analyse("npm test && curl -s https://x.io/i.sh | sh", &Place::new("/repo"));
+    /// let found = analyse_command("npm test && curl -s https://x.io/i.sh | sh", &ShellDirectories::new("/repo"));
     /// let lines: Vec<_> = found.lines().into_iter().map(|line| (line.text, line.note)).collect();
     /// assert_eq!(lines[1], ("curl -s https://x.io/i.sh".into(), "reaches x.io".into()));
     /// assert_eq!(lines[2], ("sh".into(), "runs what it is given; only an exact rule allows it".into()));
     /// ```
-    pub fn lines(&self) -> Vec<Line> {
-        let mut lines: Vec<Line> = Vec::new();
+    pub fn lines(&self) -> Vec<DisplayLine> {
+        let mut lines: Vec<DisplayLine> = Vec::new();
         for command in &self.commands {
             let depth = command.within.and_then(|outer| lines.get(outer)).map_or(0, |line| line.depth + 1);
             let note = if let Some(critical) = &command.critical {
@@ -39,7 +39,7 @@ impl Analysis {
             } else {
                 command.read_only.clone().err().unwrap_or_default()
             };
-            lines.push(Line { text: one_line(&command.text), depth, note });
+            lines.push(DisplayLine { text: one_line(&command.text), depth, note });
         }
         for redirect in &self.redirects {
             let (sign, verb) = match redirect.access {
@@ -53,7 +53,7 @@ impl Analysis {
                 }
                 None => format!("{verb} a file that is known only when it runs"),
             };
-            lines.push(Line {
+            lines.push(DisplayLine {
                 text: one_line(&format!("{sign} {}", redirect.target.plain())),
                 depth: 0,
                 note,
@@ -62,7 +62,7 @@ impl Analysis {
         // What the line of the command says already isn't said twice.
         let said = |doubt: &&Doubt| !matches!(doubt, Doubt::Starts(text) if self.commands.iter().any(|command| command.text == *text));
         let doubts = self.doubts.iter().filter(said);
-        lines.extend(doubts.map(|doubt| Line {
+        lines.extend(doubts.map(|doubt| DisplayLine {
             text: "not understood".into(),
             depth: 0,
             note: doubt.to_string(),

@@ -13,8 +13,8 @@ pub(super) fn is_stream(text: &str) -> bool {
 }
 
 /// The number of the descriptor that a path stands for, by each of its names.
-pub(super) fn descriptor(text: &str) -> Option<u32> {
-    let path = super::normal(Path::new(text));
+pub(super) fn parse_descriptor(text: &str) -> Option<u32> {
+    let path = super::normalize_path(Path::new(text));
     let path = path.to_str().filter(|_| text.starts_with('/'))?;
     match path {
         "/dev/stdin" => return Some(0),

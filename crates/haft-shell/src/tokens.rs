@@ -2,7 +2,7 @@
 //!
 //! This knows no more of the grammar than where words, quotes and operators are. It serves rules and checks that only
 //! find more to stop: a line that isn't understood still shows what stands in it. What is run is found by
-//! [`super::analyse`].
+//! [`super::analyse_command`].
 
 use super::{parse, programs};
 
@@ -33,7 +33,7 @@ const OPERATORS: &[&str] = &[
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Nesting {
+enum TokenNesting {
     Quotes,
     Group,
     Backticks,
@@ -42,12 +42,12 @@ enum Nesting {
 /// The words and operators of a line. `|&` is read as `|`, and the end of a line as `;`; comments are left out.
 ///
 /// ```
-/// use haft_shell::tokens;
+/// use haft_shell::tokenize_line;
 ///
-/// let texts: Vec<String> = tokens("a 'b c'|d >f && (").into_iter().map(|token| token.text).collect();
+/// let texts: Vec<String> = tokenize_line("a 'b c'|d >f && (").into_iter().map(|token| token.text).collect();
 /// assert_eq!(texts, ["a", "'b c'", "|", "d", ">", "f", "&&", "("]);
 /// ```
-pub fn tokens(line: &str) -> Vec<Token> {
+pub fn tokenize_line(line: &str) -> Vec<Token> {
     let mut lexer = Lexer::default();
     let mut rest = line;
     while let Some(c) = rest.chars().next() {
@@ -83,13 +83,13 @@ impl Token {
 struct Lexer {
     tokens: Vec<Token>,
     word: String,
-    nesting: Vec<Nesting>,
+    nesting: Vec<TokenNesting>,
 }
 
 impl Lexer {
     /// Reads what begins here; returns how many bytes it takes.
     fn read(&mut self, c: char, rest: &str) -> usize {
-        let quoted = self.nesting.last() == Some(&Nesting::Quotes);
+        let quoted = self.nesting.last() == Some(&TokenNesting::Quotes);
         match c {
             '\\' => {
                 let length = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
@@ -100,11 +100,11 @@ impl Lexer {
             }
             '"' => {
                 self.word.push('"');
-                self.toggle(Nesting::Quotes);
+                self.toggle(TokenNesting::Quotes);
                 1
             }
             '`' => {
-                self.toggle(Nesting::Backticks);
+                self.toggle(TokenNesting::Backticks);
                 self.separator("`")
             }
             '$' if rest.starts_with("$(") => self.open(&rest[..2]),
@@ -129,7 +129,7 @@ impl Lexer {
             '<' | '>' if rest[1..].starts_with('(') => self.open(&rest[..2]),
             '(' => self.open("("),
             ')' => {
-                self.nesting.pop_if(|nesting| *nesting == Nesting::Group);
+                self.nesting.pop_if(|nesting| *nesting == TokenNesting::Group);
                 self.separator(")")
             }
             '|' | '&' | ';' | '<' | '>' => self.operator(rest),
@@ -140,14 +140,14 @@ impl Lexer {
         }
     }
 
-    fn toggle(&mut self, nesting: Nesting) {
+    fn toggle(&mut self, nesting: TokenNesting) {
         if self.nesting.pop_if(|last| *last == nesting).is_none() {
             self.nesting.push(nesting);
         }
     }
 
     fn open(&mut self, operator: &str) -> usize {
-        self.nesting.push(Nesting::Group);
+        self.nesting.push(TokenNesting::Group);
         self.separator(operator)
     }
 
@@ -204,7 +204,7 @@ mod tests {
             ("a 'open", "a 'open"),
             ("", ""),
         ] {
-            let texts: Vec<String> = tokens(line).into_iter().map(|token| token.text).collect();
+            let texts: Vec<String> = tokenize_line(line).into_iter().map(|token| token.text).collect();
             assert_eq!(texts.join(" "), form, "{line:?}");
         }
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn quotes_and_escapes_are_removed() {
         for (line, word) in [("a\\ 'b c'\"d\\\"e\"", "a b cd\"e"), ("'a\\b'", "a\\b"), ("'open", "open")] {
-            assert_eq!(tokens(line)[0].unquoted(), word, "{line:?}");
+            assert_eq!(tokenize_line(line)[0].unquoted(), word, "{line:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use super::bindings::VariableBindings;
 use super::environment::{self, VariableWeight};
 use super::evaluation::{self, ExpressionCheck};
 use super::examine::{
-    CommandInput, Finding, HeldCommand, HeldFinding, HeldShell, LayerFinding, examine, names_below,
+    CommandInput, Finding, HeldCommand, HeldFinding, HeldShell, LayerFinding, examine_command, names_below,
     pattern_folder,
 };
 use super::folders::WorkingFolders;
@@ -22,11 +22,11 @@ use super::tree::{
     RedirectOperator, ScriptNode, SimpleCommand, StepJoin, WordPiece,
 };
 use super::{
-    Analysis, Assignment, COMMANDS_MAX, DEPTH_MAX, Doubt, FileAccess, Layer, Place, Redirect, StartMethod,
-    SubCommand, Word, normal, programs, streams, tree,
+    Assignment, COMMANDS_MAX, CommandAnalysis, CommandLayer, DEPTH_MAX, Doubt, FileAccess, FileRedirect,
+    ShellDirectories, StartMethod, SubCommand, Word, normalize_path, programs, streams, tree,
 };
 
-pub(super) fn analyse(command: &str, place: &Place) -> Analysis {
+pub(super) fn walk_command(command: &str, place: &ShellDirectories) -> CommandAnalysis {
     let walker = Walker::new(place, true).walk_all(command);
     // A variable of a loop that something else sets as well isn't what the loop says.
     let walker = if walker.rebinds { Walker::new(place, false).walk_all(command) } else { walker };
@@ -34,8 +34,8 @@ pub(super) fn analyse(command: &str, place: &Place) -> Analysis {
 }
 
 struct Walker<'p> {
-    place: &'p Place,
-    found: Analysis,
+    place: &'p ShellDirectories,
+    found: CommandAnalysis,
     depth: usize,
     within: Option<usize>,
     /// A function or trap moves, so no folder is known any more.
@@ -59,10 +59,10 @@ struct Walker<'p> {
 }
 
 impl<'p> Walker<'p> {
-    fn new(place: &'p Place, binds: bool) -> Walker<'p> {
+    fn new(place: &'p ShellDirectories, binds: bool) -> Walker<'p> {
         Walker {
             place,
-            found: Analysis::default(),
+            found: CommandAnalysis::default(),
             depth: 0,
             within: None,
             lost: false,
@@ -126,7 +126,7 @@ impl Walker<'_> {
 
     /// Parses a text and walks it; returns where it ends.
     fn walk_text(&mut self, text: &str, here: WorkingFolders) -> WorkingFolders {
-        match parse::parse(text, self.depth) {
+        match parse::parse_text(text, self.depth) {
             Ok(tree) => {
                 self.notes.0 |= tree.notes.evaluates;
                 self.notes.1 |= tree.notes.hides;
@@ -153,7 +153,7 @@ impl Walker<'_> {
     fn set_variable(&mut self, name: &str, value: Option<&str>) -> VariableWeight {
         self.rebinds |= self.bound.iter().any(|(bound, _)| bound == name);
         self.rebinds |= self.variables.assign(name);
-        let weight = environment::weight(name, value);
+        let weight = environment::variable_weight(name, value);
         if weight == VariableWeight::Dangerous {
             self.add_doubt(Doubt::Environment(name.to_owned()));
         }
@@ -340,7 +340,7 @@ impl Walker<'_> {
             if paths.is_none() || target.literal().is_none() {
                 self.add_doubt(Doubt::Target(target.plain().to_owned()));
             }
-            self.found.redirects.push(Redirect { access, target, paths });
+            self.found.redirects.push(FileRedirect { access, target, paths });
         }
     }
 
@@ -372,8 +372,11 @@ impl Walker<'_> {
             if !assignments.is_empty() {
                 let text =
                     assignments.iter().map(|assignment| &*assignment.text).collect::<Vec<_>>().join(" ");
-                let read_only =
-                    if heaviest <= VariableWeight::Ordinary { Ok(()) } else { Err(unclear(&assignments)) };
+                let read_only = if heaviest <= VariableWeight::Ordinary {
+                    Ok(())
+                } else {
+                    Err(unclear_assignments(&assignments))
+                };
                 let effects = read_only.is_ok().then(haft::Effects::none);
                 let within = self.within;
                 let number = self.push(SubCommand {
@@ -442,7 +445,7 @@ impl Walker<'_> {
         let front = assignments.iter().map(|assignment| &*assignment.text);
         let text = front.chain(written.iter().copied()).collect::<Vec<_>>().join(" ");
         let first = if self.within.is_some() { StartMethod::Held } else { StartMethod::Directly };
-        let mut layers = vec![Layer { text: written.join(" "), argv, started: first }];
+        let mut layers = vec![CommandLayer { text: written.join(" "), argv, started: first }];
         let mut at = here.clone();
         let unwrapped = self.unwrap(&mut layers, written, &mut at, incoming);
         let UnwrappedCommand { mut findings, outer, mut exact_only, starter, contained } = unwrapped;
@@ -457,7 +460,7 @@ impl Walker<'_> {
         let heaviest = heaviest.max(self.set_variables(&findings));
         exact_only = exact_only.or(questions::exact_only(&findings));
         let mut read_only = match (&starter, heaviest > VariableWeight::Ordinary) {
-            (_, true) => Err(unclear(&assignments)),
+            (_, true) => Err(unclear_assignments(&assignments)),
             (Some(starter), _) => Err(format!("`{starter}` starts another command")),
             (None, false) => questions::read_only(&findings),
         };
@@ -519,7 +522,7 @@ impl Walker<'_> {
     /// Takes wrappers off until there is something that starts nothing with its last words.
     fn unwrap(
         &mut self,
-        layers: &mut Vec<Layer>,
+        layers: &mut Vec<CommandLayer>,
         written: &[&str],
         at: &mut WorkingFolders,
         incoming: CommandInput<'_>,
@@ -531,7 +534,7 @@ impl Walker<'_> {
             if argv[0].literal().is_none_or(str::is_empty) {
                 self.add_doubt(Doubt::Command(argv[0].plain().to_owned()));
             }
-            let mut findings = examine(argv, incoming);
+            let mut findings = examine_command(argv, incoming);
             let mut starts = take_layers(&mut findings);
             let likely = starts.iter().position(|layer| layer.likely).unwrap_or(0);
             if starts.is_empty() {
@@ -564,10 +567,14 @@ impl Walker<'_> {
             unwrapped.outer.extend(findings.into_iter().filter(is_beside));
             for other in starts {
                 let text = as_written(&shown, &other);
-                layers.push(Layer { text: text.join(" "), argv: other.argv, started: other.started });
+                layers.push(CommandLayer { text: text.join(" "), argv: other.argv, started: other.started });
             }
             let next_written = as_written(&shown, &next);
-            layers.push(Layer { text: next_written.join(" "), argv: next.argv, started: next.started });
+            layers.push(CommandLayer {
+                text: next_written.join(" "),
+                argv: next.argv,
+                started: next.started,
+            });
             rewritten = Some(next_written);
         }
     }
@@ -576,13 +583,13 @@ impl Walker<'_> {
     fn add_doubts(&mut self, findings: &[Finding], argv: &[Word], text: Option<&str>) {
         for finding in findings {
             match finding {
-                Finding::Undetermined => self.add_doubt(Doubt::Starts(shown(argv))),
+                Finding::Undetermined => self.add_doubt(Doubt::Starts(display_argv(argv))),
                 Finding::ShellState => {
                     self.rebinds |= !self.bound.is_empty() || self.variables.len() > 0;
-                    self.add_doubt(Doubt::Elsewhere(shown(argv)));
+                    self.add_doubt(Doubt::Elsewhere(display_argv(argv)));
                 }
                 Finding::CommandsIn(_) => {
-                    let shown = text.map_or_else(|| shown(argv), str::to_owned);
+                    let shown = text.map_or_else(|| display_argv(argv), str::to_owned);
                     self.add_doubt(Doubt::Starts(shown));
                 }
                 _ => {}
@@ -635,7 +642,7 @@ impl Walker<'_> {
         };
         match target.filter(|target| !target.as_os_str().is_empty()) {
             // Back to where the session is.
-            Some(target) if normal(&target) == self.place.cwd => (WorkingFolders::Start, stay),
+            Some(target) if normalize_path(&target) == self.place.cwd => (WorkingFolders::Start, stay),
             Some(target) => (at.enter(&target), stay),
             None => (WorkingFolders::Unknown, stay),
         }
@@ -661,7 +668,8 @@ impl Walker<'_> {
                 HeldCommand::Words(argv) => self.walk_given(argv, &start),
                 HeldCommand::Text(text) => {
                     if shell == HeldShell::Later {
-                        self.lost |= parse::parse(&text, self.depth).is_ok_and(|tree| tree.script.moves());
+                        self.lost |=
+                            parse::parse_text(&text, self.depth).is_ok_and(|tree| tree.script.moves());
                     }
                     // Another shell knows no variables of this one.
                     let another = shell == HeldShell::Another;
@@ -790,11 +798,11 @@ fn as_written(written: &[String], layer: &LayerFinding) -> Vec<String> {
 }
 
 /// The beginning of a command, for a doubt about it.
-fn shown(argv: &[Word]) -> String {
+fn display_argv(argv: &[Word]) -> String {
     argv.iter().take(4).map(Word::plain).collect::<Vec<_>>().join(" ")
 }
 
-fn unclear(assignments: &[Assignment]) -> String {
+fn unclear_assignments(assignments: &[Assignment]) -> String {
     let names: Vec<_> = assignments.iter().filter(|one| !one.harmless).map(|one| &*one.name).collect();
     if names.is_empty() { "sets variables".to_owned() } else { format!("sets {}", names.join(", ")) }
 }

@@ -247,7 +247,7 @@ impl Parser<'_> {
                 word.scripts.push(script);
                 word.pieces.push(WordPiece::Expansion { quoted });
             }
-            Some(b'{') if self.take("{HOME}") => word.pieces.push(expansion("HOME", quoted)),
+            Some(b'{') if self.take("{HOME}") => word.pieces.push(expansion_piece("HOME", quoted)),
             Some(b'{') => {
                 self.pos += 1;
                 self.enter()?;
@@ -271,7 +271,7 @@ impl Parser<'_> {
                 let end = rest.bytes().position(|b| !(b.is_ascii_alphanumeric() || b == b'_'));
                 let name = &rest[..end.unwrap_or(rest.len())];
                 // `$a[…]` isn't a subscript in bash; nothing more to read.
-                word.pieces.push(expansion(name, quoted));
+                word.pieces.push(expansion_piece(name, quoted));
                 self.pos += name.len();
             }
             Some(b'0'..=b'9' | b'@' | b'*' | b'#' | b'?' | b'-' | b'$' | b'!') => {
@@ -525,6 +525,6 @@ impl Parser<'_> {
 }
 
 /// What stands for `$name`. The home is what `~` is; setting it is refused elsewhere.
-fn expansion(name: &str, quoted: bool) -> WordPiece {
+fn expansion_piece(name: &str, quoted: bool) -> WordPiece {
     if name == "HOME" { WordPiece::Tilde(String::new()) } else { WordPiece::Expansion { quoted } }
 }

@@ -20,7 +20,7 @@ pub(crate) struct WordReading<'w> {
     pub(crate) operands: Vec<usize>,
     /// Which words are values of options.
     pub(crate) values: Vec<usize>,
-    pub(crate) modes: Modes,
+    pub(crate) modes: ModeBits,
     /// Words with an option that isn't listed.
     pub(crate) unknown: Vec<usize>,
     /// A long name was shortened, or a value looks like an option: versions of a program may differ.
@@ -96,7 +96,7 @@ impl<'w> WordReader<'w> {
                 }
                 PlusWords::Options => {}
                 PlusWords::Value(_) => {
-                    return self.add_option(&PLUS, Cow::Owned(vec![without(word, 1)]), at, true);
+                    return self.add_option(&PLUS, Cow::Owned(vec![without_front(word, 1)]), at, true);
                 }
             }
         }
@@ -119,7 +119,7 @@ impl<'w> WordReader<'w> {
             return self.read_option(spec, None, at);
         }
         if let Some((spec, length)) = find_dashed(self.entry, &text[1..]) {
-            let value = (length + 1 < text.len()).then(|| without(word, length + 1));
+            let value = (length + 1 < text.len()).then(|| without_front(word, length + 1));
             return self.read_option(spec, value, at);
         }
         match text.strip_prefix("--").or(text.strip_prefix('-').filter(|_| syntax.one_dash)) {
@@ -152,7 +152,7 @@ impl<'w> WordReader<'w> {
         let word = &self.words[at];
         let dashes = word.prefix().len() - text.len();
         let (name, inline) = match text.split_once('=') {
-            Some((name, _)) => (name, Some(without(word, dashes + name.len() + 1))),
+            Some((name, _)) => (name, Some(without_front(word, dashes + name.len() + 1))),
             None => (text, None),
         };
         // The name itself is known only when it runs.
@@ -160,7 +160,7 @@ impl<'w> WordReader<'w> {
             if self.entry.syntax.one_dash
                 && let Some(spec) = find_attached(self.entry, name)
             {
-                return self.read_option(spec, Some(without(word, dashes + 1)), at);
+                return self.read_option(spec, Some(without_front(word, dashes + 1)), at);
             }
             return self.add_unknown(at, false);
         }
@@ -171,7 +171,7 @@ impl<'w> WordReader<'w> {
             && dashes == 1
             && let Some(spec) = find_attached(self.entry, text)
         {
-            return self.read_option(spec, Some(without(word, 2)), at);
+            return self.read_option(spec, Some(without_front(word, 2)), at);
         }
         let shortened: Vec<&'static OptionSpec> = match self.entry.syntax.abbreviations {
             true => self.entry.all_options().filter(|spec| is_beginning(spec, name)).collect(),
@@ -198,7 +198,7 @@ impl<'w> WordReader<'w> {
         match spec {
             Some(spec) if text.len() == first && word.literal().is_some() => self.read_option(spec, None, at),
             Some(spec) if spec.arity != ValueArity::None => {
-                self.read_option(spec, Some(without(word, first + 1)), at)
+                self.read_option(spec, Some(without_front(word, first + 1)), at)
             }
             _ => self.add_unknown(at, false),
         }
@@ -221,7 +221,7 @@ impl<'w> WordReader<'w> {
             match spec.arity {
                 ValueArity::None | ValueArity::Next => self.read_option(spec, None, at),
                 _ if in_order => self.read_option(spec, None, at),
-                _ => return self.read_option(spec, follows.then(|| without(word, front + end)), at),
+                _ => return self.read_option(spec, follows.then(|| without_front(word, front + end)), at),
             }
         }
         if word.literal().is_none() {
@@ -238,7 +238,7 @@ impl<'w> WordReader<'w> {
         let next = self.words.get(self.reading.next);
         let may_take = next.is_some_and(|word| !word.prefix().starts_with('-'));
         let both = matches!(policy, UnknownOption::Either | UnknownOption::Doubt | UnknownOption::Value);
-        if has_value || !may_take || !both || self.entry.coverage == Coverage::Total {
+        if has_value || !may_take || !both || self.entry.coverage == EntryCoverage::Total {
             return;
         }
         if self.others.len() >= self.room {
@@ -394,7 +394,7 @@ fn is_beginning(spec: &OptionSpec, name: &str) -> bool {
 }
 
 /// A word without so many bytes in front, all of which are known.
-pub(crate) fn without(word: &Word, front: usize) -> Word {
+pub(crate) fn without_front(word: &Word, front: usize) -> Word {
     match word {
         Word::Literal(text) => Word::Literal(text[front..].to_owned()),
         Word::Dynamic(open) => Word::Dynamic(DynamicWord {

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::future::BoxFuture;
-use haft::hooks::{After, BatchHook, Before, HookBatch, HookCall, HookError, OnFailure, PostHook, PreHook};
-use haft::ports::{Answer, Approval, Asker, Authorizer, Request, UserQuestion};
+use haft::hooks::{
+    BatchHook, HookBatch, HookCall, HookError, OnFailure, PostHook, PostHookResponse, PreHook,
+    PreHookResponse,
+};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, AuthorizationRequest, Authorizer, UserQuestion};
 use haft::tool::AnyTool;
-use haft::{Content, Output, Permissions, ToolResult};
+use haft::{PermissionRules, ResultBlock, ToolOutput, ToolResult};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -37,7 +40,7 @@ impl PreHook for SimulatedHook {
         "sim"
     }
 
-    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<Before, HookError>> {
+    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async move {
             let (world, mark) = (&self.0, mark_of(call.input));
             let mut dice = SeededDice::for_decision(world.0.seed, &["pre", mark]);
@@ -47,7 +50,7 @@ impl PreHook for SimulatedHook {
             match dice.roll(28) {
                 0 => {
                     world.bar_call(mark, "a hook blocked it");
-                    Ok(Before::block("not today"))
+                    Ok(PreHookResponse::block("not today"))
                 }
                 1 => {
                     world.bar_call(mark, "a hook failed");
@@ -63,11 +66,11 @@ impl PreHook for SimulatedHook {
                 }
                 4 => {
                     world.bar_call(mark, "a hook made its input senseless");
-                    Ok(Before::rewrite(json!({"t": 5, "v": "x"})))
+                    Ok(PreHookResponse::rewrite(json!({"t": 5, "v": "x"})))
                 }
-                5 | 6 if call.input["v"] != 77 => Ok(Before::rewrite(json!({"t": mark, "v": 77}))),
-                7 => Ok(Before::inject("a word of a hook")),
-                _ => Ok(Before::go_on()),
+                5 | 6 if call.input["v"] != 77 => Ok(PreHookResponse::rewrite(json!({"t": mark, "v": 77}))),
+                7 => Ok(PreHookResponse::with_context("a word of a hook")),
+                _ => Ok(PreHookResponse::go_on()),
             }
         })
     }
@@ -90,7 +93,7 @@ impl PostHook for SimulatedHook {
         &'a self,
         call: &'a HookCall<'a>,
         _: &'a ToolResult,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
             let mark = mark_of(call.input);
             let mut dice = SeededDice::for_decision(self.0.0.seed, &["post", mark]);
@@ -99,12 +102,18 @@ impl PostHook for SimulatedHook {
                 1 => std::future::pending().await,
                 2 => std::panic::panic_any(PANIC_TEXT.to_owned()),
                 3 => {
-                    let output = Output::new(vec![Content::text(format!("ran {mark}, says a hook"))]);
-                    Ok(After { output: Some(output), ..After::default() })
+                    let output = ToolOutput::new(vec![ResultBlock::text(format!("ran {mark}, says a hook"))]);
+                    Ok(PostHookResponse { output: Some(output), ..PostHookResponse::default() })
                 }
-                4 => Ok(After { context: vec!["a word of a hook".to_owned()], ..After::default() }),
-                5 => Ok(After { stop: Some("a hook has seen enough".to_owned()), ..After::default() }),
-                _ => Ok(After::default()),
+                4 => Ok(PostHookResponse {
+                    context: vec!["a word of a hook".to_owned()],
+                    ..PostHookResponse::default()
+                }),
+                5 => Ok(PostHookResponse {
+                    stop: Some("a hook has seen enough".to_owned()),
+                    ..PostHookResponse::default()
+                }),
+                _ => Ok(PostHookResponse::default()),
             }
         })
     }
@@ -119,7 +128,10 @@ impl BatchHook for SimulatedHook {
         "sim"
     }
 
-    fn after_batch<'a>(&'a self, batch: &'a HookBatch<'a>) -> BoxFuture<'a, Result<After, HookError>> {
+    fn after_batch<'a>(
+        &'a self,
+        batch: &'a HookBatch<'a>,
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
             let last = batch.results.last().and_then(ToolResult::input).map(mark_of).unwrap_or("?");
             let mut dice = SeededDice::for_decision(self.0.0.seed, &["batch", last]);
@@ -127,7 +139,7 @@ impl BatchHook for SimulatedHook {
                 0 => Err(HookError::new("the hook is broken")),
                 1 => std::future::pending().await,
                 2 => std::panic::panic_any(PANIC_TEXT.to_owned()),
-                _ => Ok(After::default()),
+                _ => Ok(PostHookResponse::default()),
             }
         })
     }
@@ -140,11 +152,11 @@ impl BatchHook for SimulatedHook {
 /// Rules that panic or deny for some calls.
 pub(crate) struct SimulatedRules {
     pub(crate) world: SimulatedWorld,
-    pub(crate) rules: Permissions,
+    pub(crate) rules: PermissionRules,
 }
 
 impl Authorizer for SimulatedRules {
-    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, request: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         let by_rule =
             |verdict, text: &'static str| vec![DecisionReason::new(DecisionSource::Rule, verdict, text)];
         let mark = mark_of(request.input);
@@ -165,8 +177,8 @@ impl Authorizer for SimulatedRules {
         }
     }
 
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
-        self.rules.hides(name, tool)
+    fn tool_denial(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
+        self.rules.tool_denial(name, tool)
     }
 }
 
@@ -174,7 +186,7 @@ impl Authorizer for SimulatedRules {
 pub(crate) struct SimulatedUser(pub(crate) SimulatedWorld);
 
 impl Asker for SimulatedUser {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let (world, mark) = (&self.0, mark_of(&approval.input));
             world.log(format!("{mark} asks"));
@@ -185,13 +197,13 @@ impl Asker for SimulatedUser {
                     world.state().approved.push((mark.to_owned(), input));
                 }
             };
-            let no = |answer: Answer| {
+            let no = |answer: ApprovalAnswer| {
                 world.bar_call(mark, "the user did not say yes");
-                if world.has_bug(PlantedBug::NoMeansYes) { Answer::Once } else { answer }
+                if world.has_bug(PlantedBug::NoMeansYes) { ApprovalAnswer::Once } else { answer }
             };
             match dice.roll(10) {
-                0 => no(Answer::No),
-                1 | 2 => no(Answer::NoBecause("I don't like it".to_owned())),
+                0 => no(ApprovalAnswer::No),
+                1 | 2 => no(ApprovalAnswer::NoBecause("I don't like it".to_owned())),
                 3 => {
                     world.bar_call(mark, "the question could not be asked");
                     std::panic::panic_any(PANIC_TEXT.to_owned())
@@ -199,16 +211,16 @@ impl Asker for SimulatedUser {
                 4 => {
                     // The user is absent for an hour.
                     sleep(Duration::from_secs(3_600)).await;
-                    no(Answer::NoBecause("I was away".to_owned()))
+                    no(ApprovalAnswer::NoBecause("I was away".to_owned()))
                 }
                 5 if approval.input["v"] != 88 => {
                     let edited = json!({"t": mark, "v": 88});
                     yes(edited.clone());
-                    Answer::Edit(edited)
+                    ApprovalAnswer::Edit(edited)
                 }
                 _ => {
                     yes(approval.input.clone());
-                    Answer::Once
+                    ApprovalAnswer::Once
                 }
             }
         })

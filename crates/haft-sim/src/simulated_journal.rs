@@ -14,7 +14,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::ports::{Intent, RecordError, Recorder};
+use haft::ports::{CallIntent, RecordError, Recorder};
 use haft::{ToolCall, ToolResult};
 use haft_agent::{ConversationRecorder, InterruptedTurn, MessageFormat, ToolDefinitions};
 use haft_journal::{CallState, Durability, Journal, Record, RecoveredSession};
@@ -124,7 +124,7 @@ impl SimulatedJournal {
 }
 
 impl Recorder for SimulatedJournal {
-    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn before<'a>(&'a self, intent: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(async move {
             let mark = mark_of(intent.input);
             self.delay_by_seed("before", mark).await;
@@ -147,7 +147,7 @@ impl Recorder for SimulatedJournal {
 
     fn after<'a>(
         &'a self,
-        intent: &'a Intent<'a>,
+        intent: &'a CallIntent<'a>,
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(async move {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use haft::decision::DecisionReason;
 use haft::files::WriteMode;
 use haft::sync::lock;
-use haft::tool::{Interrupt, Retry};
+use haft::tool::{Interrupt, RetryPolicy};
 use haft::{Chars, Context, Effects, Engine, Registry, ToolCall, ToolError, dynamic_tool};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -99,7 +99,7 @@ pub(crate) fn build_registry(
             .result_limit(Chars(if world.has_bug(PlantedBug::Unbounded) { 1_000_000 } else { RESULT_CHARS }))
             .interrupt(interrupt);
         if name == "look" {
-            tool = tool.retry(Retry::up_to(3));
+            tool = tool.retry(RetryPolicy::up_to(3));
         }
         if matches!(name, "state" | "outside") {
             tool = tool.permission(|_| Some(DecisionReason::allow()));

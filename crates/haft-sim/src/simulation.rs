@@ -4,11 +4,11 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use haft::dispatch::ConflictRule;
-use haft::event::What;
-use haft::hooks::Hooks;
+use haft::event::EventKind;
+use haft::hooks::HookSet;
 use haft::results::OffloadStore;
 use haft::tool::SiblingPolicy;
-use haft::{Cause, Engine, ErrorKind, Permissions, ToolResult, Workspace};
+use haft::{Cause, Engine, ErrorKind, PermissionRules, ToolResult, Workspace};
 use haft_agent::{AgentLoop, Conversation, RunEnd, RunEvent, RunHandle, RunOutcome, ToolEventSink};
 use haft_journal::{Journal, JournalOptions, Record, RecoveredSession, SessionStart};
 use haft_provider::RetryPolicy;
@@ -181,7 +181,7 @@ fn build_agent(
 ) -> (Engine, AgentLoop) {
     let plan = &world.0.plan;
     let rules = ["write", "shared", "anything", "remote", "delegate"];
-    let rules = rules.into_iter().try_fold(Permissions::new(), Permissions::allow);
+    let rules = rules.into_iter().try_fold(PermissionRules::new(), PermissionRules::allow);
     let rules = rules.and_then(|rules| rules.ask("asks")).and_then(|rules| rules.deny("forbidden"));
     let rules = SimulatedRules { world: world.clone(), rules: rules.expect("these are names of tools") };
     let hook = SimulatedHook(world.clone());
@@ -201,7 +201,7 @@ fn build_agent(
         .workspace(Workspace::new(world.0.root.join("work")).expect("the folder is there"))
         .permissions(rules)
         .asker(SimulatedUser(world.clone()))
-        .hooks(Hooks::new().before(hook.clone()).after(hook.clone()).after_batch(hook))
+        .hooks(HookSet::new().before(hook.clone()).after(hook.clone()).after_batch(hook))
         .schedule(if plan.effects_rule { ConflictRule::Effects } else { ConflictRule::Classes })
         .sibling_policy(if plan.stop_siblings { SiblingPolicy::OnError } else { SiblingPolicy::Never })
         .max_concurrency(plan.max_concurrency)
@@ -334,13 +334,13 @@ fn trace_event(world: &SimulatedWorld, event: RunEvent) {
         RunEvent::Said(_) => world.log("words go in"),
         RunEvent::Ended { why, .. } => world.log(format!("ended: {}", why.word())),
         RunEvent::Tool(event) => match event.what {
-            What::Finished(result) => {
+            EventKind::Finished(result) => {
                 if let Some(path) = result.offloaded_to() {
                     world.state().files.insert(path.to_owned());
                 }
                 world.log(format!("{} has its result: {}", result.call_id(), result_word(&result)));
             }
-            What::Warning(_) => world.log("a warning"),
+            EventKind::Warning(_) => world.log("a warning"),
             _ => {}
         },
         _ => {}

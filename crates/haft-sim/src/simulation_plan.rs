@@ -179,7 +179,8 @@ fn build_script(seed: u64) -> ModelScript {
     // User messages and interrupts cause additional turns; the script has enough replies for them.
     turns_json.extend((0..12).map(|_| json!({"text": "That is all."})));
     let text = json!({ "turns": turns_json }).to_string();
-    ModelScript::parse(&text).unwrap_or_else(|error| panic!("the simulator made a bad script: {error}\n{text}"))
+    ModelScript::parse(&text)
+        .unwrap_or_else(|error| panic!("the simulator made a bad script: {error}\n{text}"))
 }
 
 fn scripted_turn(seed: u64, at: usize) -> Value {

@@ -8,9 +8,9 @@
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
-use haft::event::What;
+use haft::event::EventKind;
 use haft::testing::EventLog;
-use haft::view::Progress;
+use haft::view::CallProgress;
 use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
 use haft_agent::{ReplyDelta, RunEvent};
 use haft_terminal::bench::ScreenBench;
@@ -69,8 +69,8 @@ fn main() {
             let mut progress = events[event % 10].clone();
             let fraction = Some(f64::from((frame + event as u32) % 100) / 100.0);
             progress.what = match event % 2 {
-                0 => What::Progress(Progress { fraction, message: Some(format!("step {event}")) }),
-                _ => What::Partial(format!("a line of output {event}\n")),
+                0 => EventKind::Progress(CallProgress { fraction, message: Some(format!("step {event}")) }),
+                _ => EventKind::Partial(format!("a line of output {event}\n")),
             };
             drawing.event(RunEvent::Tool(progress));
         }
@@ -99,7 +99,7 @@ fn calls(count: usize) -> Vec<haft::event::Event> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let calls = (0..count).map(|at| ToolCall::new(format!("c{at}"), "nothing", serde_json::json!({})));
     runtime.block_on(engine.turn().run(calls));
-    log.events().into_iter().filter(|event| matches!(event.what, What::Started { .. })).collect()
+    log.events().into_iter().filter(|event| matches!(event.what, EventKind::Started { .. })).collect()
 }
 
 fn sink() -> (std::io::PipeWriter, std::thread::JoinHandle<usize>) {

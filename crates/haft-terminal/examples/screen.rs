@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::effects::resolved::Workspace;
-use haft::ports::{Mode as _, PermissionMode};
+use haft::ports::{ModeControl as _, PermissionMode};
 use haft::tool::{AnyTool, Interrupt};
-use haft::{Effects, Engine, EngineBuilder, NoInput, Permissions, Registry, ToolError, tool};
+use haft::{Effects, Engine, EngineBuilder, NoInput, PermissionRules, Registry, ToolError, tool};
 use haft_agent::{AgentLoop, Conversation, RunEvent, RunHandle, RunSink, ToolEventSink};
 use haft_provider::Wire;
 use haft_provider::scripted::{ModelScript, ScriptedModel};
@@ -53,7 +53,7 @@ async fn wait(until: Until, cx: haft::Context) -> Result<&'static str, ToolError
     Ok("it is there")
 }
 
-fn tools() -> Result<Vec<AnyTool>, haft::tool::BadTool> {
+fn tools() -> Result<Vec<AnyTool>, haft::tool::InvalidTool> {
     let mut tools = haft_tools::core();
     tools.push(
         tool("wait", "Waits for a file; can be interrupted.", wait)
@@ -97,7 +97,7 @@ fn tools() -> Result<Vec<AnyTool>, haft::tool::BadTool> {
     Ok(tools)
 }
 
-fn engine(permissions: &Permissions) -> Result<EngineBuilder, Failed> {
+fn engine(permissions: &PermissionRules) -> Result<EngineBuilder, Failed> {
     let workspace = Workspace::new(std::env::current_dir()?)?;
     Ok(Engine::builder(Registry::new().with(tools()?)?).workspace(workspace).permissions(permissions.clone()))
 }
@@ -136,7 +136,7 @@ impl RunSink for Printed {
 
 async fn plain(model: ScriptedModel, words: &str) -> Result<(), Failed> {
     let sink = Arc::new(Printed(Mutex::new(PlainLines::new(100, std::env::current_dir()?))));
-    let engine = engine(&Permissions::new())?.events(ToolEventSink::new(sink.clone())).build();
+    let engine = engine(&PermissionRules::new())?.events(ToolEventSink::new(sink.clone())).build();
     let agent = AgentLoop::new(engine, model).events(sink);
     agent.run(&mut Conversation::new(Wire::Anthropic), words).await;
     Ok(())
@@ -149,7 +149,7 @@ async fn live(model: ScriptedModel, look: ColorMode, first: &str) -> Result<(), 
     }
     let mut screen = Screen::open(options)?;
     let remote = screen.remote();
-    let permissions = Permissions::new();
+    let permissions = PermissionRules::new();
     let sink = Arc::new(screen.sink());
     let engine = engine(&permissions)?.asker(screen.asker()).events(ToolEventSink::new(sink.clone())).build();
     screen.show_views_of(&engine);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft::view::{Progress, View};
+use haft::view::{CallProgress, CallView};
 use haft::{ErrorKind, ToolResult};
 
 use crate::folded_lines::{self, FoldedLines, fold_body};
@@ -38,13 +38,13 @@ pub(crate) struct CallRow {
     /// The id of the call.
     pub(crate) id: Arc<str>,
     pub(crate) tool: String,
-    pub(crate) view: View,
+    pub(crate) view: CallView,
     pub(crate) state: CallState,
     /// The start of the current state.
     pub(crate) since: Instant,
     /// The start and end of the run, counted in events: overlapping calls ran concurrently.
     pub(crate) run_span: Option<(u64, Option<u64>)>,
-    pub(crate) progress: Progress,
+    pub(crate) progress: CallProgress,
     /// The last line of the output so far.
     pub(crate) last_output: Option<String>,
     /// The error message, if the call failed.
@@ -399,11 +399,11 @@ mod tests {
             number: None,
             id: "".into(),
             tool: tool.into(),
-            view: View::titled(title).summary("214 lines"),
+            view: CallView::titled(title).summary("214 lines"),
             state,
             since: Instant::now(),
             run_span,
-            progress: Progress::default(),
+            progress: CallProgress::default(),
             last_output: None,
             reason: None,
         }
@@ -449,7 +449,7 @@ mod tests {
     #[test]
     fn a_running_call_shows_how_far_it_is() {
         let mut one = row("Bash", "cargo test parser", CallState::Running, Some((1, None)));
-        one.progress = Progress { fraction: Some(0.6), message: Some("compiling 41/68".into()) };
+        one.progress = CallProgress { fraction: Some(0.6), message: Some("compiling 41/68".into()) };
         let shown = shown(&[one], 100);
         assert!(
             shown[0].starts_with("  ⠹ Bash    cargo test parser           compiling 41/68  ▓▓▓▓▓▓░░░░"),

@@ -3,7 +3,7 @@
 //! Each answer to an approval has a fixed number, whether or not the other answers are offered, so
 //! a number that the user remembers never changes its meaning.
 
-use haft::ports::Approval;
+use haft::ports::ApprovalRequest;
 
 use crate::key_decoder::TerminalKey;
 use crate::question::{AnswerKeys, KeyContext, PendingPrompts};
@@ -69,7 +69,7 @@ pub(crate) fn apply_list_key(
 }
 
 /// Returns the answers that an approval offers.
-pub(crate) fn approval_choices(approval: &Approval, pending: PendingPrompts) -> Vec<ApprovalChoice> {
+pub(crate) fn approval_choices(approval: &ApprovalRequest, pending: PendingPrompts) -> Vec<ApprovalChoice> {
     use ApprovalChoice::*;
     let lasting = !approval.lasting_rules.is_empty();
     [Once, Session, Always, No, NoBecause, Edit, ShowAll, AllOnce, NoneOfThem]
@@ -85,7 +85,7 @@ pub(crate) fn approval_choices(approval: &Approval, pending: PendingPrompts) -> 
 
 /// Renders the answers with their numbers.
 pub(crate) fn approval_line(
-    approval: &Approval,
+    approval: &ApprovalRequest,
     accepted_keys: AnswerKeys,
     focus: Option<usize>,
     pending: PendingPrompts,
@@ -109,7 +109,7 @@ pub(crate) fn approval_line(
     line
 }
 
-fn label(choice: ApprovalChoice, approval: &Approval, pending: PendingPrompts) -> String {
+fn label(choice: ApprovalChoice, approval: &ApprovalRequest, pending: PendingPrompts) -> String {
     match choice {
         ApprovalChoice::Once => "once".to_owned(),
         ApprovalChoice::Session => "for this session".to_owned(),

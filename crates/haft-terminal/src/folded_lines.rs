@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft::view::{Change, DiffLine, Part, View};
+use haft::view::{CallView, DiffLine, LineChange, ViewPart};
 
 use crate::style::{Line, Style};
 use crate::text;
@@ -40,17 +40,17 @@ impl FoldedLines {
 }
 
 /// Returns whether a view contains a diff.
-pub(crate) fn has_change(view: &View) -> bool {
-    view.body.iter().any(|part| matches!(part, Part::Diff { .. }))
+pub(crate) fn has_change(view: &CallView) -> bool {
+    view.body.iter().any(|part| matches!(part, ViewPart::Diff { .. }))
 }
 
 /// Renders the body of a view in at most `most` lines.
-pub(crate) fn fold_body(view: &View, columns: usize, most: usize) -> FoldedLines {
+pub(crate) fn fold_body(view: &CallView, columns: usize, most: usize) -> FoldedLines {
     let mut folded = FoldedLines::default();
     for part in &view.body {
         match part {
-            Part::Text { text } | Part::Code { text, .. } => {
-                let style = if matches!(part, Part::Code { .. }) { Style::CODE } else { Style::DIM };
+            ViewPart::Text { text } | ViewPart::Code { text, .. } => {
+                let style = if matches!(part, ViewPart::Code { .. }) { Style::CODE } else { Style::DIM };
                 for line in text::lines(text) {
                     if folded.lines.len() >= most {
                         folded.hidden += 1;
@@ -59,7 +59,7 @@ pub(crate) fn fold_body(view: &View, columns: usize, most: usize) -> FoldedLines
                     }
                 }
             }
-            Part::Diff { lines, .. } => {
+            ViewPart::Diff { lines, .. } => {
                 for line in lines {
                     if folded.lines.len() >= most {
                         folded.hidden += 1;
@@ -75,12 +75,12 @@ pub(crate) fn fold_body(view: &View, columns: usize, most: usize) -> FoldedLines
 }
 
 /// Returns the last lines of a view's diff.
-pub(crate) fn last_changed_lines(view: &View, columns: usize, most: usize) -> Vec<Line> {
+pub(crate) fn last_changed_lines(view: &CallView, columns: usize, most: usize) -> Vec<Line> {
     let lines: Vec<&DiffLine> = view
         .body
         .iter()
         .filter_map(|part| match part {
-            Part::Diff { lines, .. } => Some(lines),
+            ViewPart::Diff { lines, .. } => Some(lines),
             _ => None,
         })
         .flatten()
@@ -89,11 +89,11 @@ pub(crate) fn last_changed_lines(view: &View, columns: usize, most: usize) -> Ve
     lines[from..].iter().map(|line| render_changed_line(line).truncate_to(columns)).collect()
 }
 
-fn change_style(change: Change) -> Style {
+fn change_style(change: LineChange) -> Style {
     match change {
-        Change::Same => Style::DIM,
-        Change::Added => Style::SUCCESS,
-        Change::Removed => Style::ERROR,
+        LineChange::Same => Style::DIM,
+        LineChange::Added => Style::SUCCESS,
+        LineChange::Removed => Style::ERROR,
     }
 }
 
@@ -148,14 +148,14 @@ pub(crate) fn relative_title<'a>(title: &'a str, cwd: &Path) -> std::borrow::Cow
 mod tests {
     use super::*;
 
-    fn diff() -> View {
+    fn diff() -> CallView {
         let line = |change, number, text: &str| DiffLine { change, number, text: text.into() };
-        View::titled("a").with(Part::Diff {
+        CallView::titled("a").with(ViewPart::Diff {
             path: "a".into(),
             lines: vec![
-                line(Change::Removed, 87, "    while x {"),
-                line(Change::Added, 87, "    for y {"),
-                line(Change::Same, 88, "        z"),
+                line(LineChange::Removed, 87, "    while x {"),
+                line(LineChange::Added, 87, "    for y {"),
+                line(LineChange::Same, 88, "        z"),
             ],
         })
     }
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn nothing_of_a_long_line_is_hidden() {
         let text = "x".repeat(50);
-        let view = View::titled("a").with(Part::Diff {
+        let view = CallView::titled("a").with(ViewPart::Diff {
             path: "a".into(),
-            lines: vec![DiffLine { change: Change::Added, number: 1, text }],
+            lines: vec![DiffLine { change: LineChange::Added, number: 1, text }],
         });
         let folded = fold_body(&view, 31, 10);
         assert_eq!(folded.lines.len(), 3);

@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::io::Write as _;
 use std::sync::Mutex;
 
-use haft::event::{Event, What};
-use haft::ports::{Answer, Approval, UserQuestion};
+use haft::event::{Event, EventKind};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, UserQuestion};
 use haft::sync::lock;
 use haft_agent::{ReplyDelta, RunEvent};
 use tokio::sync::oneshot;
@@ -39,7 +39,7 @@ pub(crate) struct OpenPrompt {
 }
 
 pub(crate) enum PromptRequest {
-    Approval(Box<Approval>, oneshot::Sender<Answer>),
+    Approval(Box<ApprovalRequest>, oneshot::Sender<ApprovalAnswer>),
     Question(UserQuestion, oneshot::Sender<Option<Vec<String>>>),
 }
 
@@ -137,7 +137,7 @@ impl InboxQueue {
         let is_droppable = matches!(
             &event,
             RunEvent::Model(ReplyDelta::Thinking(_) | ReplyDelta::Usage(_))
-                | RunEvent::Tool(Event { what: What::Progress(_) | What::Partial(_), .. })
+                | RunEvent::Tool(Event { what: EventKind::Progress(_) | EventKind::Partial(_), .. })
         );
         if is_droppable && let Some(old) = self.find_superseded(&event) {
             *old = ScreenNote::Event(event);

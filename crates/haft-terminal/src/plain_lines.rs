@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use haft::view::{Stage, View};
+use haft::view::{CallStage, CallView};
 use haft_agent::RunEvent;
 
 use crate::style::Line;
@@ -34,7 +34,7 @@ impl PlainLines {
     #[must_use]
     pub fn views(
         mut self,
-        views: impl Fn(&str, &Stage<'_>) -> Option<View> + Send + Sync + 'static,
+        views: impl Fn(&str, &CallStage<'_>) -> Option<CallView> + Send + Sync + 'static,
     ) -> PlainLines {
         self.0.set_views(std::sync::Arc::new(views));
         self

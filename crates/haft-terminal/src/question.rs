@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use haft::Effects;
-use haft::ports::{Answer, Approval, UserQuestion};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, UserQuestion};
 use serde_json::Value;
 
 use crate::choice_list::{self, ApprovalChoice, ListKey, apply_list_key, approval_choices};
@@ -109,7 +109,7 @@ pub(crate) enum BulkAnswer {
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum PanelReply {
-    Approval(Answer),
+    Approval(ApprovalAnswer),
     /// `None` if the user declined.
     Chosen(Option<Vec<String>>),
 }
@@ -155,7 +155,7 @@ impl PromptPanel {
     /// without names. `None` if each question needs its own answer.
     pub(crate) fn kind(&self) -> Option<(String, String)> {
         let PromptRequest::Approval(approval, _) = &self.ask.what else { return None };
-        let Approval { effects, unconfined, again, .. } = &**approval;
+        let ApprovalRequest { effects, unconfined, again, .. } = &**approval;
         if !approval.is_harmless() || *unconfined || *again || effects.unknown {
             return None;
         }
@@ -201,13 +201,15 @@ impl PromptPanel {
         match (self.ask.what, reply) {
             (PromptRequest::Approval(approval, send), PanelReply::Approval(answer)) => {
                 let answer_text = match &answer {
-                    Answer::Once => "allowed once".to_owned(),
-                    Answer::Session => {
+                    ApprovalAnswer::Once => "allowed once".to_owned(),
+                    ApprovalAnswer::Session => {
                         format!("allowed for this session: {}", approval.lasting_rules.join(", "))
                     }
-                    Answer::Always => format!("always allowed: {}", approval.lasting_rules.join(", ")),
-                    Answer::NoBecause(reason) => format!("no, because {reason}"),
-                    Answer::Edit(_) => "allowed with another input".to_owned(),
+                    ApprovalAnswer::Always => {
+                        format!("always allowed: {}", approval.lasting_rules.join(", "))
+                    }
+                    ApprovalAnswer::NoBecause(reason) => format!("no, because {reason}"),
+                    ApprovalAnswer::Edit(_) => "allowed with another input".to_owned(),
                     _ => "no".to_owned(),
                 };
                 let title = folded_lines::relative_title(&approval.view.title, cwd);
@@ -234,8 +236,10 @@ impl PromptPanel {
             AnswerStep::Approve { .. } => self.approval_key(key, context),
             AnswerStep::Reason(editor) => match key {
                 TerminalKey::Enter => match editor.text().trim() {
-                    "" => PanelAction::Answer(PanelReply::Approval(Answer::No)),
-                    reason => PanelAction::Answer(PanelReply::Approval(Answer::NoBecause(reason.to_owned()))),
+                    "" => PanelAction::Answer(PanelReply::Approval(ApprovalAnswer::No)),
+                    reason => PanelAction::Answer(PanelReply::Approval(ApprovalAnswer::NoBecause(
+                        reason.to_owned(),
+                    ))),
                 },
                 TerminalKey::Escape => {
                     self.return_to_list();
@@ -248,7 +252,7 @@ impl PromptPanel {
             },
             AnswerStep::Input(editor) => match key {
                 TerminalKey::Enter => match serde_json::from_str::<Value>(editor.text()) {
-                    Ok(input) => PanelAction::Answer(PanelReply::Approval(Answer::Edit(input))),
+                    Ok(input) => PanelAction::Answer(PanelReply::Approval(ApprovalAnswer::Edit(input))),
                     Err(error) => {
                         self.note = Some(format!("that is not JSON: {error}"));
                         PanelAction::Stay
@@ -303,10 +307,10 @@ impl PromptPanel {
     fn choose(&mut self, choice: ApprovalChoice, context: KeyContext) -> PanelAction {
         let answer = |answer| PanelAction::Answer(PanelReply::Approval(answer));
         match choice {
-            ApprovalChoice::Once => answer(Answer::Once),
-            ApprovalChoice::Session => answer(Answer::Session),
-            ApprovalChoice::Always => answer(Answer::Always),
-            ApprovalChoice::No => answer(Answer::No),
+            ApprovalChoice::Once => answer(ApprovalAnswer::Once),
+            ApprovalChoice::Session => answer(ApprovalAnswer::Session),
+            ApprovalChoice::Always => answer(ApprovalAnswer::Always),
+            ApprovalChoice::No => answer(ApprovalAnswer::No),
             ApprovalChoice::NoBecause => {
                 self.step = AnswerStep::Reason(LineEditor::default());
                 PanelAction::Stay
@@ -514,7 +518,7 @@ fn toggle(chosen: &mut BTreeSet<usize>, place: usize) {
 }
 
 /// Renders the subject of an approval.
-fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) -> Vec<Line> {
+fn approval_lines(approval: &ApprovalRequest, columns: usize, most: usize, cwd: &Path) -> Vec<Line> {
     let reason = approval.reason();
     let highlighted_parts = backticked_parts(&reason);
     let title = folded_lines::relative_title(&approval.view.title, cwd);

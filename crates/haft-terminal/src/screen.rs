@@ -11,10 +11,10 @@ use std::thread::JoinHandle;
 
 use haft::Engine;
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, UserQuestion};
 use haft::sync::lock;
 use haft::text::truncate_chars;
-use haft::view::{Stage, View};
+use haft::view::{CallStage, CallView};
 use haft_agent::{RunEvent, RunSink};
 use tokio::sync::{mpsc, oneshot};
 
@@ -255,7 +255,10 @@ impl ScreenHandle {
 
     /// Renders calls with these views while the model writes them; `None` means that the tool is
     /// unknown.
-    pub fn show_views(&self, views: impl Fn(&str, &Stage<'_>) -> Option<View> + Send + Sync + 'static) {
+    pub fn show_views(
+        &self,
+        views: impl Fn(&str, &CallStage<'_>) -> Option<CallView> + Send + Sync + 'static,
+    ) {
         self.change(ScreenChange::ToolViews(Arc::new(views)));
     }
 
@@ -364,11 +367,11 @@ impl Drop for PromptWithdrawal<'_> {
 }
 
 impl Asker for ScreenAsker {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let answer = self.ask(|send| PromptRequest::Approval(Box::new(approval.clone()), send)).await;
             // The screen is closed.
-            answer.unwrap_or(Answer::No)
+            answer.unwrap_or(ApprovalAnswer::No)
         })
     }
 

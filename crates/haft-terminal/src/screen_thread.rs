@@ -403,8 +403,8 @@ impl ScreenThread {
             };
             if fits {
                 let answer = match yes {
-                    BulkAnswer::BulkAnswer => haft::ports::Answer::Once,
-                    BulkAnswer::No => haft::ports::Answer::No,
+                    BulkAnswer::BulkAnswer => haft::ports::ApprovalAnswer::Once,
+                    BulkAnswer::No => haft::ports::ApprovalAnswer::No,
                 };
                 let line = panel.answer(PanelReply::Approval(answer), self.transcript.cwd());
                 line.into_iter().for_each(|line| self.transcript.note(line));
@@ -613,7 +613,8 @@ impl ScreenThread {
     /// Shows a question, unless the user has allowed all of its kind.
     fn add_panel(&mut self, panel: PromptPanel) {
         if self.allowed_kind.is_some() && panel.kind() == self.allowed_kind {
-            let line = panel.answer(PanelReply::Approval(haft::ports::Answer::Once), self.transcript.cwd());
+            let line =
+                panel.answer(PanelReply::Approval(haft::ports::ApprovalAnswer::Once), self.transcript.cwd());
             line.into_iter().for_each(|line| self.transcript.note(line));
         } else {
             self.panels.push_back(panel);

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft::call::CallInput;
-use haft::event::{Event, What};
+use haft::event::{Event, EventKind};
 use haft::text::truncate_chars;
-use haft::view::{Progress, Stage, View};
+use haft::view::{CallProgress, CallStage, CallView};
 use haft::{ToolCall, ToolResult};
 use haft_agent::{ReplyDelta, RunEnd, RunEvent, StopReason, TokenUsage};
 use serde_json::Value;
@@ -32,7 +32,7 @@ const THINKING_BYTES: usize = 1_024;
 const NOTE_CHARS_MAX: usize = 4_000;
 
 /// Returns the view of a call by the name of its tool; `None` if the tool is unknown.
-pub(crate) type ToolViews = Arc<dyn Fn(&str, &Stage<'_>) -> Option<View> + Send + Sync>;
+pub(crate) type ToolViews = Arc<dyn Fn(&str, &CallStage<'_>) -> Option<CallView> + Send + Sync>;
 
 /// The kind of the last output.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,7 +88,7 @@ pub(crate) struct RunTranscript {
     /// The time of the next refresh of partial views.
     next_view: Instant,
     /// The last result that was folded.
-    folded: Option<View>,
+    folded: Option<CallView>,
 }
 
 impl RunTranscript {
@@ -152,7 +152,7 @@ impl RunTranscript {
     }
 
     /// Takes the last view that was folded.
-    pub(crate) fn take_folded(&mut self) -> Option<View> {
+    pub(crate) fn take_folded(&mut self) -> Option<CallView> {
         self.folded.take()
     }
 
@@ -319,7 +319,7 @@ impl RunTranscript {
                 &parsed
             }
         };
-        let view = self.view(&call.name, &Stage::Use { input, complete: true });
+        let view = self.view(&call.name, &CallStage::Use { input, complete: true });
         let known = self.rows.iter().rposition(|row| {
             row.is_main() && (row.index == Some(index) || (row.number == Some(number) && row.index.is_none()))
         });
@@ -344,11 +344,11 @@ impl RunTranscript {
     fn tool_event(&mut self, event: Event, now: Instant) {
         let Event { agent, turn, call, what, .. } = event;
         match &what {
-            What::Warning(message) | What::Message(message) => {
-                let style = if matches!(what, What::Warning(_)) { Style::WARNING } else { Style::PLAIN };
+            EventKind::Warning(message) | EventKind::Message(message) => {
+                let style = if matches!(what, EventKind::Warning(_)) { Style::WARNING } else { Style::PLAIN };
                 return self.note_text(message, style);
             }
-            What::BackgroundFinished(result) => return self.show_background_result(result),
+            EventKind::BackgroundFinished(result) => return self.show_background_result(result),
             _ => {}
         }
         let Some(call) = call else { return };
@@ -380,22 +380,22 @@ impl RunTranscript {
         row.index = Some(call.index);
         row.id = call.id.clone();
         match what {
-            What::Asking => row.state = CallState::Asking,
-            What::Started { view, .. } => {
+            EventKind::Asking => row.state = CallState::Asking,
+            EventKind::Started { view, .. } => {
                 row.tool = call.tool.to_string();
                 row.view = view;
                 row.state = CallState::Running;
                 row.since = now;
                 row.run_span = Some((seen, None));
             }
-            What::Progress(progress) => row.progress = progress,
-            What::Partial(output) => {
+            EventKind::Progress(progress) => row.progress = progress,
+            EventKind::Partial(output) => {
                 let last = output.lines().rev().find(|line| !line.trim().is_empty());
                 row.last_output =
                     last.map(|line| truncate_chars(line, 200).to_owned()).or(row.last_output.take());
             }
-            What::Finished(result) => row.finish(&result, seen),
-            What::BlocksThread { since } => {
+            EventKind::Finished(result) => row.finish(&result, seen),
+            EventKind::BlocksThread { since } => {
                 row.last_output = Some(format!("keeps a thread busy for {}", format_duration(since)))
             }
             _ => {}
@@ -565,22 +565,22 @@ impl RunTranscript {
             number: None,
             id: "".into(),
             tool,
-            view: View::default(),
+            view: CallView::default(),
             state,
             since: now,
             run_span: None,
-            progress: Progress::default(),
+            progress: CallProgress::default(),
             last_output: None,
             reason: None,
         }
     }
 
-    fn view(&self, tool: &str, stage: &Stage<'_>) -> View {
+    fn view(&self, tool: &str, stage: &CallStage<'_>) -> CallView {
         let own = self.views.as_ref().and_then(|views| views(tool, stage));
         own.unwrap_or_else(|| match stage.input() {
-            Value::Null => View::default(),
-            Value::Object(fields) if fields.is_empty() => View::default(),
-            input => View::titled(truncate_chars(&input.to_string(), 200)),
+            Value::Null => CallView::default(),
+            Value::Object(fields) if fields.is_empty() => CallView::default(),
+            input => CallView::titled(truncate_chars(&input.to_string(), 200)),
         })
     }
 
@@ -600,7 +600,7 @@ impl RunTranscript {
         let began = Instant::now();
         for (at, input) in inputs.into_iter().enumerate() {
             if let Some((tool, input)) = input {
-                self.rows[at].view = self.view(&tool, &Stage::Use { input: &input, complete: false });
+                self.rows[at].view = self.view(&tool, &CallStage::Use { input: &input, complete: false });
             }
         }
         self.next_view = now + FRAME.max(began.elapsed() * 10);

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use haft::files::{Access, DirFiles, Kind, OpenDir, Root, ScopedFiles, WriteMode};
-use haft::{Engine, Permissions, Registry, ToolCall, Workspace};
+use haft::files::{DirFiles, FileKind, GrantedAccess, GrantedRoot, OpenDir, ScopedFiles, WriteMode};
+use haft::{Engine, PermissionRules, Registry, ToolCall, Workspace};
 use hayro::hayro_interpret::font::GlyphRun;
 use hayro::hayro_interpret::hayro_cmap::BfString;
 use hayro::hayro_interpret::{
@@ -54,7 +54,7 @@ fn main() {
 fn tools(runtime: &Runtime) {
     let temp = tempfile::tempdir().unwrap();
     let root = temp.path().canonicalize().unwrap();
-    let permissions = Permissions::new().allow("Edit").unwrap();
+    let permissions = PermissionRules::new().allow("Edit").unwrap();
     let processes = std::sync::Arc::new(haft_sandbox::LocalProcesses::new(std::env::vars_os()));
     let engine = Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(Workspace::new(&root).unwrap())
@@ -103,7 +103,7 @@ fn tools(runtime: &Runtime) {
     let (edited, written) = (root.join("edited"), root.join("written"));
     fs::write(&edited, &text).unwrap();
     let files = DirFiles::new();
-    let access = Access { write: vec![Root::subtree(&root)], ..Access::default() };
+    let access = GrantedAccess { write: vec![GrantedRoot::subtree(&root)], ..GrantedAccess::default() };
     let scoped = ScopedFiles::new(&files, &access, &root);
     let write = || {
         for _ in 0..EDITS_PER_ROUND {
@@ -270,7 +270,7 @@ fn searches(runtime: &Runtime, root: &Path) {
 
 fn descriptors(runtime: &Runtime, root: &Path) {
     let files = DirFiles::new();
-    let access = Access { write: vec![Root::subtree(root)], ..Access::default() };
+    let access = GrantedAccess { write: vec![GrantedRoot::subtree(root)], ..GrantedAccess::default() };
     let scoped = ScopedFiles::new(&files, &access, root);
     let dir = root.join("area_0/part_0/src");
     let paths: Vec<PathBuf> = (0..FILES_PER_FOLDER).flat_map(|_| listed(&dir)).collect();
@@ -333,11 +333,11 @@ fn plain_walk(dir: &Path) -> usize {
 
 fn open_walk(dir: &dyn OpenDir) -> usize {
     let mut bytes = 0;
-    let mut names: Vec<(Box<OsStr>, Kind)> = Vec::new();
+    let mut names: Vec<(Box<OsStr>, FileKind)> = Vec::new();
     dir.each(&mut |name, kind| names.push((name.into(), kind))).unwrap();
     for (name, kind) in names {
         match kind {
-            Kind::Directory => bytes += open_walk(&*dir.open_dir(&name).unwrap()),
+            FileKind::Directory => bytes += open_walk(&*dir.open_dir(&name).unwrap()),
             _ => {
                 let mut file = dir.open(&name).unwrap();
                 let mut text = Vec::with_capacity(file.metadata().len as usize);

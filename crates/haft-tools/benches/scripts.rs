@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use haft::ports::{ProcessRequest, Processes as _};
-use haft::{Engine, Permissions, Registry, ToolCall, Workspace};
+use haft::{Engine, PermissionRules, Registry, ToolCall, Workspace};
 use haft_sandbox::LocalProcesses;
 
 const ROUNDS: usize = 21;
@@ -62,7 +62,7 @@ fn engine(tools: &Path) -> Engine {
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
     Engine::builder(loaded.register(&Registry::new(), "script:bench").0)
         .workspace(Workspace::new(tools).unwrap())
-        .permissions(Permissions::new().allow("echo").unwrap())
+        .permissions(PermissionRules::new().allow("echo").unwrap())
         .max_concurrency(AT_ONCE)
         .ports(|ports| ports.processes = Some(Arc::new(LocalProcesses::new(std::env::vars_os()))))
         .build()

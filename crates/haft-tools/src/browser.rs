@@ -13,16 +13,16 @@
 //! - `tree` makes text of a page, `keys` knows keys.
 //! - `tools` are the tools, one file each.
 
-mod page_actions;
+mod accessibility_tree;
 mod browser_state;
-mod request_filter;
 mod keys;
 mod launch;
+mod page_actions;
+mod request_filter;
 mod running_browser;
 #[cfg(test)]
 mod tests;
 mod tools;
-mod accessibility_tree;
 mod wire;
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::sync::lock;
-use haft::tool::{AnyTool, Exposure, Interrupt};
+use haft::tool::{AnyTool, Interrupt, ToolExposure};
 use haft::{Context, Effects, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
@@ -235,7 +235,11 @@ impl Browser {
     }
 
     /// The same for a call that acts on the page: on the host on which it was judged.
-    async fn acting(&self, key: &impl std::fmt::Debug, cx: &Context) -> Result<(BrowserTurn, TargetTab), ToolError> {
+    async fn acting(
+        &self,
+        key: &impl std::fmt::Debug,
+        cx: &Context,
+    ) -> Result<(BrowserTurn, TargetTab), ToolError> {
         let (turn, target) = self.open(cx).await?;
         let Some(host) = request_filter::host_of(&target.url) else { return Ok((turn, target)) };
         let judged = self.judged().get(&call_hash(key)).is_some_and(|judged| judged.contains(&host));
@@ -324,7 +328,7 @@ fn browser_tool_spec(name: &'static str) -> ToolSpec {
     ToolSpec::new(name)
         .group("browser")
         .feature("browser")
-        .exposure(Exposure::Deferred)
+        .exposure(ToolExposure::Deferred)
         .in_child()
         .interrupt(Interrupt::Cancel)
 }

@@ -12,19 +12,19 @@ use std::sync::Arc;
 use haft::ToolError;
 
 pub mod create;
+mod cron_table;
 pub mod delete;
 mod expression;
-mod persistent_crons;
 pub mod list;
-mod cron_table;
+mod persistent_crons;
 
 pub use create::CronCreate;
+pub use cron_table::{Clock, CronState, CronTable, DueCron, NewCron, SystemClock};
 pub use delete::CronDelete;
-pub use expression::{InvalidCronExpression, CronExpression};
+pub use expression::{CronExpression, InvalidCronExpression};
 pub use jiff::Timestamp;
 pub use jiff::tz::TimeZone;
 pub use list::CronList;
-pub use cron_table::{Clock, CronState, CronTable, DueCron, NewCron, SystemClock};
 
 /// How many prompts a session plans at most, and how many are kept for later sessions of one workspace.
 pub const CRONS_MAX: usize = 50;

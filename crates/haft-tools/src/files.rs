@@ -4,7 +4,6 @@
 //! no plain text.
 
 pub mod apply_patch;
-pub(crate) mod transaction;
 pub(crate) mod charset;
 pub(crate) mod checkpoints;
 #[cfg(any(feature = "images", feature = "notebooks"))]
@@ -14,22 +13,23 @@ pub mod edit;
 pub mod glob;
 pub mod grep;
 pub(crate) mod ignore_rules;
+#[cfg(feature = "images")]
+pub(crate) mod images;
 pub mod ls;
 pub mod multi_edit;
-pub(crate) mod path_suggestions;
 #[cfg(feature = "notebooks")]
 pub(crate) mod notebook;
 #[cfg(feature = "notebooks")]
 pub mod notebook_edit;
+pub(crate) mod path_suggestions;
 pub(crate) mod paths;
 #[cfg(feature = "pdf")]
 pub(crate) mod pdf;
-#[cfg(feature = "images")]
-pub(crate) mod images;
 pub mod read;
-pub mod rewind;
 pub(crate) mod read_tracker;
+pub mod rewind;
 pub(crate) mod text_diff;
+pub(crate) mod transaction;
 pub(crate) mod walk;
 pub mod write;
 
@@ -43,6 +43,6 @@ pub use multi_edit::MultiEdit;
 #[cfg(feature = "notebooks")]
 pub use notebook_edit::NotebookEdit;
 pub use read::Read;
-pub use rewind::Rewind;
 pub use read_tracker::ReadTracker;
+pub use rewind::Rewind;
 pub use write::Write;

@@ -159,7 +159,9 @@ fn value_of(first: &str, more: &[&str]) -> Result<FrontMatterValue, String> {
     match whole.strip_prefix('[') {
         Some(list) => {
             let list = list.strip_suffix(']').ok_or("has a list without its `]`")?;
-            Ok(FrontMatterValue::List(split_list(list).iter().map(|item| unquote(item)).collect::<Result<_, _>>()?))
+            Ok(FrontMatterValue::List(
+                split_list(list).iter().map(|item| unquote(item)).collect::<Result<_, _>>()?,
+            ))
         }
         None => Ok(FrontMatterValue::Text(unquote(whole)?)),
     }

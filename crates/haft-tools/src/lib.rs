@@ -20,19 +20,19 @@ mod agents;
 mod blocking;
 #[cfg(feature = "browser")]
 pub mod browser;
-#[cfg(any(feature = "planning", feature = "tasks"))]
-mod per_session;
+mod built_ins;
 #[cfg(feature = "cron")]
 pub mod cron;
 #[cfg(feature = "files")]
 mod files;
 #[cfg(any(feature = "agents", feature = "skills"))]
 pub mod front_matter;
+#[cfg(any(feature = "planning", feature = "tasks"))]
+mod per_session;
 #[cfg(feature = "planning")]
 mod planning;
 #[cfg(feature = "scripts")]
 pub mod scripts;
-mod built_ins;
 #[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
 pub mod session_folders;
 #[cfg(feature = "shell")]
@@ -49,19 +49,19 @@ pub mod web;
 pub mod worktrees;
 
 use haft::Tool;
-use haft::tool::{AnyTool, BadTool};
+use haft::tool::{AnyTool, InvalidTool};
 
 #[cfg(feature = "agents")]
 pub use agents::*;
 #[cfg(feature = "browser")]
 pub use browser::Browser;
+pub use built_ins::{BuiltIns, SessionArguments, SessionTools};
 #[cfg(feature = "cron")]
 pub use cron::{CronCreate, CronDelete, CronList};
 #[cfg(feature = "files")]
 pub use files::*;
 #[cfg(feature = "planning")]
 pub use planning::*;
-pub use built_ins::{BuiltIns, SessionArguments, SessionTools};
 #[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
 pub use session_folders::SessionFolders;
 #[cfg(feature = "shell")]
@@ -87,7 +87,7 @@ pub fn core() -> Vec<AnyTool> {
 /// A tool of ours can always be registered; a test holds it.
 #[allow(dead_code, reason = "there are no tools in a build without features")]
 fn built_in(tool: impl Tool) -> AnyTool {
-    AnyTool::typed(tool).unwrap_or_else(|BadTool { name, reason }| panic!("the tool `{name}` {reason}"))
+    AnyTool::typed(tool).unwrap_or_else(|InvalidTool { name, reason }| panic!("the tool `{name}` {reason}"))
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 //! One bad `tool.json` takes no other tool down. Which folders are read is the host's decision: this part looks at the
 //! one that it is given, reads no environment variable but `PATH`, and starts nothing.
 
-mod script_effects;
 mod manifest;
+mod script_effects;
 mod script_run;
 
 use std::collections::HashMap;
@@ -24,12 +24,12 @@ use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use haft::registry::{Entry, Origin};
-use haft::schema::Violation;
+use haft::registry::{RegisteredTool, ToolOrigin};
+use haft::schema::InputViolation;
 use haft::tool::AnyTool;
 use haft::{Effects, Registry, dynamic_tool};
 
-pub use manifest::{ScriptManifest, OnInterrupt, OutputForm, ScriptEffects, manifest_schema};
+pub use manifest::{OnInterrupt, OutputForm, ScriptEffects, ScriptManifest, manifest_schema};
 
 use manifest::CheckedManifest;
 use script_run::ScriptRunner;
@@ -67,14 +67,18 @@ impl LoadedScripts {
     /// These tools besides those of a registry, and why others are missing.
     ///
     /// Never fails: what can't be registered, and what has a name of a built-in tool, is left out with its problem.
-    pub fn register(self, registry: &Registry, source: impl Into<Arc<str>>) -> (Registry, Vec<ScriptProblem>) {
+    pub fn register(
+        self,
+        registry: &Registry,
+        source: impl Into<Arc<str>>,
+    ) -> (Registry, Vec<ScriptProblem>) {
         let (mut registry, source, mut problems) = (registry.clone(), source.into(), self.problems);
         for ScriptTool { path, tool } in self.tools {
             let mut violations = names_of_built_ins(&tool, &registry);
             if violations.is_empty() {
                 match registry.with_external(source.clone(), tool) {
                     Ok(with_it) => registry = with_it,
-                    Err(error) => violations.push(Violation::new("", error.to_string())),
+                    Err(error) => violations.push(InputViolation::new("", error.to_string())),
                 }
             }
             if !violations.is_empty() {
@@ -86,15 +90,15 @@ impl LoadedScripts {
 }
 
 /// The names of a tool that built-in tools have, which are theirs also where they are not offered.
-fn names_of_built_ins(tool: &AnyTool, registry: &Registry) -> Vec<Violation> {
-    let built_in = || registry.entries().filter(|entry| *entry.origin() == Origin::BuiltIn);
+fn names_of_built_ins(tool: &AnyTool, registry: &Registry) -> Vec<InputViolation> {
+    let built_in = || registry.entries().filter(|entry| *entry.origin() == ToolOrigin::BuiltIn);
     let owner = |name: &str| {
         let has = |one: &&AnyTool| one.name() == name || one.aliases().iter().any(|alias| alias == name);
-        built_in().map(Entry::tool).find(has).map(AnyTool::name)
+        built_in().map(RegisteredTool::tool).find(has).map(AnyTool::name)
     };
     let taken = |(field, name): (String, &str)| {
         let owner = owner(name)?;
-        Some(Violation::new(
+        Some(InputViolation::new(
             field,
             format!("`{name}` is a name of the built-in tool `{owner}`; give another"),
         ))
@@ -115,12 +119,12 @@ pub struct ScriptProblem {
     /// The file or folder.
     pub path: PathBuf,
     /// What is wrong with it, each with the JSON pointer of the field; at least one.
-    pub violations: Vec<Violation>,
+    pub violations: Vec<InputViolation>,
 }
 
 impl ScriptProblem {
     fn new(path: &Path, words: impl Into<String>) -> ScriptProblem {
-        ScriptProblem { path: path.to_owned(), violations: vec![Violation::new("", words)] }
+        ScriptProblem { path: path.to_owned(), violations: vec![InputViolation::new("", words)] }
     }
 }
 
@@ -198,7 +202,7 @@ impl LoadedScripts {
                     tool_names(&script.tool).filter(|(field, _)| (field == "/name") == names).collect();
                 let taken = |(field, name): &(String, &str)| {
                     let words = format!("`{name}` is a name of {} already", owners.get(*name)?.display());
-                    Some(Violation::new(field, words))
+                    Some(InputViolation::new(field, words))
                 };
                 let violations: Vec<_> = of_this_pass.iter().filter_map(taken).collect();
                 if violations.is_empty() {
@@ -226,8 +230,8 @@ fn is_broken_link(path: &Path) -> bool {
 }
 
 /// Reads a manifest, unless it is no plain file or too large.
-fn read_manifest(file: &Path) -> Result<CheckedManifest, Vec<Violation>> {
-    let wrong = |words: String| vec![Violation::new("", words)];
+fn read_manifest(file: &Path) -> Result<CheckedManifest, Vec<InputViolation>> {
+    let wrong = |words: String| vec![InputViolation::new("", words)];
     let unreadable = |error: io::Error| wrong(format!("can't be read: {}", describe_io_error(&error)));
     // Opening a FIFO would wait for its writer.
     let metadata = fs::metadata(file).map_err(unreadable)?;
@@ -250,7 +254,7 @@ fn describe_io_error(error: &io::Error) -> String {
 }
 
 /// Makes the tool.
-fn build_tool(checked: CheckedManifest, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
+fn build_tool(checked: CheckedManifest, folder: &Path) -> Result<AnyTool, Vec<InputViolation>> {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let program = resolve_program(&checked.manifest.command[0], &folder)?;
     let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
@@ -281,8 +285,8 @@ fn build_tool(checked: CheckedManifest, folder: &Path) -> Result<AnyTool, Vec<Vi
         tool = tool.concurrency(calls.get());
     }
     tool = match (manifest.defer, manifest.always_load) {
-        (true, _) => tool.exposure(haft::tool::Exposure::Deferred),
-        (_, true) => tool.exposure(haft::tool::Exposure::AlwaysLoaded),
+        (true, _) => tool.exposure(haft::tool::ToolExposure::Deferred),
+        (_, true) => tool.exposure(haft::tool::ToolExposure::AlwaysLoaded),
         _ => tool,
     };
     if let Some(hint) = manifest.search_hint {
@@ -292,12 +296,12 @@ fn build_tool(checked: CheckedManifest, folder: &Path) -> Result<AnyTool, Vec<Vi
         tool = tool.needs_user();
     }
     // Name and description fit the manifest's schema, so only the input's schema can still be wrong.
-    tool.build().map_err(|bad| vec![Violation::new("/input_schema", bad.reason)])
+    tool.build().map_err(|bad| vec![InputViolation::new("/input_schema", bad.reason)])
 }
 
 /// The program as it is started: a file of the tool's folder, an absolute path, or a name that is found on `PATH`.
-fn resolve_program(command: &str, folder: &Path) -> Result<PathBuf, Vec<Violation>> {
-    let wrong = |words: String| vec![Violation::new("/command/0", words)];
+fn resolve_program(command: &str, folder: &Path) -> Result<PathBuf, Vec<InputViolation>> {
+    let wrong = |words: String| vec![InputViolation::new("/command/0", words)];
     let file = match command.strip_prefix("./") {
         Some(rest) if Path::new(rest).components().any(|part| part == Component::ParentDir) => {
             return Err(wrong(format!("`{command}` leaves the tool's folder; others begin with `/`")));

@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use haft::decision::DecisionReason;
 use haft::text::truncate_chars;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use skill_files::{
-    ALLOWED_TOOLS_MAX, DESCRIPTION_CHARS_MAX, FILE, LinkPolicy, SkillProblem, SKILL_BYTES_MAX, SKILLS_MAX, SkillFile,
-    SkillSet,
+    ALLOWED_TOOLS_MAX, DESCRIPTION_CHARS_MAX, FILE, LinkPolicy, SKILL_BYTES_MAX, SKILLS_MAX, SkillFile,
+    SkillProblem, SkillSet,
 };
 
 /// How many characters the model is told of all skills together.
@@ -108,7 +108,7 @@ impl Skill {
                 let known: Vec<String> =
                     self.offered().take(50).map(|skill| format!("`{}`", skill.name)).collect();
                 let name = truncate_chars(name, 80);
-                Err(ToolError::senseless(format!("no skill `{name}`; there are {}", known.join(", "))))
+                Err(ToolError::invalid_input(format!("no skill `{name}`; there are {}", known.join(", "))))
             }
         }
     }
@@ -154,7 +154,7 @@ impl Skill {
 
 impl Tool for Skill {
     type Input = SkillInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Skill")
@@ -186,14 +186,14 @@ impl Tool for Skill {
     async fn check(&self, input: &SkillInput, _: &Context) -> Result<(), ToolError> {
         self.find(&input.name)?;
         match input.arguments.as_deref().map(|arguments| arguments.chars().count()) {
-            Some(count) if count > ARGUMENTS_CHARS_MAX => Err(ToolError::senseless(format!(
+            Some(count) if count > ARGUMENTS_CHARS_MAX => Err(ToolError::invalid_input(format!(
                 "`arguments` has {count} characters; at most {ARGUMENTS_CHARS_MAX} are accepted"
             ))),
             _ => Ok(()),
         }
     }
 
-    async fn call(&self, input: SkillInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: SkillInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let skill = self.find(&input.name)?;
         let body = skill
             .body()
@@ -207,12 +207,12 @@ impl Tool for Skill {
         text.push_str(&self.grant(skill, cx));
         text.push_str(&format!("\n{}", fill_arguments(&body, arguments, skill)));
         let lines = body.lines().count();
-        let view = View::titled(&skill.name).summary(if lines == 1 {
+        let view = CallView::titled(&skill.name).summary(if lines == 1 {
             "1 line".into()
         } else {
             format!("{lines} lines")
         });
-        Ok(Output::from(Content::text(text)).with_view(view))
+        Ok(ToolOutput::from(ResultBlock::text(text)).with_view(view))
     }
 
     fn describe(&self, input: &SkillInput) -> Option<String> {
@@ -224,9 +224,9 @@ impl Tool for Skill {
         ))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let name = stage.text("name")?;
-        let view = View::titled(match stage.text("arguments") {
+        let view = CallView::titled(match stage.text("arguments") {
             Some(arguments) if !arguments.is_empty() => format!("{name} {arguments}"),
             _ => name.to_owned(),
         });

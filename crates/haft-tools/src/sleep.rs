@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::tool::Interrupt;
-use haft::view::Stage;
-use haft::{Chars, Context, Effects, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, Tool, ToolError, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -41,7 +41,7 @@ impl Tool for Sleep {
             .alias("sleep")
             .group("session")
             .feature("files")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(200))
             .timeout(Duration::from_secs_f64(SECONDS_MAX) + Duration::from_secs(30))
             .interrupt(Interrupt::Cancel)
@@ -55,7 +55,7 @@ impl Tool for Sleep {
     async fn check(&self, input: &SleepInput, _: &Context) -> Result<(), ToolError> {
         match input.seconds {
             seconds if (0.0..=SECONDS_MAX).contains(&seconds) => Ok(()),
-            seconds => Err(ToolError::senseless(format!(
+            seconds => Err(ToolError::invalid_input(format!(
                 "`seconds` must be between 0 and {SECONDS_MAX}, got {seconds}; for a longer wait call Sleep again"
             ))),
         }
@@ -76,12 +76,14 @@ impl Tool for Sleep {
         Ok(format!("waited {} s", input.seconds))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let seconds = stage.input().get("seconds")?.as_f64()?;
-        let view = View::titled(format!("{seconds} s"));
+        let view = CallView::titled(format!("{seconds} s"));
         Some(match stage {
-            Stage::Result { .. } => view.summary("done"),
-            Stage::Progress { progress, .. } => view.summary(progress.message.clone().unwrap_or_default()),
+            CallStage::Result { .. } => view.summary("done"),
+            CallStage::Progress { progress, .. } => {
+                view.summary(progress.message.clone().unwrap_or_default())
+            }
             _ => view.why(stage),
         })
     }

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 
 use haft::text::truncate_chars;
-use haft::view::Part;
-use haft::{Context, ToolError, View};
+use haft::view::ViewPart;
+use haft::{CallView, Context, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -167,7 +167,7 @@ impl SessionTasks {
                 true => "there are none; make one with TaskCreate".to_owned(),
                 false => format!("there are {}", known.join(", ")),
             };
-            ToolError::senseless(format!("no task #{id}; {known}"))
+            ToolError::invalid_input(format!("no task #{id}; {known}"))
         })
     }
 
@@ -187,11 +187,11 @@ impl SessionTasks {
         if task == blocker {
             let words =
                 format!("#{task} can't wait for #{blocker}, which is itself; leave this dependency out");
-            return Err(ToolError::senseless(words));
+            return Err(ToolError::invalid_input(words));
         }
         if let Some(way) = self.way(blocker, task) {
             let way: Vec<String> = way.iter().map(|id| format!("#{id}")).collect();
-            return Err(ToolError::senseless(format!(
+            return Err(ToolError::invalid_input(format!(
                 "#{task} can't wait for #{blocker}: {} (each waits for the next), so none of them could ever begin; \
                  leave this dependency out",
                 way.join(" → ")
@@ -253,7 +253,7 @@ impl SessionTasks {
     }
 
     /// What a person is shown of the list: all of a short one, of a long one what is being done and what comes next.
-    pub(crate) fn view(&self, title: &str) -> View {
+    pub(crate) fn view(&self, title: &str) -> CallView {
         let shown = |task: &TaskEntry| {
             let owner = task.owner.as_ref().map(|owner| format!("  ({owner})")).unwrap_or_default();
             let waits = match task.status == TaskStatus::Pending && !self.open_blockers(task).is_empty() {
@@ -279,8 +279,8 @@ impl SessionTasks {
                 lines.push(format!("☐ and {} more", open.len() - fits));
             }
         }
-        let view = View::titled(title).summary(self.counts());
-        if lines.is_empty() { view } else { view.with(Part::Text { text: lines.join("\n") }) }
+        let view = CallView::titled(title).summary(self.counts());
+        if lines.is_empty() { view } else { view.with(ViewPart::Text { text: lines.join("\n") }) }
     }
 }
 
@@ -289,14 +289,14 @@ pub(crate) fn parse_task_id(name: &str) -> Result<u64, ToolError> {
     let number = name.trim().trim_start_matches('#');
     number.parse().map_err(|_| {
         let name = truncate_chars(name, 60);
-        ToolError::senseless(format!("`{name}` is no task; give its number, as in \"3\""))
+        ToolError::invalid_input(format!("`{name}` is no task; give its number, as in \"3\""))
     })
 }
 
 /// A text that has something in it and isn't too long.
 pub(crate) fn check_text(field: &str, text: &str, most: usize) -> Result<(), ToolError> {
     if text.trim().is_empty() {
-        return Err(ToolError::senseless(format!("`{field}` is empty; say what is to be done")));
+        return Err(ToolError::invalid_input(format!("`{field}` is empty; say what is to be done")));
     }
     check_length(field, text, most)
 }
@@ -304,7 +304,7 @@ pub(crate) fn check_text(field: &str, text: &str, most: usize) -> Result<(), Too
 pub(crate) fn check_length(field: &str, text: &str, most: usize) -> Result<(), ToolError> {
     match text.chars().nth(most) {
         None => Ok(()),
-        Some(_) => Err(ToolError::senseless(format!(
+        Some(_) => Err(ToolError::invalid_input(format!(
             "`{field}` has {} characters; at most {most} are accepted",
             text.chars().count()
         ))),

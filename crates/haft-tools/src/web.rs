@@ -7,13 +7,13 @@
 //!
 //! Where bytes come from, and that they come from nowhere else, is `haft-net`'s business.
 
-mod page_cache;
 mod charset;
 pub(crate) mod document;
 pub mod html;
+mod page_cache;
+pub(crate) mod untrusted_text;
 pub mod web_fetch;
 pub mod web_search;
-pub(crate) mod untrusted_text;
 
 use haft::future::BoxFuture;
 

@@ -16,11 +16,11 @@ mod git;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haft::effects::table::Class;
-use haft::ports::Port;
-use haft::tool::Timeout;
-use haft::view::Stage;
-use haft::{Context, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::ports::PortName;
+use haft::tool::CallTimeout;
+use haft::view::CallStage;
+use haft::{CallView, Context, ToolError, ToolSpec};
 
 pub use enter_worktree::EnterWorktree;
 pub use exit_worktree::ExitWorktree;
@@ -46,14 +46,14 @@ fn worktree_tool_spec(name: &'static str) -> ToolSpec {
     ToolSpec::new(name)
         .group("git")
         .feature(FEATURE)
-        .listed_class(Class::WriteExclusive)
-        .timeout(Timeout::After(TIMEOUT))
-        .needs(Port::Processes)
+        .listed_class(ConcurrencyClass::WriteExclusive)
+        .timeout(CallTimeout::After(TIMEOUT))
+        .needs(PortName::Processes)
 }
 
 /// What a person sees of a call.
-fn render_stage(stage: &Stage<'_>, title: &str) -> View {
-    let view = View::titled(title);
+fn render_stage(stage: &CallStage<'_>, title: &str) -> CallView {
+    let view = CallView::titled(title);
     view.why(stage)
 }
 
@@ -135,7 +135,7 @@ pub fn name_fits(name: &str) -> Result<(), ToolError> {
         && !name.ends_with(".lock");
     match fits {
         true => Ok(()),
-        false => Err(ToolError::senseless(format!(
+        false => Err(ToolError::invalid_input(format!(
             "`name` must begin with a letter or digit and have at most {NAME_CHARS_MAX} letters, digits, `-`, `_` and \
              single `.`; leave it out to get one"
         ))),
@@ -160,9 +160,9 @@ impl GitWorktree {
     pub fn is_plain(&self) -> Result<(), ToolError> {
         let around = self.around();
         let unclear = |error: haft::files::ResolveError| ToolError::new(error.to_string());
-        let found = haft::files::resolve(around, &self.path).map_err(unclear)?;
+        let found = haft::files::resolve_path(around, &self.path).map_err(unclear)?;
         let expected =
-            haft::files::resolve(around, around).map_err(unclear)?.real.join(FOLDER).join(&self.name);
+            haft::files::resolve_path(around, around).map_err(unclear)?.real.join(FOLDER).join(&self.name);
         match found.real == expected {
             true => Ok(()),
             false => Err(ToolError::new(format!(
@@ -197,7 +197,8 @@ impl GitWorktree {
                 )));
             }
         }
-        let commit = git::run_reading(cx, cx.cwd(), ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await?;
+        let commit =
+            git::run_reading(cx, cx.cwd(), ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await?;
         let Ok(GitOutput { text: commit, .. }) = commit else {
             return Err(ToolError::new(
                 "the repository has no commit yet, so a worktree would have nothing in it; commit something first",
@@ -242,7 +243,8 @@ impl GitWorktree {
     /// Puts the files of its commit into a new one, and tells which filters did not run.
     async fn check_out(&self, cx: &Context) -> Result<Vec<String>, ToolError> {
         let filters = git::configured_filters(cx, &self.path).await?;
-        git::run_changing(cx, &self.path, None, ["reset", "--hard", "--quiet", "--no-recurse-submodules"]).await?;
+        git::run_changing(cx, &self.path, None, ["reset", "--hard", "--quiet", "--no-recurse-submodules"])
+            .await?;
         Ok(filters)
     }
 
@@ -270,7 +272,8 @@ impl GitWorktree {
         let status = ["status", "--porcelain=v1", "--untracked-files=all", "--ignore-submodules=none"];
         let status = git::run_reading(cx, &self.path, status).await?.map_err(unclear)?;
         let reference = format!("refs/heads/{}", self.branch);
-        let tip = git::run_reading(cx, &self.path, ["rev-parse", "--verify", "--quiet", &reference]).await?.ok();
+        let tip =
+            git::run_reading(cx, &self.path, ["rev-parse", "--verify", "--quiet", &reference]).await?.ok();
         let tip = tip.map(|said| said.text);
         let (most, exclude) = (format!("--max-count={COUNTED_MAX}"), format!("--exclude={}", self.branch));
         let mut log = vec!["log", "--no-show-signature", "--format=%h %s", &most, "HEAD"];

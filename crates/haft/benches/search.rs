@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use haft::search::{SearchIndex, Searchable};
+use haft::search::{SearchIndex, SearchableTool};
 use serde_json::json;
 
 const TOOLS: usize = 10_000;
@@ -44,7 +44,7 @@ fn main() {
         .map(|number| (format!("mcp__server{}__do_thing_{number}", number % 50), description(number)))
         .collect();
     let searchable = || {
-        tools.iter().map(|(name, description)| Searchable {
+        tools.iter().map(|(name, description)| SearchableTool {
             name,
             hint: "thing maker",
             description,

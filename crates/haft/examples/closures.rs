@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::{
-    Context, Effects, Engine, NoInput, Permissions, Registry, ToolCall, ToolError, dynamic_tool, tool,
+    Context, Effects, Engine, NoInput, PermissionRules, Registry, ToolCall, ToolError, dynamic_tool, tool,
 };
 use serde_json::{Value, json};
 
@@ -55,9 +55,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             ToolCall::new("4", "lookup", "{}"),
         ]
     };
-    for (title, rules) in
-        [("without rules", Permissions::new()), ("with an allow rule", Permissions::new().allow("lookup")?)]
-    {
+    for (title, rules) in [
+        ("without rules", PermissionRules::new()),
+        ("with an allow rule", PermissionRules::new().allow("lookup")?),
+    ] {
         println!("{title}:");
         let engine = Engine::builder(registry.clone()).permissions(rules).build();
         for result in engine.turn().run(calls()).await {

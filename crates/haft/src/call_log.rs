@@ -12,41 +12,41 @@ use haft_scheduler::sync::lock;
 use serde_json::Value;
 
 use crate::effects::Effects;
-use crate::future::{BoxFuture, guarded};
-use crate::hooks::{After, HookCall, HookError, PostHook};
+use crate::future::{BoxFuture, catch_panic};
+use crate::hooks::{HookCall, HookError, PostHook, PostHookResponse};
 use crate::limits;
-use crate::registry::{Entry, Registry};
+use crate::registry::{RegisteredTool, Registry};
 use crate::result::ToolResult;
 use crate::text::truncate_chars;
 use crate::text::truncate_in_place;
 use crate::tool::erased::AnyTool;
-use crate::view::Stage;
+use crate::view::CallStage;
 
 /// The calls of a session, the newest of them. Clones share it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use haft::call_log::CallLog;
-/// use haft::hooks::Hooks;
+/// use haft::hooks::HookSet;
 /// use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
 ///
 /// let log = CallLog::new();
 /// let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
-/// let engine = Engine::builder(Registry::new().with(answer).unwrap()).hooks(Hooks::new().after(log.clone())).build();
+/// let engine = Engine::builder(Registry::new().with(answer).unwrap()).hooks(HookSet::new().after(log.clone())).build();
 /// engine.turn().run(vec![ToolCall::new("a", "answer", "{}")]).await;
 /// assert_eq!(log.calls()[0].tool, "answer");
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct CallLog(Arc<Mutex<Kept>>);
+pub struct CallLog(Arc<Mutex<RetainedCalls>>);
 
 #[derive(Default)]
-struct Kept {
+struct RetainedCalls {
     calls: VecDeque<PastCall>,
     /// How many there were.
     count: u64,
     /// Those of an earlier process, until somebody wants to know.
-    earlier: Option<Box<dyn FnOnce() -> Kept + Send>>,
+    earlier: Option<Box<dyn FnOnce() -> RetainedCalls + Send>>,
 }
 
 /// A call that an earlier process of the session ran, as a journal has it.
@@ -99,7 +99,8 @@ impl CallLog {
     ) {
         lock(&self.0).earlier = Some(Box::new(move || {
             let (count, calls) = earlier();
-            let mut kept = Kept { count: count.saturating_sub(calls.len() as u64), ..Kept::default() };
+            let mut kept =
+                RetainedCalls { count: count.saturating_sub(calls.len() as u64), ..RetainedCalls::default() };
             calls.into_iter().for_each(|call| kept.add(call.past(&registry)));
             kept
         }));
@@ -117,7 +118,7 @@ impl CallLog {
     }
 
     /// What is known, that of earlier processes included.
-    fn known(&self) -> MutexGuard<'_, Kept> {
+    fn known(&self) -> MutexGuard<'_, RetainedCalls> {
         let mut kept = lock(&self.0);
         if let Some(earlier) = kept.earlier.take() {
             let later = std::mem::replace(&mut *kept, earlier());
@@ -127,7 +128,7 @@ impl CallLog {
     }
 }
 
-impl Kept {
+impl RetainedCalls {
     fn add(&mut self, mut call: PastCall) {
         self.count += 1;
         call.number = self.count;
@@ -141,15 +142,15 @@ impl Kept {
 impl EarlierCall {
     fn past(self, registry: &Registry) -> PastCall {
         let EarlierCall { agent, tool, input, error } = self;
-        let known = registry.entries().map(Entry::tool).find(|known| known.name() == tool);
-        let stage = Stage::Use { input: &input, complete: true };
-        let about = known.and_then(|known| guarded(|| known.view(&stage).title).ok());
-        past(known, (agent, tool), &input, about.unwrap_or_default(), error)
+        let known = registry.entries().map(RegisteredTool::tool).find(|known| known.name() == tool);
+        let stage = CallStage::Use { input: &input, complete: true };
+        let about = known.and_then(|known| catch_panic(|| known.view(&stage).title).ok());
+        past_call(known, (agent, tool), &input, about.unwrap_or_default(), error)
     }
 }
 
 /// A call with everything within its bounds.
-fn past(
+fn past_call(
     tool: Option<&AnyTool>,
     (agent, name): (String, String),
     input: &Value,
@@ -157,11 +158,11 @@ fn past(
     mut error: Option<String>,
 ) -> PastCall {
     let declared = || Some(tool?.invoke(input).ok()?.effects());
-    let effects = guarded(declared).ok().flatten().unwrap_or_else(Effects::unknown);
+    let effects = catch_panic(declared).ok().flatten().unwrap_or_else(Effects::unknown);
     truncate_in_place(&mut about, limits::PAST_CALL_TEXT_CHARS_MAX);
     error.iter_mut().for_each(|words| truncate_in_place(words, limits::PAST_CALL_TEXT_CHARS_MAX));
     let mut left = limits::PAST_CALL_CHARS_MAX;
-    PastCall { number: 0, agent, tool: name, input: cut(input, &mut left), effects, about, error }
+    PastCall { number: 0, agent, tool: name, input: truncate_value(input, &mut left), effects, about, error }
 }
 
 impl PostHook for CallLog {
@@ -173,20 +174,20 @@ impl PostHook for CallLog {
         &'a self,
         call: &'a HookCall<'a>,
         result: &'a ToolResult,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         let cx = call.context;
-        let about = guarded(|| result.view().title).unwrap_or_default();
+        let about = catch_panic(|| result.view().title).unwrap_or_default();
         let error = result.error().map(|error| error.message().to_owned());
         let made = (cx.call().agent_id().to_owned(), call.tool.to_owned());
-        let call = past(cx.entry().map(|entry| entry.tool()), made, call.input, about, error);
+        let call = past_call(cx.entry().map(|entry| entry.tool()), made, call.input, about, error);
         lock(&self.0).add(call);
-        Box::pin(std::future::ready(Ok(After::default())))
+        Box::pin(std::future::ready(Ok(PostHookResponse::default())))
     }
 }
 
 /// The value with at most so many characters of text in all; what comes too late is left out. Inputs don't nest deeper
 /// than [`limits::INPUT_DEPTH_MAX`].
-fn cut(value: &Value, left: &mut usize) -> Value {
+fn truncate_value(value: &Value, left: &mut usize) -> Value {
     match value {
         Value::String(text) => {
             let most = (*left).min(limits::PAST_CALL_TEXT_CHARS_MAX);
@@ -201,7 +202,7 @@ fn cut(value: &Value, left: &mut usize) -> Value {
                     break;
                 }
                 *left -= 1;
-                kept.push(cut(value, left));
+                kept.push(truncate_value(value, left));
             }
             kept.into()
         }
@@ -212,7 +213,7 @@ fn cut(value: &Value, left: &mut usize) -> Value {
                     break;
                 }
                 *left -= key.len() + 1;
-                kept.insert(key.clone(), cut(value, left));
+                kept.insert(key.clone(), truncate_value(value, left));
             }
             kept.into()
         }
@@ -226,16 +227,16 @@ mod tests {
 
     use super::*;
     use crate::ToolError;
-    use crate::hooks::Hooks;
-    use crate::testing::{Caller, scripted};
+    use crate::hooks::HookSet;
+    use crate::testing::{TestCaller, scripted_tool};
 
     #[tokio::test]
     async fn what_ran_is_there_and_what_did_not_is_not() {
         let log = CallLog::new();
-        let (write, handle) = scripted("write").effects(|_| Effects::writes("a.txt")).build();
-        let caller = Caller::new().tool(write).engine(|engine| {
-            let allowed = crate::Permissions::new().allow("write").unwrap();
-            engine.permissions(allowed).hooks(Hooks::new().after(log.clone()))
+        let (write, handle) = scripted_tool("write").effects(|_| Effects::writes("a.txt")).build();
+        let caller = TestCaller::new().tool(write).engine(|engine| {
+            let allowed = crate::PermissionRules::new().allow("write").unwrap();
+            engine.permissions(allowed).hooks(HookSet::new().after(log.clone()))
         });
         let long = "x".repeat(50_000);
         let calls = [
@@ -275,11 +276,11 @@ mod tests {
     #[tokio::test]
     async fn calls_of_an_earlier_process_come_first() {
         let log = CallLog::new();
-        let (write, handle) = scripted("write").effects(|_| Effects::writes("a.txt")).build();
+        let (write, handle) = scripted_tool("write").effects(|_| Effects::writes("a.txt")).build();
         let registry = Registry::new().with(write.clone()).unwrap();
-        let caller = Caller::new().tool(write).engine(|engine| {
-            let allowed = crate::Permissions::new().allow("write").unwrap();
-            engine.permissions(allowed).hooks(Hooks::new().after(log.clone()))
+        let caller = TestCaller::new().tool(write).engine(|engine| {
+            let allowed = crate::PermissionRules::new().allow("write").unwrap();
+            engine.permissions(allowed).hooks(HookSet::new().after(log.clone()))
         });
         let call = |tool: &str, error: Option<&str>| EarlierCall {
             agent: "main".into(),
@@ -306,9 +307,9 @@ mod tests {
     fn inputs_are_cut() {
         let wide = json!({"list": vec!["y"; 100_000], "deep": {"a": "z".repeat(100_000)}});
         let mut left = limits::PAST_CALL_CHARS_MAX;
-        assert!(cut(&wide, &mut left).to_string().len() < 5 * limits::PAST_CALL_CHARS_MAX);
+        assert!(truncate_value(&wide, &mut left).to_string().len() < 5 * limits::PAST_CALL_CHARS_MAX);
         let small = json!({"a": [1, "b", null]});
         let mut left = 100;
-        assert_eq!(cut(&small, &mut left), small);
+        assert_eq!(truncate_value(&small, &mut left), small);
     }
 }

@@ -9,11 +9,11 @@ use serde_json::Value;
 /// The one spelling of a value.
 pub fn to_string(value: &Value) -> String {
     let mut text = String::new();
-    write(value, &mut text);
+    write_canonical(value, &mut text);
     text
 }
 
-fn write(value: &Value, text: &mut String) {
+fn write_canonical(value: &Value, text: &mut String) {
     match value {
         Value::Array(items) => {
             text.push('[');
@@ -21,7 +21,7 @@ fn write(value: &Value, text: &mut String) {
                 if at > 0 {
                     text.push(',');
                 }
-                write(item, text);
+                write_canonical(item, text);
             }
             text.push(']');
         }
@@ -33,9 +33,9 @@ fn write(value: &Value, text: &mut String) {
                 if at > 0 {
                     text.push(',');
                 }
-                write(&Value::String(key.clone()), text);
+                write_canonical(&Value::String(key.clone()), text);
                 text.push(':');
-                write(value, text);
+                write_canonical(value, text);
             }
             text.push('}');
         }

@@ -28,11 +28,11 @@ pub struct CircuitBreaker {
     probe_timeout: Option<Duration>,
     failures: u32,
     open_until: Option<Instant>,
-    probe: Probe,
+    probe: ProbeState,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Probe {
+enum ProbeState {
     None,
     /// The outcome of a probe is awaited until then.
     Until(Instant),
@@ -42,7 +42,7 @@ enum Probe {
 
 /// A caller that a [`CircuitBreaker`] refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum BreakerRefusal {
     /// The breaker is open for this long.
     Open(Duration),
     /// Another caller probes; it may be replaced after this time, if that is known.
@@ -60,7 +60,7 @@ impl CircuitBreaker {
             probe_timeout: Some(pause),
             failures: 0,
             open_until: None,
-            probe: Probe::None,
+            probe: ProbeState::None,
         }
     }
 
@@ -76,25 +76,26 @@ impl CircuitBreaker {
     ///
     /// # Errors
     /// If the breaker is open, or another caller probes.
-    pub fn admit(&mut self, now: Instant) -> Result<(), Refused> {
+    pub fn admit(&mut self, now: Instant) -> Result<(), BreakerRefusal> {
         let Some(open_until) = self.open_until else { return Ok(()) };
         if now < open_until {
-            return Err(Refused::Open(open_until.saturating_duration_since(now)));
+            return Err(BreakerRefusal::Open(open_until.saturating_duration_since(now)));
         }
         match self.probe {
-            Probe::Until(end) if now < end => {
-                return Err(Refused::Probing(Some(end.saturating_duration_since(now))));
+            ProbeState::Until(end) if now < end => {
+                return Err(BreakerRefusal::Probing(Some(end.saturating_duration_since(now))));
             }
-            Probe::UntilReported => return Err(Refused::Probing(None)),
-            Probe::None | Probe::Until(_) => {}
+            ProbeState::UntilReported => return Err(BreakerRefusal::Probing(None)),
+            ProbeState::None | ProbeState::Until(_) => {}
         }
-        self.probe = self.probe_timeout.map_or(Probe::UntilReported, |timeout| Probe::Until(now + timeout));
+        self.probe =
+            self.probe_timeout.map_or(ProbeState::UntilReported, |timeout| ProbeState::Until(now + timeout));
         Ok(())
     }
 
     /// A caller succeeded: closes the breaker.
     pub fn record_success(&mut self) {
-        (self.failures, self.open_until, self.probe) = (0, None, Probe::None);
+        (self.failures, self.open_until, self.probe) = (0, None, ProbeState::None);
     }
 
     /// A caller failed.
@@ -103,12 +104,12 @@ impl CircuitBreaker {
         if self.failures >= self.failures_max {
             self.open_until = Some(now + self.pause);
         }
-        self.probe = Probe::None;
+        self.probe = ProbeState::None;
     }
 
     /// A caller ended without an outcome: if it probed, another one may.
     pub fn abandon_probe(&mut self) {
-        self.probe = Probe::None;
+        self.probe = ProbeState::None;
     }
 
     /// Failures in a row.
@@ -122,12 +123,12 @@ impl CircuitBreaker {
     }
 }
 
-impl Refused {
+impl BreakerRefusal {
     /// How long the caller should wait, if that is known.
     pub fn remaining(self) -> Option<Duration> {
         match self {
-            Refused::Open(remaining) => Some(remaining),
-            Refused::Probing(remaining) => remaining,
+            BreakerRefusal::Open(remaining) => Some(remaining),
+            BreakerRefusal::Probing(remaining) => remaining,
         }
     }
 }
@@ -146,12 +147,12 @@ mod tests {
         breaker.record_failure(now);
         assert_eq!(breaker.admit(now), Ok(()), "failures have to be in a row");
         breaker.record_failure(now);
-        assert_eq!(breaker.admit(now), Err(Refused::Open(PAUSE)));
+        assert_eq!(breaker.admit(now), Err(BreakerRefusal::Open(PAUSE)));
         let later = now + PAUSE;
         assert_eq!(breaker.admit(later), Ok(()));
-        assert_eq!(breaker.admit(later), Err(Refused::Probing(Some(PAUSE))));
+        assert_eq!(breaker.admit(later), Err(BreakerRefusal::Probing(Some(PAUSE))));
         breaker.record_failure(later);
-        assert_eq!(breaker.admit(later), Err(Refused::Open(PAUSE)));
+        assert_eq!(breaker.admit(later), Err(BreakerRefusal::Open(PAUSE)));
         let again = later + PAUSE;
         assert_eq!(breaker.admit(again), Ok(()));
         breaker.record_success();
@@ -169,7 +170,7 @@ mod tests {
         let mut breaker = CircuitBreaker::new(1, PAUSE).with_reported_probes();
         breaker.record_failure(now);
         assert_eq!(breaker.admit(now + PAUSE), Ok(()));
-        assert_eq!(breaker.admit(now + 9 * PAUSE), Err(Refused::Probing(None)));
+        assert_eq!(breaker.admit(now + 9 * PAUSE), Err(BreakerRefusal::Probing(None)));
         breaker.abandon_probe();
         assert_eq!(breaker.admit(now + 9 * PAUSE), Ok(()));
     }

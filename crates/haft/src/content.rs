@@ -13,19 +13,19 @@ use serde_json::Value;
 
 use crate::error::ToolError;
 use crate::limits;
-use crate::results::Preview;
-use crate::view::View;
+use crate::results::OffloadedPreview;
+use crate::view::CallView;
 
 /// One block of a result.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Content {
+pub enum ResultBlock {
     /// Plain text.
     Text(Arc<str>),
     /// A picture.
-    Image(Blob),
+    Image(BinaryContent),
     /// A document that the model can read as such, for example a PDF.
-    Document(Blob),
+    Document(BinaryContent),
     /// A JSON value; the model reads its text, code reads the value.
     Structured(Value),
     /// Something that lies elsewhere and can be fetched.
@@ -34,7 +34,7 @@ pub enum Content {
 
 /// Bytes with a media type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blob {
+pub struct BinaryContent {
     /// For example `image/png`.
     pub media_type: Arc<str>,
     /// The bytes themselves, not encoded.
@@ -54,25 +54,29 @@ pub struct ResourceLink {
     pub media_type: Option<Arc<str>>,
 }
 
-impl Content {
+impl ResultBlock {
     /// A text block.
-    pub fn text(text: impl Into<Arc<str>>) -> Content {
-        Content::Text(text.into())
+    pub fn text(text: impl Into<Arc<str>>) -> ResultBlock {
+        ResultBlock::Text(text.into())
     }
 
     /// An image block.
-    pub fn image(media_type: impl Into<Arc<str>>, bytes: impl Into<Arc<[u8]>>) -> Content {
-        Content::Image(Blob { media_type: media_type.into(), bytes: bytes.into(), name: None })
+    pub fn image(media_type: impl Into<Arc<str>>, bytes: impl Into<Arc<[u8]>>) -> ResultBlock {
+        ResultBlock::Image(BinaryContent { media_type: media_type.into(), bytes: bytes.into(), name: None })
     }
 
     /// A document block.
-    pub fn document(media_type: impl Into<Arc<str>>, bytes: impl Into<Arc<[u8]>>) -> Content {
-        Content::Document(Blob { media_type: media_type.into(), bytes: bytes.into(), name: None })
+    pub fn document(media_type: impl Into<Arc<str>>, bytes: impl Into<Arc<[u8]>>) -> ResultBlock {
+        ResultBlock::Document(BinaryContent {
+            media_type: media_type.into(),
+            bytes: bytes.into(),
+            name: None,
+        })
     }
 
     /// A link block.
-    pub fn link(uri: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Content {
-        Content::Link(ResourceLink { uri: uri.into(), name: name.into(), media_type: None })
+    pub fn link(uri: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> ResultBlock {
+        ResultBlock::Link(ResourceLink { uri: uri.into(), name: name.into(), media_type: None })
     }
 }
 
@@ -80,12 +84,12 @@ impl Content {
 ///
 /// An output without blocks is a tool that had nothing to say; it reaches the model as empty text.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Output {
-    blocks: Blocks,
+pub struct ToolOutput {
+    blocks: BlockList,
     /// Boxed, because nearly no output has one.
-    view: Option<Box<View>>,
+    view: Option<Box<CallView>>,
     /// Where the text is a preview already, of a file that the tool itself wrote.
-    kept: Option<Box<Preview>>,
+    kept: Option<Box<OffloadedPreview>>,
     /// What hooks see instead of the blocks.
     response: Option<Box<Value>>,
     /// It was not made for this call.
@@ -94,42 +98,42 @@ pub struct Output {
 
 /// Nearly every output is one block; those need no list.
 #[derive(Debug, Clone)]
-enum Blocks {
-    One(Content),
-    List(Vec<Content>),
+enum BlockList {
+    One(ResultBlock),
+    List(Vec<ResultBlock>),
 }
 
-impl Default for Blocks {
-    fn default() -> Blocks {
-        Blocks::List(Vec::new())
+impl Default for BlockList {
+    fn default() -> BlockList {
+        BlockList::List(Vec::new())
     }
 }
 
-impl PartialEq for Blocks {
-    fn eq(&self, other: &Blocks) -> bool {
+impl PartialEq for BlockList {
+    fn eq(&self, other: &BlockList) -> bool {
         self.as_slice() == other.as_slice()
     }
 }
 
-impl Blocks {
-    fn as_slice(&self) -> &[Content] {
+impl BlockList {
+    fn as_slice(&self) -> &[ResultBlock] {
         match self {
-            Blocks::One(block) => std::slice::from_ref(block),
-            Blocks::List(blocks) => blocks,
+            BlockList::One(block) => std::slice::from_ref(block),
+            BlockList::List(blocks) => blocks,
         }
     }
 }
 
-impl From<Content> for Output {
-    fn from(block: Content) -> Output {
-        Output { blocks: Blocks::One(block), view: None, kept: None, response: None, cached: false }
+impl From<ResultBlock> for ToolOutput {
+    fn from(block: ResultBlock) -> ToolOutput {
+        ToolOutput { blocks: BlockList::One(block), view: None, kept: None, response: None, cached: false }
     }
 }
 
-impl Output {
+impl ToolOutput {
     /// An output of these blocks.
-    pub fn new(blocks: Vec<Content>) -> Output {
-        Output { blocks: Blocks::List(blocks), view: None, kept: None, response: None, cached: false }
+    pub fn new(blocks: Vec<ResultBlock>) -> ToolOutput {
+        ToolOutput { blocks: BlockList::List(blocks), view: None, kept: None, response: None, cached: false }
     }
 
     /// Says what a person sees of this result, in place of what [`Tool::view`](crate::Tool::view) makes of it.
@@ -137,21 +141,21 @@ impl Output {
     /// For what the model need not read, such as the lines of a change that it wrote itself. It stays in the process:
     /// a result that is kept in a file, or comes from an isolated tool, has none.
     #[must_use]
-    pub fn with_view(mut self, view: View) -> Output {
+    pub fn with_view(mut self, view: CallView) -> ToolOutput {
         self.view = Some(Box::new(view));
         self
     }
 
     /// Says what hooks are given of this result, where people's hooks expect the tool to answer with an object.
     #[must_use]
-    pub fn with_response(mut self, response: Value) -> Output {
+    pub fn with_response(mut self, response: Value) -> ToolOutput {
         self.response = Some(Box::new(response));
         self
     }
 
     /// Says that it was kept from an earlier call and not made anew: for whoever counts.
     #[must_use]
-    pub fn cached(mut self) -> Output {
+    pub fn cached(mut self) -> ToolOutput {
         self.cached = true;
         self
     }
@@ -171,27 +175,27 @@ impl Output {
     }
 
     /// What a person sees of it, where the tool said so.
-    pub fn view(&self) -> Option<&View> {
+    pub fn view(&self) -> Option<&CallView> {
         self.view.as_deref()
     }
 
     /// The blocks, in order.
-    pub fn blocks(&self) -> &[Content] {
+    pub fn blocks(&self) -> &[ResultBlock] {
         self.blocks.as_slice()
     }
 
     /// Gives the blocks away.
-    pub fn into_blocks(self) -> Vec<Content> {
+    pub fn into_blocks(self) -> Vec<ResultBlock> {
         match self.blocks {
-            Blocks::One(block) => vec![block],
-            Blocks::List(blocks) => blocks,
+            BlockList::One(block) => vec![block],
+            BlockList::List(blocks) => blocks,
         }
     }
 
     /// A text that stands for a file of whole results.
-    pub(crate) fn previewing(text: String, preview: Preview) -> Output {
-        Output {
-            blocks: Blocks::One(Content::text(text)),
+    pub(crate) fn with_preview(text: String, preview: OffloadedPreview) -> ToolOutput {
+        ToolOutput {
+            blocks: BlockList::One(ResultBlock::text(text)),
             view: None,
             kept: Some(Box::new(preview)),
             response: None,
@@ -200,33 +204,33 @@ impl Output {
     }
 
     /// Takes what the text is a preview of.
-    pub(crate) fn take_preview(&mut self) -> Option<Preview> {
+    pub(crate) fn take_preview(&mut self) -> Option<OffloadedPreview> {
         self.kept.take().map(|preview| *preview)
     }
 
     /// The same with links that are too long to be links said to be that.
-    pub(crate) fn with_bounded_links(self) -> Output {
-        let too_long = |block: &Content| match block {
-            Content::Link(link) => link.uri.len() + link.name.len() > limits::LINK_BYTES_MAX,
+    pub(crate) fn with_bounded_links(self) -> ToolOutput {
+        let too_long = |block: &ResultBlock| match block {
+            ResultBlock::Link(link) => link.uri.len() + link.name.len() > limits::LINK_BYTES_MAX,
             _ => false,
         };
         if !self.blocks().iter().any(too_long) {
             return self;
         }
-        let bounded = |block: Content| {
+        let bounded = |block: ResultBlock| {
             let words = format!("[a link of more than {} bytes was left out]", limits::LINK_BYTES_MAX);
-            if too_long(&block) { Content::text(words) } else { block }
+            if too_long(&block) { ResultBlock::text(words) } else { block }
         };
-        Output::new(self.into_blocks().into_iter().map(bounded).collect())
+        ToolOutput::new(self.into_blocks().into_iter().map(bounded).collect())
     }
 
     /// The output as JSON: a string for text, the value for a structured result, an array of blocks otherwise.
     pub fn to_json(&self) -> Value {
         match self.blocks() {
             [] => Value::String(String::new()),
-            [Content::Text(text)] => Value::String(text.to_string()),
-            [Content::Structured(value)] => value.clone(),
-            blocks => Value::Array(blocks.iter().map(Content::to_json).collect()),
+            [ResultBlock::Text(text)] => Value::String(text.to_string()),
+            [ResultBlock::Structured(value)] => value.clone(),
+            blocks => Value::Array(blocks.iter().map(ResultBlock::to_json).collect()),
         }
     }
 
@@ -243,30 +247,30 @@ impl Output {
     }
 }
 
-impl Content {
+impl ResultBlock {
     /// The block as a JSON object with a `type`, bytes in base64.
     pub fn to_json(&self) -> Value {
         use serde_json::json;
         match self {
-            Content::Text(text) => json!({"type": "text", "text": &**text}),
-            Content::Structured(value) => json!({"type": "structured", "value": value}),
-            Content::Image(blob) => blob.to_json("image"),
-            Content::Document(blob) => blob.to_json("document"),
-            Content::Link(link) => {
+            ResultBlock::Text(text) => json!({"type": "text", "text": &**text}),
+            ResultBlock::Structured(value) => json!({"type": "structured", "value": value}),
+            ResultBlock::Image(blob) => blob.to_json("image"),
+            ResultBlock::Document(blob) => blob.to_json("document"),
+            ResultBlock::Link(link) => {
                 json!({"type": "resource_link", "uri": &*link.uri, "name": &*link.name, "media_type": link.media_type.as_deref()})
             }
         }
     }
 
-    /// The block that [`Content::to_json`] has written; `None` for anything else.
-    pub fn from_json(block: &Value) -> Option<Content> {
+    /// The block that [`ResultBlock::to_json`] has written; `None` for anything else.
+    pub fn from_json(block: &Value) -> Option<ResultBlock> {
         let text = |name: &str| Some(block.get(name)?.as_str()?.into());
         Some(match block.get("type")?.as_str()? {
-            "text" => Content::Text(text("text")?),
-            "structured" => Content::Structured(block.get("value")?.clone()),
-            "image" => Content::Image(Blob::from_json(block)?),
-            "document" => Content::Document(Blob::from_json(block)?),
-            "resource_link" => Content::Link(ResourceLink {
+            "text" => ResultBlock::Text(text("text")?),
+            "structured" => ResultBlock::Structured(block.get("value")?.clone()),
+            "image" => ResultBlock::Image(BinaryContent::from_json(block)?),
+            "document" => ResultBlock::Document(BinaryContent::from_json(block)?),
+            "resource_link" => ResultBlock::Link(ResourceLink {
                 uri: text("uri")?,
                 name: text("name")?,
                 media_type: text("media_type"),
@@ -278,17 +282,17 @@ impl Content {
     /// The block as text for a reader who can't see pictures.
     pub fn to_text(&self) -> std::borrow::Cow<'_, str> {
         match self {
-            Content::Text(text) => (&**text).into(),
-            Content::Structured(Value::String(text)) => text.into(),
-            Content::Structured(value) => value.to_string().into(),
-            Content::Image(blob) => blob.to_line("image").into(),
-            Content::Document(blob) => blob.to_line("document").into(),
-            Content::Link(link) => format!("[{}: {}]", link.name, link.uri).into(),
+            ResultBlock::Text(text) => (&**text).into(),
+            ResultBlock::Structured(Value::String(text)) => text.into(),
+            ResultBlock::Structured(value) => value.to_string().into(),
+            ResultBlock::Image(blob) => blob.to_line("image").into(),
+            ResultBlock::Document(blob) => blob.to_line("document").into(),
+            ResultBlock::Link(link) => format!("[{}: {}]", link.name, link.uri).into(),
         }
     }
 }
 
-impl Blob {
+impl BinaryContent {
     /// The bytes in standard base64 with padding.
     pub fn to_base64(&self) -> String {
         BASE64_STANDARD.encode(&self.bytes)
@@ -303,10 +307,14 @@ impl Blob {
         })
     }
 
-    fn from_json(block: &Value) -> Option<Blob> {
+    fn from_json(block: &Value) -> Option<BinaryContent> {
         let text = |name: &str| block.get(name)?.as_str();
         let bytes = BASE64_STANDARD.decode(text("data")?).ok()?.into();
-        Some(Blob { media_type: text("media_type")?.into(), bytes, name: text("name").map(Arc::from) })
+        Some(BinaryContent {
+            media_type: text("media_type")?.into(),
+            bytes,
+            name: text("name").map(Arc::from),
+        })
     }
 
     fn to_line(&self, kind: &str) -> String {
@@ -317,14 +325,14 @@ impl Blob {
 
 /// A value that a tool may return.
 ///
-/// Implemented for text, numbers, booleans, `()`, [`serde_json::Value`], [`Content`], `Vec<Content>`,
-/// [`Output`], `Option` of these, and for any serialisable type inside [`Json`].
+/// Implemented for text, numbers, booleans, `()`, [`serde_json::Value`], [`ResultBlock`], `Vec<ResultBlock>`,
+/// [`ToolOutput`], `Option` of these, and for any serialisable type inside [`Json`].
 pub trait IntoOutput: Send + 'static {
     /// Turns the value into content blocks.
     ///
     /// # Errors
     /// A value that can't be written as JSON.
-    fn into_output(self) -> Result<Output, ToolError>;
+    fn into_output(self) -> Result<ToolOutput, ToolError>;
 
     /// The JSON Schema of what this type gives, where it is known. Default: none is published.
     fn output_schema() -> Option<Value> {
@@ -337,8 +345,8 @@ pub trait IntoOutput: Send + 'static {
 pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema + Send + 'static> IntoOutput for Json<T> {
-    fn into_output(self) -> Result<Output, ToolError> {
-        Ok(Content::Structured(serde_json::to_value(self.0)?).into())
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(ResultBlock::Structured(serde_json::to_value(self.0)?).into())
     }
 
     fn output_schema() -> Option<Value> {
@@ -346,47 +354,47 @@ impl<T: Serialize + JsonSchema + Send + 'static> IntoOutput for Json<T> {
     }
 }
 
-impl IntoOutput for Output {
-    fn into_output(self) -> Result<Output, ToolError> {
+impl IntoOutput for ToolOutput {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
         Ok(self)
     }
 }
 
 impl IntoOutput for () {
-    fn into_output(self) -> Result<Output, ToolError> {
-        Ok(Output::default())
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::default())
     }
 }
 
-impl IntoOutput for Content {
-    fn into_output(self) -> Result<Output, ToolError> {
+impl IntoOutput for ResultBlock {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
         Ok(self.into())
     }
 }
 
-impl IntoOutput for Vec<Content> {
-    fn into_output(self) -> Result<Output, ToolError> {
-        Ok(Output::new(self))
+impl IntoOutput for Vec<ResultBlock> {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::new(self))
     }
 }
 
 impl IntoOutput for Value {
-    fn into_output(self) -> Result<Output, ToolError> {
-        Ok(Content::Structured(self).into())
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        Ok(ResultBlock::Structured(self).into())
     }
 }
 
 impl<T: IntoOutput> IntoOutput for Option<T> {
-    fn into_output(self) -> Result<Output, ToolError> {
-        self.map_or_else(|| Ok(Output::default()), T::into_output)
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
+        self.map_or_else(|| Ok(ToolOutput::default()), T::into_output)
     }
 }
 
 macro_rules! text_outputs {
     ($($text:ty),*) => {$(
         impl IntoOutput for $text {
-            fn into_output(self) -> Result<Output, ToolError> {
-                Ok(Content::Text(self.into()).into())
+            fn into_output(self) -> Result<ToolOutput, ToolError> {
+                Ok(ResultBlock::Text(self.into()).into())
             }
         }
     )*};
@@ -396,8 +404,8 @@ text_outputs!(String, &'static str, Arc<str>, Box<str>);
 macro_rules! scalar_outputs {
     ($($scalar:ty),*) => {$(
         impl IntoOutput for $scalar {
-            fn into_output(self) -> Result<Output, ToolError> {
-                Ok(Content::Structured(Value::from(self)).into())
+            fn into_output(self) -> Result<ToolOutput, ToolError> {
+                Ok(ResultBlock::Structured(Value::from(self)).into())
             }
         }
     )*};
@@ -410,39 +418,39 @@ mod tests {
 
     #[test]
     fn a_block_comes_back_from_its_json() {
-        let blob = |name: Option<&str>| Blob {
+        let blob = |name: Option<&str>| BinaryContent {
             media_type: "image/png".into(),
             bytes: (0..=255).cycle().take(1000).collect(),
             name: name.map(Arc::from),
         };
         for block in [
-            Content::text("text with ü and \u{0}"),
-            Content::Image(blob(None)),
-            Content::Document(blob(Some("n"))),
-            Content::Structured(serde_json::json!({"a": [1, -2, 0.1, 1e300, u64::MAX, null, "\"\n"]})),
-            Content::link("file:///x", "x"),
+            ResultBlock::text("text with ü and \u{0}"),
+            ResultBlock::Image(blob(None)),
+            ResultBlock::Document(blob(Some("n"))),
+            ResultBlock::Structured(serde_json::json!({"a": [1, -2, 0.1, 1e300, u64::MAX, null, "\"\n"]})),
+            ResultBlock::link("file:///x", "x"),
         ] {
             let text = block.to_json().to_string();
-            assert_eq!(Content::from_json(&serde_json::from_str(&text).unwrap()), Some(block), "{text}");
+            assert_eq!(ResultBlock::from_json(&serde_json::from_str(&text).unwrap()), Some(block), "{text}");
         }
         for other in [
             serde_json::json!("text"),
             serde_json::json!({"type": "video"}),
             serde_json::json!({"type": "image", "media_type": "a/b", "data": "*"}),
         ] {
-            assert_eq!(Content::from_json(&other), None, "{other}");
+            assert_eq!(ResultBlock::from_json(&other), None, "{other}");
         }
     }
 
     #[test]
     fn json_of_an_output_follows_its_blocks() {
-        let json = |output: Result<Output, ToolError>| output.unwrap().to_json();
+        let json = |output: Result<ToolOutput, ToolError>| output.unwrap().to_json();
         assert_eq!(json(().into_output()), "");
         assert_eq!(json("hi".into_output()), "hi");
         assert_eq!(json(412usize.into_output()), 412);
         assert_eq!(json(Json(vec![1, 2]).into_output()), serde_json::json!([1, 2]));
-        let picture = Content::image("image/png", *b"abc");
-        let blocks = vec![Content::text("see"), picture];
+        let picture = ResultBlock::image("image/png", *b"abc");
+        let blocks = vec![ResultBlock::text("see"), picture];
         assert_eq!(
             json(blocks.into_output()),
             serde_json::json!([

@@ -16,19 +16,19 @@ use haft_scheduler::sync::lock;
 use haft_scheduler::{Cancel, Cause};
 
 pub use self::groups::{AgentLocation, BackgroundControl, CallInfo, CallTracing, ContextPorts};
-use crate::dispatch::background::Background;
+use crate::dispatch::background::BackgroundCalls;
 use crate::dispatch::turn::TurnShared;
 use crate::effects::resolved::Workspace;
-use crate::event::{CallRef, Event, EventSink, What};
-use crate::files::{Access, ScopedFiles, resolve};
+use crate::event::{CallRef, Event, EventKind, EventSink};
+use crate::files::{GrantedAccess, ScopedFiles, resolve_path};
 use crate::limits;
-use crate::pipeline::running::Running;
-use crate::ports::{Ports, Traced};
-use crate::registry::Entry;
+use crate::pipeline::running::RunningCall;
+use crate::ports::{HostPorts, TracedProcesses};
+use crate::registry::RegisteredTool;
 use crate::results::OffloadStore;
 use crate::search::ToolFinder;
 use crate::text::truncate_in_place;
-use crate::view::Progress;
+use crate::view::CallProgress;
 
 /// What one call may know and use.
 ///
@@ -44,53 +44,53 @@ use crate::view::Progress;
 /// | [`tracing`](Context::tracing) | the trace that the call is a part of |
 #[derive(Clone)]
 pub struct Context {
-    call: Arc<Call>,
-    access: Arc<Access>,
+    call: Arc<CallState>,
+    access: Arc<GrantedAccess>,
 }
 
 /// What all contexts of one call share.
-struct Call {
-    host: Arc<Host>,
+struct CallState {
+    host: Arc<AgentHost>,
     turn: u64,
     reference: CallRef,
     cancel: Cancel,
     /// The tool, where the call runs in the engine's own process.
-    entry: Option<Arc<Entry>>,
+    entry: Option<Arc<RegisteredTool>>,
     /// The working directory, where the workspace can't say it: in another process than the host's.
     cwd: Option<Box<Path>>,
     /// The workspace, where an earlier call moved the working directory.
     workspace: Option<Arc<Workspace>>,
-    running: Running,
+    running: RunningCall,
     /// The processes of this call, where it is traced.
-    traced: OnceLock<Option<Traced>>,
+    traced: OnceLock<Option<TracedProcesses>>,
 }
 
 /// What all calls of an agent share.
-pub(crate) struct Host {
+pub(crate) struct AgentHost {
     pub(crate) session: Arc<str>,
     pub(crate) agent: Arc<str>,
     pub(crate) workspace: Workspace,
     /// What may be read before anything is granted.
-    pub(crate) base_access: Arc<Access>,
-    pub(crate) ports: Ports,
+    pub(crate) base_access: Arc<GrantedAccess>,
+    pub(crate) ports: HostPorts,
     /// The search over the tools of the latest snapshot.
     pub(crate) finder: ToolFinder,
     pub(crate) events: Option<Arc<dyn EventSink>>,
     /// Where whole results are kept; nowhere in a child process, whose host has them.
     pub(crate) results: Option<Arc<OffloadStore>>,
     /// What goes on after its call was answered.
-    pub(crate) background: Arc<Background>,
+    pub(crate) background: Arc<BackgroundCalls>,
     /// Whether children can do no more than they were granted.
     pub(crate) confined: bool,
     /// Where calls that begin now work, if that isn't where the session began.
-    pub(crate) place: Mutex<Place>,
+    pub(crate) place: Mutex<AgentPlacement>,
 }
 
 /// Where an agent has moved to.
 #[derive(Clone, Default)]
-pub(crate) struct Place {
+pub(crate) struct AgentPlacement {
     /// The directories that it works in now, if its scope was moved, and what may be read there unasked.
-    scope: Option<(Arc<Workspace>, Arc<Access>)>,
+    scope: Option<(Arc<Workspace>, Arc<GrantedAccess>)>,
     /// The same with the working directory that a call left, if one moved it.
     moved: Option<Arc<Workspace>>,
 }
@@ -98,7 +98,7 @@ pub(crate) struct Place {
 /// Where an agent has moved to, as far as it has.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
-pub struct Moved {
+pub struct DirectoryChange {
     /// The directory that its scope was moved into.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<std::path::PathBuf>,
@@ -107,16 +107,16 @@ pub struct Moved {
     pub cwd: Option<std::path::PathBuf>,
 }
 
-impl Moved {
+impl DirectoryChange {
     /// Whether it is where the session began.
     pub fn is_nowhere(&self) -> bool {
         self.scope.is_none() && self.cwd.is_none()
     }
 }
 
-impl Place {
-    fn moved(&self) -> Moved {
-        Moved {
+impl AgentPlacement {
+    fn moved(&self) -> DirectoryChange {
+        DirectoryChange {
             scope: self.scope.as_ref().map(|(scope, _)| scope.cwd().to_owned()),
             cwd: self.moved.as_ref().map(|moved| moved.cwd().to_owned()),
         }
@@ -128,9 +128,9 @@ impl Place {
     }
 }
 
-impl Host {
+impl AgentHost {
     /// Tells the sink and the tracer, if there are any. The event is only built then.
-    pub(crate) fn tell(&self, turn: u64, call: Option<&CallRef>, what: impl FnOnce() -> What) {
+    pub(crate) fn tell(&self, turn: u64, call: Option<&CallRef>, what: impl FnOnce() -> EventKind) {
         let tracer = &self.ports.tracer;
         if self.events.is_none() && tracer.is_none() {
             return;
@@ -143,22 +143,22 @@ impl Host {
             what: what(),
         };
         if let Some(tracer) = tracer {
-            let _ = crate::future::guarded(|| tracer.see(&event));
+            let _ = crate::future::catch_panic(|| tracer.see(&event));
         }
         if let Some(sink) = &self.events {
-            let _ = crate::future::guarded(|| sink.send(event));
+            let _ = crate::future::catch_panic(|| sink.send(event));
         }
     }
 
     /// Where the agent is.
-    pub(crate) fn moved(&self) -> Moved {
+    pub(crate) fn moved(&self) -> DirectoryChange {
         lock(&self.place).moved()
     }
 
     /// Moves the agent's working directory; `dir` is found from `from`.
     pub(crate) fn move_to(&self, from: &Path, dir: &Path) -> Result<(), String> {
         let shown = dir.display();
-        let found = resolve(from, dir).map_err(|error| error.to_string())?;
+        let found = resolve_path(from, dir).map_err(|error| error.to_string())?;
         if !found.is_dir {
             return Err(format!("`{shown}` is not a directory"));
         }
@@ -175,7 +175,7 @@ impl Host {
     /// Moves the agent's scope; `dir` is found from `from`.
     pub(crate) fn enter(&self, from: &Path, dir: &Path) -> Result<(), String> {
         let shown = dir.display();
-        let found = resolve(from, dir).map_err(|error| error.to_string())?;
+        let found = resolve_path(from, dir).map_err(|error| error.to_string())?;
         if !found.is_dir {
             return Err(format!("`{shown}` is not a directory"));
         }
@@ -184,28 +184,28 @@ impl Host {
         }
         let scope = self.workspace.moved_into(&found.real);
         let access = Arc::new(scope.access());
-        *lock(&self.place) = Place { scope: Some((Arc::new(scope), access)), moved: None };
+        *lock(&self.place) = AgentPlacement { scope: Some((Arc::new(scope), access)), moved: None };
         Ok(())
     }
 }
 
 impl Context {
     pub(crate) fn new(
-        host: Arc<Host>,
+        host: Arc<AgentHost>,
         turn: u64,
         reference: CallRef,
         cancel: Cancel,
-        called: Option<(Arc<Entry>, Weak<TurnShared>)>,
+        called: Option<(Arc<RegisteredTool>, Weak<TurnShared>)>,
     ) -> Context {
         let place = lock(&host.place).clone();
         let (cwd, workspace) = (None, place.workspace());
         let (entry, running) = match called {
-            Some((entry, turn)) => (Some(entry), Running::of_turn(turn)),
-            None => (None, Running::default()),
+            Some((entry, turn)) => (Some(entry), RunningCall::of_turn(turn)),
+            None => (None, RunningCall::default()),
         };
         let access = place.scope.map_or_else(|| host.base_access.clone(), |(_, access)| access);
         Context {
-            call: Arc::new(Call {
+            call: Arc::new(CallState {
                 host,
                 turn,
                 reference,
@@ -223,21 +223,21 @@ impl Context {
     /// The context of a call in the child process of an isolated tool; paths start at `cwd`, which need not be visible from
     /// there.
     pub(crate) fn for_child(
-        host: Arc<Host>,
+        host: Arc<AgentHost>,
         turn: u64,
         reference: CallRef,
         cancel: Cancel,
-        access: Access,
+        access: GrantedAccess,
         cwd: &Path,
     ) -> Context {
-        let (entry, cwd, running) = (None, Some(cwd.into()), Running::default());
+        let (entry, cwd, running) = (None, Some(cwd.into()), RunningCall::default());
         let (workspace, traced) = (None, OnceLock::new());
-        let call = Call { host, turn, reference, cancel, entry, cwd, workspace, running, traced };
+        let call = CallState { host, turn, reference, cancel, entry, cwd, workspace, running, traced };
         Context { call: Arc::new(call), access: Arc::new(access) }
     }
 
     /// The same call with what was granted to it.
-    pub(crate) fn granted(&self, access: Arc<Access>) -> Context {
+    pub(crate) fn granted(&self, access: Arc<GrantedAccess>) -> Context {
         Context { call: self.call.clone(), access }
     }
 
@@ -247,7 +247,7 @@ impl Context {
     }
 
     /// What this call may read and write.
-    pub fn access(&self) -> &Access {
+    pub fn access(&self) -> &GrantedAccess {
         &self.access
     }
 
@@ -276,7 +276,7 @@ impl Context {
             let mut message = message.into();
             truncate_in_place(&mut message, limits::PROGRESS_CHARS_MAX);
             let fraction = fraction.into().map(|fraction: f64| fraction.clamp(0.0, 1.0));
-            What::Progress(Progress { fraction, message: (!message.is_empty()).then_some(message) })
+            EventKind::Progress(CallProgress { fraction, message: (!message.is_empty()).then_some(message) })
         });
     }
 
@@ -284,11 +284,11 @@ impl Context {
     /// `{"progress": 0.5, "message": "half"}`, each part optional. Other lines are ignored.
     pub fn tell_progress_line(&self, line: &[u8]) {
         #[derive(serde::Deserialize)]
-        struct Line {
+        struct ProgressLine {
             progress: Option<f64>,
             message: Option<String>,
         }
-        if let Ok(Line { progress, message }) = serde_json::from_slice(line)
+        if let Ok(ProgressLine { progress, message }) = serde_json::from_slice(line)
             && (progress.is_some() || message.is_some())
         {
             self.progress(progress, message.unwrap_or_default());
@@ -301,14 +301,14 @@ impl Context {
         call.host.tell(call.turn, Some(&call.reference), || {
             let mut text = text.into();
             truncate_in_place(&mut text, limits::PARTIAL_CHARS_MAX);
-            What::Partial(text)
+            EventKind::Partial(text)
         });
     }
 
     /// Says something that should be looked at.
     pub fn warn(&self, words: impl Into<String>) {
         let call = &*self.call;
-        call.host.tell(call.turn, Some(&call.reference), || What::Warning(words.into()));
+        call.host.tell(call.turn, Some(&call.reference), || EventKind::Warning(words.into()));
     }
 
     /// Waits until no other call of the same message runs, and keeps others from running until this one has ended: for a call
@@ -324,9 +324,9 @@ impl Context {
     }
 
     /// A context for work that cleans up after this call: it is never cancelled, so the work has to be short.
-    pub fn uncancelled(&self) -> Context {
-        let Call { host, turn, reference, entry, cwd, workspace, .. } = &*self.call;
-        let call = Call {
+    pub fn without_cancellation(&self) -> Context {
+        let CallState { host, turn, reference, entry, cwd, workspace, .. } = &*self.call;
+        let call = CallState {
             host: host.clone(),
             turn: *turn,
             reference: reference.clone(),
@@ -334,7 +334,7 @@ impl Context {
             entry: entry.clone(),
             cwd: cwd.clone(),
             workspace: workspace.clone(),
-            running: Running::default(),
+            running: RunningCall::default(),
             traced: OnceLock::new(),
         };
         Context { call: Arc::new(call), access: self.access.clone() }
@@ -365,16 +365,16 @@ impl Context {
         CallTracing(self)
     }
 
-    pub(crate) fn host(&self) -> &Arc<Host> {
+    pub(crate) fn host(&self) -> &Arc<AgentHost> {
         &self.call.host
     }
 
     /// What the call holds while it runs, and shows to those who watch it.
-    pub(crate) fn running(&self) -> &Running {
+    pub(crate) fn running(&self) -> &RunningCall {
         &self.call.running
     }
 
-    pub(crate) fn entry(&self) -> Option<&Arc<Entry>> {
+    pub(crate) fn entry(&self) -> Option<&Arc<RegisteredTool>> {
         self.call.entry.as_ref()
     }
 

@@ -25,9 +25,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::effects::Effects;
-use crate::effects::resolved::{Resolved, ResolvedPath, Surroundings, Workspace};
-use crate::effects::table::{Asks, EffectClass};
-use crate::files::{Access, Hidden, Root};
+use crate::effects::resolved::{HostCapabilities, ResolvedEffects, ResolvedPath, Workspace};
+use crate::effects::table::{ApprovalNeed, EffectClass};
+use crate::files::{GrantedAccess, GrantedRoot, HiddenPaths};
 pub use warning::CallWarning;
 
 /// What becomes of a call.
@@ -114,7 +114,7 @@ impl DecisionSource {
     }
 
     /// Whether an allow of this source lifts an ask of that one. `may_vouch` says whether the tool is believed.
-    fn lifts(self, ask: DecisionSource, may_vouch: bool) -> bool {
+    fn can_lift(self, ask: DecisionSource, may_vouch: bool) -> bool {
         match self {
             DecisionSource::PermissionHook | DecisionSource::User => true,
             DecisionSource::Hook | DecisionSource::Classifier => ask.asks_weakly(),
@@ -304,7 +304,7 @@ impl fmt::Display for DecisionReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallEffects {
     /// What it touches, as declared and as resolved.
-    pub resolved: Resolved,
+    pub resolved: ResolvedEffects,
     /// What follows from that.
     pub class: EffectClass,
     /// It runs in a child process that nothing holds to what it declares.
@@ -336,7 +336,7 @@ pub struct CallGrants {
     /// The hosts that a child process of it may reach.
     pub hosts: Vec<String>,
     /// What it isn't shown of the folders that it walks.
-    pub hidden: Option<Hidden>,
+    pub hidden: Option<HiddenPaths>,
 }
 
 /// Which of the paths that a call declared it may touch.
@@ -379,7 +379,7 @@ impl GrantedPaths {
 impl CallGrants {
     /// Everything that a call declared. Of the hosts that its commands name the names alone: an address, or the user's
     /// own machine, is opened by a rule for it.
-    pub fn everything(effects: &Resolved) -> CallGrants {
+    pub fn everything(effects: &ResolvedEffects) -> CallGrants {
         let hosts = effects.hosts().filter(|(host, by_command)| !by_command || is_name(host));
         let mut hosts: Vec<String> = hosts.map(|(host, _)| host.to_owned()).collect();
         hosts.sort();
@@ -391,13 +391,13 @@ impl CallGrants {
 
     /// What a call with these grants, which declared these effects, may touch in a workspace. A call of which nothing is
     /// known may change everything that the session may.
-    pub(crate) fn access(&self, effects: &Resolved, workspace: &Workspace) -> Access {
+    pub(crate) fn access(&self, effects: &ResolvedEffects, workspace: &Workspace) -> GrantedAccess {
         let mut access = workspace.access();
         access.never_written = workspace.protected().to_vec();
         if effects.declared.unknown {
-            access.write.extend(workspace.dirs().map(Root::subtree));
+            access.write.extend(workspace.dirs().map(GrantedRoot::subtree));
         }
-        let root = |path: &ResolvedPath| Root { path: path.at.real.clone(), extent: path.extent };
+        let root = |path: &ResolvedPath| GrantedRoot { path: path.at.real.clone(), extent: path.extent };
         let (writes, deletes) = (self.writes(effects), self.deletes(effects));
         access.read.extend(self.reads(effects).iter().map(root));
         access.write.extend(writes.iter().chain(deletes).map(root));
@@ -409,17 +409,17 @@ impl CallGrants {
 
 impl CallGrants {
     /// What a call that declared these effects may read.
-    pub fn reads<'a>(&'a self, effects: &'a Resolved) -> &'a [ResolvedPath] {
+    pub fn reads<'a>(&'a self, effects: &'a ResolvedEffects) -> &'a [ResolvedPath] {
         self.reads.of_declared(&effects.reads)
     }
 
     /// What it may create or change.
-    pub fn writes<'a>(&'a self, effects: &'a Resolved) -> &'a [ResolvedPath] {
+    pub fn writes<'a>(&'a self, effects: &'a ResolvedEffects) -> &'a [ResolvedPath] {
         self.writes.of_declared(&effects.writes)
     }
 
     /// What it may remove.
-    pub fn deletes<'a>(&'a self, effects: &'a Resolved) -> &'a [ResolvedPath] {
+    pub fn deletes<'a>(&'a self, effects: &'a ResolvedEffects) -> &'a [ResolvedPath] {
         self.deletes.of_declared(&effects.deletes)
     }
 }
@@ -469,7 +469,7 @@ pub fn decide(
         reasons.extend(effects.reason(context.workspace, others));
     }
     reasons.extend_from_slice(others);
-    if let Some(forbidden) = effects.forbidden(context) {
+    if let Some(forbidden) = effects.forbidding_reason(context) {
         reasons.insert(0, forbidden);
     }
     let mut decision = Decision {
@@ -499,10 +499,10 @@ pub fn decide(
 impl Decision {
     /// Denies a call whose input was not read, so that its effects are unknown.
     pub(crate) fn deny_unread(reason: DecisionReason) -> Decision {
-        let workspace = Workspace::nowhere();
+        let workspace = Workspace::without_dirs();
         let declared = Arc::new(Effects::unknown());
-        let resolved = Resolved::resolve(declared, workspace.cwd(), workspace.paths());
-        let class = resolved.judge(&workspace, Surroundings::default());
+        let resolved = ResolvedEffects::resolve(declared, workspace.cwd(), workspace.paths());
+        let class = resolved.judge(&workspace, HostCapabilities::default());
         let (verdict, source) = (Verdict::Deny, reason.source);
         Decision {
             verdict,
@@ -564,7 +564,7 @@ impl Decision {
             && self
                 .reasons
                 .iter()
-                .any(|reason| reason.verdict == Verdict::Ask && self.source.lifts(reason.source, false))
+                .any(|reason| reason.verdict == Verdict::Ask && self.source.can_lift(reason.source, false))
     }
 
     /// Adds a reason that was given after the call asked.
@@ -598,7 +598,7 @@ impl Decision {
             (reason.source, reason.verdict) == (DecisionSource::Tool, Verdict::Allow)
         };
         let may_vouch = self.reasons.iter().any(vouches) && may_vouch(&self.effects);
-        self.deciding = fold(&self.reasons, may_vouch);
+        self.deciding = deciding_reason(&self.reasons, may_vouch);
         let deciding = self.deciding.map(|at| &self.reasons[at]);
         (self.verdict, self.source) = deciding
             .map_or((Verdict::Allow, DecisionSource::Effects), |reason| (reason.verdict, reason.source));
@@ -608,13 +608,13 @@ impl Decision {
 const BY_EFFECTS: &str = "its effects";
 
 /// The reason that decides; none if there are no reasons.
-fn fold(reasons: &[DecisionReason], may_vouch: bool) -> Option<usize> {
+fn deciding_reason(reasons: &[DecisionReason], may_vouch: bool) -> Option<usize> {
     let first = |is_candidate: &dyn Fn(&DecisionReason) -> bool| {
         let candidates = reasons.iter().enumerate().filter(|(_, reason)| is_candidate(reason));
         candidates.min_by_key(|(at, reason)| (reason.source.rank(reason.verdict), *at)).map(|(at, _)| at)
     };
     let with = |verdict: Verdict| reasons.iter().filter(move |reason| reason.verdict == verdict);
-    let lifts = |allow: &DecisionReason, ask: &DecisionReason| allow.source.lifts(ask.source, may_vouch);
+    let lifts = |allow: &DecisionReason, ask: &DecisionReason| allow.source.can_lift(ask.source, may_vouch);
     let stands = |ask: &DecisionReason| {
         ask.verdict == Verdict::Ask && !with(Verdict::Allow).any(|allow| lifts(allow, ask))
     };
@@ -630,13 +630,13 @@ fn fold(reasons: &[DecisionReason], may_vouch: bool) -> Option<usize> {
 impl CallEffects {
     /// Whether the tool's own allow counts: only for what is known, inside and confined.
     fn may_vouch(&self, workspace: &Workspace) -> bool {
-        self.class.asks != Asks::Always
+        self.class.asks != ApprovalNeed::Always
             && !self.unconfined_child
             && self.resolved.outside(workspace).next().is_none()
     }
 
     /// What no source can allow.
-    fn forbidden(&self, context: &DecisionContext<'_>) -> Option<DecisionReason> {
+    fn forbidding_reason(&self, context: &DecisionContext<'_>) -> Option<DecisionReason> {
         // What a child declares is read from a text that may mean all of a disk: `rm -rf /` is for rules and user.
         let protected = match context.runs_in_child {
             true => self.resolved.within_protected(context.workspace),
@@ -656,14 +656,16 @@ impl CallEffects {
             |text: Cow<'static, str>| Some(DecisionReason::new(DecisionSource::Effects, Verdict::Ask, text));
         let outside = || self.resolved.outside(workspace).next();
         match (self.class.asks, outside()) {
-            (Asks::Always, _) => ask("nothing is known of what it touches".into()),
+            (ApprovalNeed::Always, _) => ask("nothing is known of what it touches".into()),
             (_, Some(path)) => {
                 let text = format!("it touches `{}`, outside of the working directories", path.display());
                 Some(DecisionReason::new(DecisionSource::Grants, Verdict::Ask, text))
             }
-            (Asks::ByTool | Asks::Yes, None) => ask(format!("it {}", self.resolved.declared).into()),
-            (Asks::No, None) if self.unconfined_child => ask(NOT_CONFINED.into()),
-            (Asks::No, None) => {
+            (ApprovalNeed::ByTool | ApprovalNeed::Yes, None) => {
+                ask(format!("it {}", self.resolved.declared).into())
+            }
+            (ApprovalNeed::No, None) if self.unconfined_child => ask(NOT_CONFINED.into()),
+            (ApprovalNeed::No, None) => {
                 let by_hook = |reason: &DecisionReason| {
                     (reason.source, reason.verdict) == (DecisionSource::Hook, Verdict::Allow)
                 };

@@ -16,4 +16,4 @@ pub(crate) mod turn;
 
 pub use background::TaskTable;
 pub use haft_scheduler::ConflictRule;
-pub use turn::{Detached, PendingCall, Turn, TurnHandle};
+pub use turn::{DetachedCall, PendingCall, Turn, TurnHandle};

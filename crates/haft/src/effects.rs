@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::files::Extent;
+pub use crate::files::RootExtent;
 
 /// What one call will touch.
 ///
@@ -41,11 +41,11 @@ pub struct Effects {
     /// Files and folders that are removed.
     pub deletes: Vec<PathSet>,
     /// Commands that are run.
-    pub runs: Vec<Command>,
+    pub runs: Vec<CommandEffect>,
     /// Hosts that are reached.
-    pub reaches: Vec<Reach>,
+    pub reaches: Vec<HostEffect>,
     /// Named state that is read or changed, for example `session:tasks` or `browser`.
-    pub state: Vec<State>,
+    pub state: Vec<ResourceEffect>,
     /// Starts calls that are judged one by one, as a sub-agent does.
     pub delegates: bool,
     /// Needs an answer from the user.
@@ -55,7 +55,7 @@ pub struct Effects {
     /// Anything may happen. All other fields are then only hints.
     pub unknown: bool,
     /// What the tool says beyond the table.
-    pub claims: Claims,
+    pub claims: EffectClaims,
 }
 
 /// A path and how much below it.
@@ -64,7 +64,7 @@ pub struct PathSet {
     /// As the tool was given it; relative to the working directory if not absolute.
     pub path: PathBuf,
     /// Only this file, or everything below this folder.
-    pub extent: Extent,
+    pub extent: RootExtent,
     /// Which of the files below are meant is known only when it runs: `*.o`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
@@ -72,7 +72,7 @@ pub struct PathSet {
 
 /// A command that a call runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Command {
+pub struct CommandEffect {
     /// The command as text.
     pub text: String,
     /// What the command will touch, as far as its text was understood.
@@ -81,27 +81,27 @@ pub struct Command {
 
 /// A host that a call reaches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Reach {
+pub struct HostEffect {
     /// Host name or address, without scheme and port.
     pub host: String,
     /// Whether it only looks.
-    pub access: Access,
+    pub access: AccessKind,
 }
 
-/// The [resource](State::resource) that tools change which add or remove worktrees of the repository.
+/// The [resource](ResourceEffect::resource) that tools change which add or remove worktrees of the repository.
 pub const WORKTREES: &str = "git:worktrees";
 
 /// A named resource that a call uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct State {
+pub struct ResourceEffect {
     /// For example `session:tasks`.
     pub resource: Cow<'static, str>,
     /// Whether it only looks.
-    pub access: Access,
+    pub access: AccessKind,
 }
 
 /// What it is, for people: resources of sessions in words, others by their names.
-impl fmt::Display for State {
+impl fmt::Display for ResourceEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match &*self.resource {
             "browser" => "the browser",
@@ -131,7 +131,7 @@ impl fmt::Display for State {
 /// Looks, or changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Access {
+pub enum AccessKind {
     /// Leaves everything as it was.
     Observe,
     /// May change something.
@@ -141,7 +141,7 @@ pub enum Access {
 /// What a tool says about a call beyond the table: stricter answers, and concurrency safety for writes that the
 /// tool synchronises itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Claims {
+pub struct EffectClaims {
     /// Overrides [`EffectClass::read_only`](table::EffectClass::read_only).
     pub read_only: Option<bool>,
     /// True makes [`EffectClass::destructive`](table::EffectClass::destructive) true. False leaves it as it is, and only takes the
@@ -172,7 +172,7 @@ impl Effects {
             asks_user: false,
             repeatable: false,
             unknown: false,
-            claims: Claims::default(),
+            claims: EffectClaims::default(),
         }
     }
 
@@ -213,23 +213,29 @@ impl Effects {
 
     /// Runs a command of which nothing more is known.
     pub fn runs(text: impl Into<String>) -> Effects {
-        Effects { runs: vec![Command { text: text.into(), effects: None }], ..Effects::none() }
+        Effects { runs: vec![CommandEffect { text: text.into(), effects: None }], ..Effects::none() }
     }
 
     /// Looks something up at a host.
     pub fn observes(host: impl Into<String>) -> Effects {
-        Effects { reaches: vec![Reach { host: host.into(), access: Access::Observe }], ..Effects::none() }
+        Effects {
+            reaches: vec![HostEffect { host: host.into(), access: AccessKind::Observe }],
+            ..Effects::none()
+        }
     }
 
     /// Changes something at a host.
     pub fn changes(host: impl Into<String>) -> Effects {
-        Effects { reaches: vec![Reach { host: host.into(), access: Access::Change }], ..Effects::none() }
+        Effects {
+            reaches: vec![HostEffect { host: host.into(), access: AccessKind::Change }],
+            ..Effects::none()
+        }
     }
 
     /// Reads named state.
     pub fn reads_state(resource: impl Into<Cow<'static, str>>) -> Effects {
         Effects {
-            state: vec![State { resource: resource.into(), access: Access::Observe }],
+            state: vec![ResourceEffect { resource: resource.into(), access: AccessKind::Observe }],
             ..Effects::none()
         }
     }
@@ -237,7 +243,7 @@ impl Effects {
     /// Changes named state.
     pub fn writes_state(resource: impl Into<Cow<'static, str>>) -> Effects {
         Effects {
-            state: vec![State { resource: resource.into(), access: Access::Change }],
+            state: vec![ResourceEffect { resource: resource.into(), access: AccessKind::Change }],
             ..Effects::none()
         }
     }
@@ -270,7 +276,7 @@ impl Effects {
         let either = |mine: Option<bool>, theirs: Option<bool>, strict: bool| {
             if mine == Some(strict) { mine } else { theirs.or(mine) }
         };
-        self.claims = Claims {
+        self.claims = EffectClaims {
             read_only: either(self.claims.read_only, other.claims.read_only, false),
             destructive: either(self.claims.destructive, other.claims.destructive, true),
             concurrency_safe: either(self.claims.concurrency_safe, other.claims.concurrency_safe, false),
@@ -301,7 +307,7 @@ impl Effects {
     }
 
     /// Whether a person should be warned, where something is destroyed.
-    pub fn warns(&self) -> bool {
+    pub fn needs_warning(&self) -> bool {
         self.claims.destructive != Some(false) || self.consistent().is_err()
     }
 
@@ -323,19 +329,19 @@ impl Effects {
     ///
     /// # Errors
     /// Read-only beside a write; not destructive beside a removal; safe beside others although anything may happen.
-    pub fn consistent(&self) -> Result<(), Contradiction> {
+    pub fn consistent(&self) -> Result<(), ClaimContradiction> {
         let (changes, removes, anything) =
             (self.changes_something(), self.removes_something(), self.is_open());
         match self.claims {
-            Claims { read_only: Some(true), .. } if changes || anything => {
-                Err(Contradiction("claims to be read-only and declares a change"))
+            EffectClaims { read_only: Some(true), .. } if changes || anything => {
+                Err(ClaimContradiction("claims to be read-only and declares a change"))
             }
-            Claims { destructive: Some(false), .. } if removes || anything => {
-                Err(Contradiction("claims to destroy nothing and declares a removal"))
+            EffectClaims { destructive: Some(false), .. } if removes || anything => {
+                Err(ClaimContradiction("claims to destroy nothing and declares a removal"))
             }
-            Claims { concurrency_safe: Some(true), .. } if anything || self.asks_user => {
-                Err(Contradiction("claims to be safe beside others and declares that anything may happen"))
-            }
+            EffectClaims { concurrency_safe: Some(true), .. } if anything || self.asks_user => Err(
+                ClaimContradiction("claims to be safe beside others and declares that anything may happen"),
+            ),
             _ => Ok(()),
         }
     }
@@ -352,13 +358,14 @@ impl Effects {
 
     fn changes_something(&self) -> bool {
         self.with_commands().any(|effects| {
-            !effects.writes.is_empty() || effects.state.iter().any(|state| state.access == Access::Change)
+            !effects.writes.is_empty() || effects.state.iter().any(|state| state.access == AccessKind::Change)
         }) || self.removes_something()
     }
 
     fn removes_something(&self) -> bool {
         self.with_commands().any(|effects| {
-            !effects.deletes.is_empty() || effects.reaches.iter().any(|reach| reach.access == Access::Change)
+            !effects.deletes.is_empty()
+                || effects.reaches.iter().any(|reach| reach.access == AccessKind::Change)
         })
     }
 
@@ -377,7 +384,7 @@ impl Effects {
             && self.reaches.is_empty()
             && self.state.is_empty()
             && !(self.delegates || self.asks_user || self.repeatable || self.unknown)
-            && self.claims == Claims::default()
+            && self.claims == EffectClaims::default()
     }
 
     /// Whether any path is named, so that resolving is worth a look at the disk.
@@ -387,19 +394,19 @@ impl Effects {
 
     /// Whether this can change anything at all.
     pub fn has_side_effects(&self) -> bool {
-        self.judge(&table::Facts::unresolved()).class != table::Class::ReadOnly
+        self.judge(&table::EffectFacts::unresolved()).class != table::ConcurrencyClass::ReadOnly
     }
 }
 
 impl PathSet {
     /// Exactly this file.
     pub fn file(path: impl Into<PathBuf>) -> PathSet {
-        PathSet { path: path.into(), extent: Extent::File, partial: false }
+        PathSet { path: path.into(), extent: RootExtent::File, partial: false }
     }
 
     /// This folder and everything below it.
     pub fn subtree(path: impl Into<PathBuf>) -> PathSet {
-        PathSet { path: path.into(), extent: Extent::Subtree, partial: false }
+        PathSet { path: path.into(), extent: RootExtent::Subtree, partial: false }
     }
 
     /// Some of what is beneath a folder.
@@ -410,15 +417,15 @@ impl PathSet {
 
 /// A claim that its own declaration refutes. Such effects count as unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Contradiction(&'static str);
+pub struct ClaimContradiction(&'static str);
 
-impl fmt::Display for Contradiction {
+impl fmt::Display for ClaimContradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
 }
 
-impl std::error::Error for Contradiction {}
+impl std::error::Error for ClaimContradiction {}
 
 /// What is touched, in a few words for a person: `reads src/lib.rs · reaches example.com`.
 impl fmt::Display for Effects {
@@ -438,15 +445,15 @@ impl fmt::Display for Effects {
         parts.extend(paths("deletes", &self.deletes));
         parts.extend(self.runs.iter().map(|command| format!("runs {}", command.text)));
         parts.extend(self.reaches.iter().take(4).map(|reach| match reach.access {
-            Access::Observe => format!("reaches {}", reach.host),
-            Access::Change => format!("changes {}", reach.host),
+            AccessKind::Observe => format!("reaches {}", reach.host),
+            AccessKind::Change => format!("changes {}", reach.host),
         }));
         if self.reaches.len() > 4 {
             parts.push(format!("reaches {} more hosts", self.reaches.len() - 4));
         }
         parts.extend(self.state.iter().map(|state| match state.access {
-            Access::Observe => format!("looks at {state}"),
-            Access::Change => format!("changes {state}"),
+            AccessKind::Observe => format!("looks at {state}"),
+            AccessKind::Change => format!("changes {state}"),
         }));
         parts.extend(self.delegates.then(|| "starts calls that are judged one by one".to_owned()));
         parts.extend(self.asks_user.then(|| "asks you".to_owned()));
@@ -494,7 +501,7 @@ mod tests {
         assert!(Effects::unknown().synchronised().consistent().is_err());
         assert!(Effects::writes("a").synchronised().consistent().is_ok());
         assert!(Effects::reads("a").exclusive().destructive().consistent().is_ok());
-        let hidden = Command { text: "x".into(), effects: Some(Box::new(Effects::unknown())) };
+        let hidden = CommandEffect { text: "x".into(), effects: Some(Box::new(Effects::unknown())) };
         let hidden = Effects { runs: vec![hidden], ..Effects::none() };
         assert!(hidden.synchronised().consistent().is_err(), "what a command does counts too");
     }

@@ -13,21 +13,21 @@ use tokio::runtime::Handle;
 pub use self::builder::EngineBuilder;
 use self::builder::EngineConfig;
 use crate::call::{CallInput, ToolCall};
-use crate::context::{Context, Host, Moved};
+use crate::context::{AgentHost, Context, DirectoryChange};
 use crate::decision::{Decision, DecisionReason};
-use crate::dispatch::background::Background;
-use crate::dispatch::locks::{Ancestor, Locks};
-use crate::dispatch::turn::{AgentBoard, Live};
+use crate::dispatch::background::BackgroundCalls;
+use crate::dispatch::locks::{AncestorCall, FileLocks};
+use crate::dispatch::turn::{AgentBoard, LiveCall};
 use crate::dispatch::{ConflictRule, PendingCall, Turn, TurnHandle};
-use crate::effects::resolved::Surroundings;
+use crate::effects::resolved::HostCapabilities;
 use crate::error::ToolError;
-use crate::hooks::Hooks;
+use crate::hooks::HookSet;
 use crate::pipeline::authorize;
-use crate::ports::{Authorizer, Ports, Request};
-use crate::registry::{Assembly, Gates, Loaded, Origin, Registry, Snapshot};
-use crate::results::{OffloadStore, Readers};
+use crate::ports::{AuthorizationRequest, Authorizer, HostPorts};
+use crate::registry::{AssemblyInputs, LoadedNames, Registry, Snapshot, ToolGates, ToolOrigin};
+use crate::results::{OffloadStore, ReaderTools};
 use crate::search::ToolFinder;
-use crate::supervise::{Supervisor, Threads};
+use crate::supervise::{BlockingThreads, CallSupervisor};
 use crate::tool::{AnyTool, SiblingPolicy};
 
 /// Runs the calls of one agent.
@@ -51,7 +51,7 @@ use crate::tool::{AnyTool, SiblingPolicy};
 /// with everything that it started, when the last of them and the last turn are gone.
 #[derive(Clone)]
 pub struct Engine {
-    session: Arc<Session>,
+    session: Arc<EngineSession>,
 }
 
 /// What [`Engine::check`] takes for granted.
@@ -69,35 +69,35 @@ pub struct CheckOptions {
 pub const MAIN_AGENT: &str = "main";
 
 /// What keeps a session alive: engines and turns hold it, the calls themselves don't.
-pub(crate) struct Session {
+pub(crate) struct EngineSession {
     config: EngineConfig,
-    shared: OnceLock<Arc<Shared>>,
+    shared: OnceLock<Arc<EngineCore>>,
 }
 
-impl Session {
-    fn new(config: EngineConfig) -> Session {
-        Session { config, shared: OnceLock::new() }
+impl EngineSession {
+    fn new(config: EngineConfig) -> EngineSession {
+        EngineSession { config, shared: OnceLock::new() }
     }
 }
 
-impl Drop for Session {
+impl Drop for EngineSession {
     fn drop(&mut self) {
         self.config.cancel.cancel(Cause::Shutdown);
     }
 }
 
 /// The engine as turns and calls see it.
-pub(crate) struct Shared {
-    pub(crate) host: Arc<Host>,
+pub(crate) struct EngineCore {
+    pub(crate) host: Arc<AgentHost>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
-    pub(crate) hooks: Hooks,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) hooks: HookSet,
+    pub(crate) surroundings: HostCapabilities,
     pub(crate) store: Arc<OffloadStore>,
-    pub(crate) locks: Arc<Locks>,
-    pub(crate) background: Arc<Background>,
-    pub(crate) supervisor: Arc<Supervisor<Live>>,
-    pub(crate) threads: Arc<Threads>,
-    pub(crate) ancestors: Arc<[Ancestor]>,
+    pub(crate) locks: Arc<FileLocks>,
+    pub(crate) background: Arc<BackgroundCalls>,
+    pub(crate) supervisor: Arc<CallSupervisor<LiveCall>>,
+    pub(crate) threads: Arc<BlockingThreads>,
+    pub(crate) ancestors: Arc<[AncestorCall]>,
     pub(crate) cancel: Cancel,
     pub(crate) rule: ConflictRule,
     /// The calls of all turns.
@@ -106,14 +106,14 @@ pub(crate) struct Shared {
     pub(crate) budget_chars: usize,
     /// Where the first call ran, for those who let others go from outside of any runtime.
     pub(crate) runtime: OnceLock<Handle>,
-    tools: Mutex<Tools>,
+    tools: Mutex<ToolState>,
     turns: AtomicU64,
 }
 
-struct Tools {
-    gates: Gates,
+struct ToolState {
+    gates: ToolGates,
     registry: Registry,
-    loaded: Loaded,
+    loaded: LoadedNames,
     snapshot: Snapshot,
     /// Counts changes.
     version: u64,
@@ -198,11 +198,11 @@ impl Engine {
     pub fn consider<T>(
         &self,
         tool: &AnyTool,
-        origin: &Origin,
+        origin: &ToolOrigin,
         input: CallInput,
-        look: impl FnOnce(&Request<'_>) -> T,
+        look: impl FnOnce(&AuthorizationRequest<'_>) -> T,
     ) -> Result<T, ToolError> {
-        authorize::consider(self.shared(), tool, origin, input, look)
+        authorize::consider_call(self.shared(), tool, origin, input, look)
     }
 
     /// Decides on a call as step 5 does, without making it: reads the input, asks the tool for its opinion, and shows
@@ -214,12 +214,12 @@ impl Engine {
     pub async fn check<T>(
         &self,
         tool: &AnyTool,
-        origin: &Origin,
+        origin: &ToolOrigin,
         input: CallInput,
         options: CheckOptions,
-        look: impl FnOnce(&Request<'_>, &Decision) -> T,
+        look: impl FnOnce(&AuthorizationRequest<'_>, &Decision) -> T,
     ) -> Result<T, ToolError> {
-        authorize::check(self.shared(), (tool, origin), input, options, look).await
+        authorize::check_call(self.shared(), (tool, origin), input, options, look).await
     }
 
     /// The tools that the next turn is made from, whatever it may be shown of them.
@@ -251,7 +251,7 @@ impl Engine {
     ///
     /// # Errors
     /// In words: it is no directory, or lies outside of those that the session works in. It stays where it is, then.
-    pub fn move_to(&self, moved: &Moved) -> Result<(), String> {
+    pub fn move_to(&self, moved: &DirectoryChange) -> Result<(), String> {
         let host = &self.shared().host;
         let from = host.workspace.cwd();
         if let Some(scope) = &moved.scope {
@@ -278,27 +278,28 @@ impl Engine {
         self.shared().store.clean(older_than, SystemTime::now())
     }
 
-    fn shared(&self) -> &Arc<Shared> {
-        self.session.shared.get_or_init(|| Arc::new(Shared::new(&self.session.config)))
+    fn shared(&self) -> &Arc<EngineCore> {
+        self.session.shared.get_or_init(|| Arc::new(EngineCore::new(&self.session.config)))
     }
 }
 
-impl Shared {
-    fn new(config: &EngineConfig) -> Shared {
-        let loaded = Loaded::new();
+impl EngineCore {
+    fn new(config: &EngineConfig) -> EngineCore {
+        let loaded = LoadedNames::new();
         let ports = config.ports.clone();
-        let snapshot = assembled(&config.registry, &loaded, &config.gates, &*config.authorizer, &ports);
+        let snapshot =
+            assemble_snapshot(&config.registry, &loaded, &config.gates, &*config.authorizer, &ports);
         let finder = ToolFinder::default();
         finder.update(&snapshot);
         let store = config.store.clone().unwrap_or_else(|| {
             // Advice names only tools that the model has.
             let offered = |name: &str| snapshot.find(name).ok().map(|offer| offer.name.clone());
-            let readers = Readers { read: offered("Read"), search: offered("Grep") };
+            let readers = ReaderTools { read: offered("Read"), search: offered("Grep") };
             Arc::new(OffloadStore::temporary().with_readers(readers))
         });
         let workspace = config.workspace.clone().with_readable(store.dir());
         let confined = ports.processes.as_ref().is_some_and(|processes| processes.confines());
-        let host = Host {
+        let host = AgentHost {
             session: config.session.clone(),
             agent: config.agent.clone(),
             base_access: Arc::new(workspace.access()),
@@ -311,11 +312,11 @@ impl Shared {
             confined,
             place: Mutex::default(),
         };
-        Shared {
+        EngineCore {
             host: Arc::new(host),
             authorizer: config.authorizer.clone(),
             hooks: config.hooks.clone(),
-            surroundings: Surroundings { confined, checkpoints: config.checkpoints },
+            surroundings: HostCapabilities { confined, checkpoints: config.checkpoints },
             store,
             locks: config.common.locks.clone(),
             background: config.common.background.clone(),
@@ -331,7 +332,7 @@ impl Shared {
             siblings: config.siblings,
             budget_chars: config.budget_chars,
             runtime: OnceLock::new(),
-            tools: Mutex::new(Tools {
+            tools: Mutex::new(ToolState {
                 gates: config.gates.clone(),
                 registry: config.registry.clone(),
                 loaded,
@@ -342,7 +343,7 @@ impl Shared {
         }
     }
 
-    fn change_tools(&self, change: impl FnOnce(&mut Tools)) {
+    fn change_tools(&self, change: impl FnOnce(&mut ToolState)) {
         let (gates, registry, loaded, version) = {
             let mut tools = lock(&self.tools);
             tools.loaded.extend(self.host.finder.take_loaded().into_iter().map(Arc::from));
@@ -351,7 +352,7 @@ impl Shared {
             (tools.gates.clone(), tools.registry.clone(), tools.loaded.clone(), tools.version)
         };
         // Foreign code (`unavailable_reason`, rules) runs here, so not under the lock. Who comes later knows more.
-        let snapshot = assembled(&registry, &loaded, &gates, &*self.authorizer, &self.host.ports);
+        let snapshot = assemble_snapshot(&registry, &loaded, &gates, &*self.authorizer, &self.host.ports);
         let mut tools = lock(&self.tools);
         if tools.version == version {
             self.host.finder.update(&snapshot);
@@ -360,14 +361,14 @@ impl Shared {
     }
 }
 
-fn assembled(
+fn assemble_snapshot(
     registry: &Registry,
-    loaded: &Loaded,
-    gates: &Gates,
+    loaded: &LoadedNames,
+    gates: &ToolGates,
     authorizer: &dyn Authorizer,
-    ports: &Ports,
+    ports: &HostPorts,
 ) -> Snapshot {
-    let mut assembly = Assembly::new(gates, ports).authorizer(authorizer);
+    let mut assembly = AssemblyInputs::new(gates, ports).authorizer(authorizer);
     assembly.loaded = Some(loaded);
     registry.snapshot(&assembly)
 }

@@ -27,95 +27,99 @@ pub const HAFT_BASH_TIMEOUT_MS: &str = "HAFT_BASH_TIMEOUT_MS";
 /// How long a call of Bash may ask to run in the foreground, in milliseconds. Default: 600000.
 pub const HAFT_BASH_TIMEOUT_MAX_MS: &str = "HAFT_BASH_TIMEOUT_MAX_MS";
 /// The Chromium that the browser tools start: a path, or a name to be looked for on `PATH`. Default: the first that is found by its
-/// usual names (`chromium`, `google-chrome` …).
+/// usual names (`chromium_path`, `google-chrome` …).
 pub const HAFT_CHROMIUM: &str = "HAFT_CHROMIUM";
 
 /// Finds the value of a variable; usually [`std::env::var_os`].
-pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+pub type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// Reads [`HAFT_MAX_CONCURRENCY`].
 ///
 /// # Errors
-/// A value that [`count`] refuses.
-pub fn max_concurrency(lookup: Lookup<'_>) -> Result<Option<NonZeroUsize>, BadVariable> {
-    let Some(value) = set(lookup, HAFT_MAX_CONCURRENCY) else { return Ok(None) };
+/// A value that [`parse_count`] refuses.
+pub fn max_concurrency(lookup: VariableLookup<'_>) -> Result<Option<NonZeroUsize>, InvalidVariable> {
+    let Some(value) = non_empty_variable(lookup, HAFT_MAX_CONCURRENCY) else { return Ok(None) };
     let shown = value.to_string_lossy();
-    count(&shown).map(Some).map_err(|reason| BadVariable { name: HAFT_MAX_CONCURRENCY, reason })
+    parse_count(&shown).map(Some).map_err(|reason| InvalidVariable { name: HAFT_MAX_CONCURRENCY, reason })
 }
 
 /// Reads [`HAFT_BASH_TIMEOUT_MS`] and [`HAFT_BASH_TIMEOUT_MAX_MS`].
 ///
 /// # Errors
-/// A value that [`count`] refuses.
-pub fn bash_timeouts(lookup: Lookup<'_>) -> Result<(Option<Duration>, Option<Duration>), BadVariable> {
+/// A value that [`parse_count`] refuses.
+pub fn bash_timeouts(
+    lookup: VariableLookup<'_>,
+) -> Result<(Option<Duration>, Option<Duration>), InvalidVariable> {
     let read = |name: &'static str| {
-        let Some(value) = set(lookup, name) else { return Ok(None) };
-        let count = count(&value.to_string_lossy()).map_err(|reason| BadVariable { name, reason })?;
+        let Some(value) = non_empty_variable(lookup, name) else { return Ok(None) };
+        let count =
+            parse_count(&value.to_string_lossy()).map_err(|reason| InvalidVariable { name, reason })?;
         Ok(Some(Duration::from_millis(count.get() as u64)))
     };
     Ok((read(HAFT_BASH_TIMEOUT_MS)?, read(HAFT_BASH_TIMEOUT_MAX_MS)?))
 }
 
 /// Returns [`HAFT_STATE_DIR`] or its default; nothing where no home folder is known.
-pub fn state_dir(lookup: Lookup<'_>) -> Option<PathBuf> {
-    folder(lookup, HAFT_STATE_DIR, "XDG_STATE_HOME", ".local/state")
+pub fn state_dir(lookup: VariableLookup<'_>) -> Option<PathBuf> {
+    data_folder(lookup, HAFT_STATE_DIR, "XDG_STATE_HOME", ".local/state")
 }
 
 /// Returns [`HAFT_CONFIG_DIR`] or its default; nothing where no home folder is known.
-pub fn config_dir(lookup: Lookup<'_>) -> Option<PathBuf> {
-    folder(lookup, HAFT_CONFIG_DIR, "XDG_CONFIG_HOME", ".config")
+pub fn config_dir(lookup: VariableLookup<'_>) -> Option<PathBuf> {
+    data_folder(lookup, HAFT_CONFIG_DIR, "XDG_CONFIG_HOME", ".config")
 }
 
 /// Returns [`HAFT_CHROMIUM`].
-pub fn chromium(lookup: Lookup<'_>) -> Option<PathBuf> {
-    set(lookup, HAFT_CHROMIUM).map(PathBuf::from)
+pub fn chromium_path(lookup: VariableLookup<'_>) -> Option<PathBuf> {
+    non_empty_variable(lookup, HAFT_CHROMIUM).map(PathBuf::from)
 }
 
 /// Reads a whole number from 1 on.
 ///
 /// # Errors
 /// In words: what came, and what is accepted.
-pub fn count(text: &str) -> Result<NonZeroUsize, String> {
+pub fn parse_count(text: &str) -> Result<NonZeroUsize, String> {
     text.trim().parse().map_err(|_| {
         let shown = truncate_chars(text, 40);
         format!("{shown:?} is not accepted; a whole number from 1 on is")
     })
 }
 
-fn folder(lookup: Lookup<'_>, own: &str, shared: &str, in_home: &str) -> Option<PathBuf> {
-    if let Some(own) = set(lookup, own) {
+fn data_folder(lookup: VariableLookup<'_>, own: &str, shared: &str, in_home: &str) -> Option<PathBuf> {
+    if let Some(own) = non_empty_variable(lookup, own) {
         return Some(PathBuf::from(own));
     }
     // The standard for these folders says that relative paths in them don't count.
-    let absolute = |name: &str| set(lookup, name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute =
+        |name: &str| non_empty_variable(lookup, name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute(shared).or_else(|| absolute("HOME").map(|home| home.join(in_home)))?;
     Some(base.join("haft"))
 }
 
-fn set(lookup: Lookup<'_>, name: &str) -> Option<OsString> {
+fn non_empty_variable(lookup: VariableLookup<'_>, name: &str) -> Option<OsString> {
     lookup(name).filter(|value| !value.is_empty())
 }
 
 /// A variable whose value can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadVariable {
+pub struct InvalidVariable {
     name: &'static str,
     reason: String,
 }
 
-impl fmt::Display for BadVariable {
+impl fmt::Display for InvalidVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the environment variable `{}`: {}", self.name, self.reason)
     }
 }
 
-impl std::error::Error for BadVariable {}
+impl std::error::Error for InvalidVariable {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn with<T>(variables: &[(&str, &str)], read: impl Fn(Lookup<'_>) -> T) -> T {
+    fn with<T>(variables: &[(&str, &str)], read: impl Fn(VariableLookup<'_>) -> T) -> T {
         read(&|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
     }
 

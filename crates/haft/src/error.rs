@@ -53,10 +53,10 @@ impl ErrorKind {
 
 /// The error of one call.
 #[derive(Clone)]
-pub struct ToolError(Box<Parts>);
+pub struct ToolError(Box<ErrorParts>);
 
 #[derive(Clone)]
-struct Parts {
+struct ErrorParts {
     kind: ErrorKind,
     message: String,
     retryable: bool,
@@ -64,39 +64,39 @@ struct Parts {
     ends_turn: bool,
     cause: Option<Cause>,
     decision: Option<Arc<Decision>>,
-    source: Option<Source>,
+    source: Option<ErrorSource>,
 }
 
 /// Somebody else's error, whose code may panic when it is dropped.
 #[derive(Clone)]
-struct Source(Option<Arc<dyn Error + Send + Sync>>);
+struct ErrorSource(Option<Arc<dyn Error + Send + Sync>>);
 
-impl Drop for Source {
+impl Drop for ErrorSource {
     fn drop(&mut self) {
         let source = self.0.take();
-        let _ = crate::future::guarded(|| drop(source));
+        let _ = crate::future::catch_panic(|| drop(source));
     }
 }
 
 impl ToolError {
     /// A failure of the tool, in words for the model: what went wrong and what to do next.
     pub fn new(message: impl Into<String>) -> ToolError {
-        ToolError::of(ErrorKind::Failed, message)
+        ToolError::with_kind(ErrorKind::Failed, message)
     }
 
     /// Input of the right shape that makes no sense: what [`Tool::check`](crate::Tool::check) returns.
-    pub fn senseless(message: impl Into<String>) -> ToolError {
-        let mut error = ToolError::of(ErrorKind::InvalidInput, message);
+    pub fn invalid_input(message: impl Into<String>) -> ToolError {
+        let mut error = ToolError::with_kind(ErrorKind::InvalidInput, message);
         error.0.semantic = true;
         error
     }
 
     /// An error of a given kind. Tools want [`ToolError::new`]; this is for ports and hosts.
-    pub fn of(kind: ErrorKind, message: impl Into<String>) -> ToolError {
+    pub fn with_kind(kind: ErrorKind, message: impl Into<String>) -> ToolError {
         let mut message = message.into();
         truncate_in_place(&mut message, limits::ERROR_CHARS_MAX);
         let retryable = kind == ErrorKind::TimedOut;
-        ToolError(Box::new(Parts {
+        ToolError(Box::new(ErrorParts {
             kind,
             message,
             retryable,
@@ -111,7 +111,7 @@ impl ToolError {
     /// The call was cancelled for this reason. For a tool that has something to say about it; the engine answers for the
     /// others.
     pub fn cancelled(cause: Cause, words: &str) -> ToolError {
-        let mut error = ToolError::of(ErrorKind::Cancelled, words);
+        let mut error = ToolError::with_kind(ErrorKind::Cancelled, words);
         error.0.cause = Some(cause);
         error
     }
@@ -126,7 +126,7 @@ impl ToolError {
     /// Attaches what the log should know and the model should not.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> ToolError {
-        self.0.source = Some(Source(Some(Arc::from(source.into()))));
+        self.0.source = Some(ErrorSource(Some(Arc::from(source.into()))));
         self
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::result::ToolResult;
-use crate::view::{Progress, View};
+use crate::view::{CallProgress, CallView};
 
 /// Takes events. Called from the engine's tasks, so it must neither block nor panic; a panic is caught and the event
 /// lost.
@@ -33,7 +33,7 @@ pub struct Event {
     /// The call and its place in the turn, if it is about one.
     pub call: Option<CallRef>,
     /// What happened.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// Which call an event is about.
@@ -50,18 +50,18 @@ pub struct CallRef {
 /// What happened.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum What {
+pub enum EventKind {
     /// The call waits for the user's answer.
     Asking,
     /// The call began to run.
     Started {
         /// What to show.
-        view: View,
+        view: CallView,
         /// Its input.
         input: Arc<Value>,
     },
     /// The call says how far it is.
-    Progress(Progress),
+    Progress(CallProgress),
     /// A part of the output that is still coming.
     Partial(String),
     /// The call has its result.
@@ -79,10 +79,10 @@ pub enum What {
     Message(String),
 }
 
-impl What {
+impl EventKind {
     /// Whether a later event of the same kind makes this one worthless.
     fn is_passing(&self) -> bool {
-        matches!(self, What::Progress(_) | What::Partial(_))
+        matches!(self, EventKind::Progress(_) | EventKind::Partial(_))
     }
 }
 
@@ -142,7 +142,7 @@ impl EventReceiver {
 mod tests {
     use super::*;
 
-    fn event(what: What) -> Event {
+    fn event(what: EventKind) -> Event {
         Event { session: "s".into(), agent: "a".into(), turn: 1, call: None, what }
     }
 
@@ -150,16 +150,16 @@ mod tests {
     fn progress_is_dropped_before_anything_else() {
         let (sender, mut receiver) = channel(4);
         for _ in 0..3 {
-            sender.send(event(What::Asking));
+            sender.send(event(EventKind::Asking));
         }
-        sender.send(event(What::Partial("x".into())));
+        sender.send(event(EventKind::Partial("x".into())));
         assert_eq!(receiver.take_lost(), 1, "more than half full");
-        sender.send(event(What::Asking));
-        sender.send(event(What::Asking));
+        sender.send(event(EventKind::Asking));
+        sender.send(event(EventKind::Asking));
         assert_eq!(receiver.take_lost(), 1, "full");
         let mut seen = 0;
         while let Some(event) = receiver.try_recv() {
-            assert!(matches!(event.what, What::Asking));
+            assert!(matches!(event.what, EventKind::Asking));
             seen += 1;
         }
         assert_eq!(seen, 4);

@@ -15,15 +15,15 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A future that is ready at once and takes no memory: boxing it allocates nothing.
 ///
 /// Default methods of [`Tool`](crate::Tool) use it, so a tool that leaves them out pays nothing for them.
-pub(crate) struct Nothing<T>(std::marker::PhantomData<fn() -> T>);
+pub(crate) struct ReadyFuture<T>(std::marker::PhantomData<fn() -> T>);
 
-impl<T> Nothing<T> {
-    pub(crate) fn new() -> Nothing<T> {
-        Nothing(std::marker::PhantomData)
+impl<T> ReadyFuture<T> {
+    pub(crate) fn new() -> ReadyFuture<T> {
+        ReadyFuture(std::marker::PhantomData)
     }
 }
 
-impl<T: Default> Future for Nothing<T> {
+impl<T: Default> Future for ReadyFuture<T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
@@ -32,7 +32,7 @@ impl<T: Default> Future for Nothing<T> {
 }
 
 /// The work within a limit. The timer is only set once the work has to wait, so what is ready at once costs nothing.
-pub(crate) async fn within<T>(limit: Duration, mut work: impl Future<Output = T> + Unpin) -> Option<T> {
+pub(crate) async fn with_timeout<T>(limit: Duration, mut work: impl Future<Output = T> + Unpin) -> Option<T> {
     let at_once = poll_fn(|cx| match Pin::new(&mut work).poll(cx) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
         Poll::Pending => Poll::Ready(None),
@@ -45,7 +45,7 @@ pub(crate) async fn within<T>(limit: Duration, mut work: impl Future<Output = T>
 
 /// Waits for a future on a thread that may block: not one of the runtime's own, which may be the one that has to go on.
 #[cfg(test)]
-pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     loop {
         if let Poll::Ready(value) = work.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
@@ -57,49 +57,49 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
 
 /// A panic that was caught. The payload is kept away from the model and from `Drop` of the payload itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Caught;
+pub(crate) struct CaughtPanic;
 
-impl Caught {
-    fn new(payload: Box<dyn Any + Send>) -> Caught {
+impl CaughtPanic {
+    fn new(payload: Box<dyn Any + Send>) -> CaughtPanic {
         // A payload may itself panic when dropped; the two usual kinds can't.
         if !(payload.is::<&'static str>() || payload.is::<String>()) {
             std::mem::forget(payload);
         }
-        Caught
+        CaughtPanic
     }
 }
 
 /// Runs foreign code; a panic in it is a value.
-pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Caught> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(Caught::new)
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, CaughtPanic> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(CaughtPanic::new)
 }
 
 /// A foreign future whose panics, in `poll` as in `Drop`, become a value.
 ///
 /// The future is dropped as soon as it is done, or when this is dropped, both inside the guard.
-pub(crate) struct Guarded<'a, T> {
+pub(crate) struct GuardedFuture<'a, T> {
     future: Option<BoxFuture<'a, T>>,
 }
 
-impl<'a, T> Guarded<'a, T> {
+impl<'a, T> GuardedFuture<'a, T> {
     /// Wraps what `make` gives; a panic in `make` itself shows at the first poll.
-    pub(crate) fn new(make: impl FnOnce() -> BoxFuture<'a, T>) -> Guarded<'a, T> {
-        Guarded { future: guarded(make).ok() }
+    pub(crate) fn new(make: impl FnOnce() -> BoxFuture<'a, T>) -> GuardedFuture<'a, T> {
+        GuardedFuture { future: catch_panic(make).ok() }
     }
 
     /// Drops the future now.
-    fn end(&mut self) -> Result<(), Caught> {
+    fn end(&mut self) -> Result<(), CaughtPanic> {
         let future = self.future.take();
-        guarded(|| drop(future))
+        catch_panic(|| drop(future))
     }
 }
 
-impl<T> Future for Guarded<'_, T> {
-    type Output = Result<T, Caught>;
+impl<T> Future for GuardedFuture<'_, T> {
+    type Output = Result<T, CaughtPanic>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(future) = self.future.as_mut() else { return Poll::Ready(Err(Caught)) };
-        match guarded(|| future.as_mut().poll(cx)) {
+        let Some(future) = self.future.as_mut() else { return Poll::Ready(Err(CaughtPanic)) };
+        match catch_panic(|| future.as_mut().poll(cx)) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(value)) => Poll::Ready(self.end().map(|()| value)),
             Err(caught) => {
@@ -111,7 +111,7 @@ impl<T> Future for Guarded<'_, T> {
     }
 }
 
-impl<T> Drop for Guarded<'_, T> {
+impl<T> Drop for GuardedFuture<'_, T> {
     fn drop(&mut self) {
         if self.future.is_some() {
             let _ = self.end();
@@ -132,17 +132,23 @@ mod tests {
 
     #[tokio::test]
     async fn panics_become_values_wherever_they_happen() {
-        assert_eq!(Guarded::new(|| Box::pin(async { 1 })).await, Ok(1));
-        assert_eq!(Guarded::<()>::new(|| panic!("in make")).await, Err(Caught));
-        assert_eq!(Guarded::<()>::new(|| Box::pin(async { panic!("in poll") })).await, Err(Caught));
-        let in_drop = Guarded::new(|| {
+        assert_eq!(GuardedFuture::new(|| Box::pin(async { 1 })).await, Ok(1));
+        assert_eq!(GuardedFuture::<()>::new(|| panic!("in make")).await, Err(CaughtPanic));
+        assert_eq!(
+            GuardedFuture::<()>::new(|| Box::pin(async { panic!("in poll") })).await,
+            Err(CaughtPanic)
+        );
+        let in_drop = GuardedFuture::new(|| {
             let bomb = Bomb;
             Box::pin(std::future::poll_fn(move |_| {
                 let _keep = &bomb;
                 Poll::Ready(())
             }))
         });
-        assert_eq!(in_drop.await, Err(Caught));
-        assert_eq!(Guarded::<()>::new(|| Box::pin(async { std::panic::panic_any(Bomb) })).await, Err(Caught));
+        assert_eq!(in_drop.await, Err(CaughtPanic));
+        assert_eq!(
+            GuardedFuture::<()>::new(|| Box::pin(async { std::panic::panic_any(Bomb) })).await,
+            Err(CaughtPanic)
+        );
     }
 }

@@ -15,13 +15,13 @@ use std::time::Duration;
 use haft_scheduler::Cancel;
 use serde_json::Value;
 
-use crate::content::Output;
+use crate::content::ToolOutput;
 use crate::context::Context;
 use crate::decision::{DecisionReason, Verdict};
 use crate::future::BoxFuture;
 use crate::limits;
-use crate::ports::Mode;
-use crate::registry::Origin;
+use crate::ports::ModeControl;
+use crate::registry::ToolOrigin;
 use crate::result::ToolResult;
 use crate::results::OffloadStore;
 
@@ -31,7 +31,7 @@ pub trait PreHook: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Looks at a call whose input is valid.
-    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<Before, HookError>>;
+    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<PreHookResponse, HookError>>;
 
     /// How long it may take.
     fn timeout(&self) -> Duration {
@@ -53,8 +53,8 @@ pub trait PermissionHook: Send + Sync + 'static {
     fn decide<'a>(
         &'a self,
         call: &'a HookCall<'a>,
-        asked: &'a Asked<'a>,
-    ) -> BoxFuture<'a, Result<Before, HookError>>;
+        asked: &'a PermissionRequest<'a>,
+    ) -> BoxFuture<'a, Result<PreHookResponse, HookError>>;
 
     /// How long it may take.
     fn timeout(&self) -> Duration {
@@ -72,7 +72,7 @@ pub trait PostHook: Send + Sync + 'static {
         &'a self,
         call: &'a HookCall<'a>,
         result: &'a ToolResult,
-    ) -> BoxFuture<'a, Result<After, HookError>>;
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>>;
 
     /// How long it may take.
     fn timeout(&self) -> Duration {
@@ -91,7 +91,7 @@ pub trait DeniedHook: Send + Sync + 'static {
         &'a self,
         call: &'a HookCall<'a>,
         reason: &'a str,
-    ) -> BoxFuture<'a, Result<After, HookError>>;
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>>;
 
     /// How long it may take.
     fn timeout(&self) -> Duration {
@@ -105,7 +105,10 @@ pub trait BatchHook: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Looks at the results. Words for the model go with the last one; `output` counts for nothing.
-    fn after_batch<'a>(&'a self, batch: &'a HookBatch<'a>) -> BoxFuture<'a, Result<After, HookError>>;
+    fn after_batch<'a>(
+        &'a self,
+        batch: &'a HookBatch<'a>,
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>>;
 
     /// How long it may take.
     fn timeout(&self) -> Duration {
@@ -120,7 +123,7 @@ pub struct HookCall<'a> {
     /// The tool's own name.
     pub tool: &'a str,
     /// Where the tool comes from.
-    pub origin: &'a Origin,
+    pub origin: &'a ToolOrigin,
     /// The input as it stands.
     pub input: &'a Value,
     /// Session, working directory, ids.
@@ -128,13 +131,13 @@ pub struct HookCall<'a> {
     /// What ends the hook early. After a call that is not the call's own cancellation where that is used up already.
     pub cancel: &'a Cancel,
     /// Where this very hook made the input: what it said then. It need not judge its own work again.
-    pub rewrote: Option<&'a Rewrote>,
+    pub rewrote: Option<&'a InputRewrite>,
 }
 
 /// Why a call would ask.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct Asked<'a> {
+pub struct PermissionRequest<'a> {
     /// The reason, in words.
     pub reason: &'a str,
     /// What would allow it for good, in words for a person, where there is such a change.
@@ -156,7 +159,7 @@ pub struct HookBatch<'a> {
     /// The working directory.
     pub cwd: &'a Path,
     /// The live permission mode, if the host has one.
-    pub mode: Option<&'a dyn Mode>,
+    pub mode: Option<&'a dyn ModeControl>,
     /// Where whole texts are kept when only a part is shown.
     pub results_in: &'a Arc<OffloadStore>,
     /// What ends the hook early.
@@ -165,7 +168,7 @@ pub struct HookBatch<'a> {
 
 /// What a hook makes of a call before it runs.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Before {
+pub struct PreHookResponse {
     /// Another input. It is checked and judged like the first.
     pub input: Option<Value>,
     /// Words for the model, given with the result.
@@ -184,7 +187,7 @@ pub struct Before {
 
 /// What a hook said when it put another input in place.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Rewrote {
+pub struct InputRewrite {
     /// Whose word it was, where one hook stands for several.
     pub by: Option<String>,
     /// What it decided.
@@ -193,30 +196,30 @@ pub struct Rewrote {
     pub context: Vec<String>,
 }
 
-impl Before {
+impl PreHookResponse {
     /// Goes on unchanged.
-    pub fn go_on() -> Before {
-        Before::default()
+    pub fn go_on() -> PreHookResponse {
+        PreHookResponse::default()
     }
 
     /// Stops the call.
-    pub fn block(reason: impl Into<String>) -> Before {
-        Before { blocked: Some(reason.into()), ..Before::default() }
+    pub fn block(reason: impl Into<String>) -> PreHookResponse {
+        PreHookResponse { blocked: Some(reason.into()), ..PreHookResponse::default() }
     }
 
     /// Puts another input in place.
-    pub fn rewrite(input: Value) -> Before {
-        Before { input: Some(input), ..Before::default() }
+    pub fn rewrite(input: Value) -> PreHookResponse {
+        PreHookResponse { input: Some(input), ..PreHookResponse::default() }
     }
 
     /// Tells the model something beside the result.
-    pub fn inject(context: impl Into<String>) -> Before {
-        Before { context: vec![context.into()], ..Before::default() }
+    pub fn with_context(context: impl Into<String>) -> PreHookResponse {
+        PreHookResponse { context: vec![context.into()], ..PreHookResponse::default() }
     }
 
     /// Decides.
-    pub fn decide(decision: DecisionReason) -> Before {
-        Before { decision: Some(decision), ..Before::default() }
+    pub fn decide(decision: DecisionReason) -> PreHookResponse {
+        PreHookResponse { decision: Some(decision), ..PreHookResponse::default() }
     }
 
     /// Why the hook denies the call, if it does.
@@ -227,11 +230,11 @@ impl Before {
 
 /// What a hook makes of a result.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct After {
+pub struct PostHookResponse {
     /// Words for the model, given with the result.
     pub context: Vec<String>,
     /// Another output in place of a successful one.
-    pub output: Option<Output>,
+    pub output: Option<ToolOutput>,
     /// Ends the turn, for this reason; the result stays.
     pub stop: Option<String>,
     /// Words for the user.
@@ -281,16 +284,16 @@ impl std::error::Error for HookError {}
 
 /// All hooks of a session.
 #[derive(Clone, Default)]
-pub struct Hooks {
-    pub(crate) pre: Vec<Known<dyn PreHook>>,
-    pub(crate) permission: Vec<Known<dyn PermissionHook>>,
-    pub(crate) denied: Vec<Known<dyn DeniedHook>>,
-    pub(crate) post: Vec<Known<dyn PostHook>>,
-    pub(crate) batch: Vec<Known<dyn BatchHook>>,
+pub struct HookSet {
+    pub(crate) pre: Vec<RegisteredHook<dyn PreHook>>,
+    pub(crate) permission: Vec<RegisteredHook<dyn PermissionHook>>,
+    pub(crate) denied: Vec<RegisteredHook<dyn DeniedHook>>,
+    pub(crate) post: Vec<RegisteredHook<dyn PostHook>>,
+    pub(crate) batch: Vec<RegisteredHook<dyn BatchHook>>,
 }
 
 /// A hook and what it said of itself when it was added.
-pub(crate) struct Known<H: ?Sized> {
+pub(crate) struct RegisteredHook<H: ?Sized> {
     pub(crate) hook: Arc<H>,
     pub(crate) name: Arc<str>,
     pub(crate) timeout: Duration,
@@ -299,71 +302,71 @@ pub(crate) struct Known<H: ?Sized> {
     pub(crate) broken: bool,
 }
 
-impl<H: ?Sized> Clone for Known<H> {
-    fn clone(&self) -> Known<H> {
-        let Known { hook, name, timeout, on_failure, broken } = self;
+impl<H: ?Sized> Clone for RegisteredHook<H> {
+    fn clone(&self) -> RegisteredHook<H> {
+        let RegisteredHook { hook, name, timeout, on_failure, broken } = self;
         let (hook, name) = (hook.clone(), name.clone());
-        Known { hook, name, timeout: *timeout, on_failure: *on_failure, broken: *broken }
+        RegisteredHook { hook, name, timeout: *timeout, on_failure: *on_failure, broken: *broken }
     }
 }
 
-impl<H: ?Sized> Known<H> {
-    fn ask(hook: Arc<H>, facts: impl FnOnce(&H) -> (String, Duration, OnFailure)) -> Known<H> {
-        match crate::future::guarded(|| facts(&hook)) {
+impl<H: ?Sized> RegisteredHook<H> {
+    fn ask(hook: Arc<H>, facts: impl FnOnce(&H) -> (String, Duration, OnFailure)) -> RegisteredHook<H> {
+        match crate::future::catch_panic(|| facts(&hook)) {
             Ok((name, timeout, on_failure)) => {
-                Known { hook, name: name.into(), timeout, on_failure, broken: false }
+                RegisteredHook { hook, name: name.into(), timeout, on_failure, broken: false }
             }
             Err(_) => {
                 let (name, timeout) = ("without a name".into(), limits::HOOK_TIMEOUT);
-                Known { hook, name, timeout, on_failure: OnFailure::Block, broken: true }
+                RegisteredHook { hook, name, timeout, on_failure: OnFailure::Block, broken: true }
             }
         }
     }
 }
 
-impl Hooks {
+impl HookSet {
     /// None.
-    pub fn new() -> Hooks {
-        Hooks::default()
+    pub fn new() -> HookSet {
+        HookSet::default()
     }
 
     /// Adds a hook before calls.
     #[must_use]
-    pub fn before(mut self, hook: impl PreHook) -> Hooks {
+    pub fn before(mut self, hook: impl PreHook) -> HookSet {
         let facts = |hook: &dyn PreHook| (hook.name().to_owned(), hook.timeout(), hook.on_failure());
-        self.pre.push(Known::ask(Arc::new(hook), facts));
+        self.pre.push(RegisteredHook::ask(Arc::new(hook), facts));
         self
     }
 
     /// Adds a hook for calls that would ask.
     #[must_use]
-    pub fn permission(mut self, hook: impl PermissionHook) -> Hooks {
+    pub fn permission(mut self, hook: impl PermissionHook) -> HookSet {
         let facts = |hook: &dyn PermissionHook| (hook.name().to_owned(), hook.timeout(), OnFailure::Block);
-        self.permission.push(Known::ask(Arc::new(hook), facts));
+        self.permission.push(RegisteredHook::ask(Arc::new(hook), facts));
         self
     }
 
     /// Adds a hook after calls.
     #[must_use]
-    pub fn after(mut self, hook: impl PostHook) -> Hooks {
+    pub fn after(mut self, hook: impl PostHook) -> HookSet {
         let facts = |hook: &dyn PostHook| (hook.name().to_owned(), hook.timeout(), OnFailure::Continue);
-        self.post.push(Known::ask(Arc::new(hook), facts));
+        self.post.push(RegisteredHook::ask(Arc::new(hook), facts));
         self
     }
 
     /// Adds a hook for calls that were denied.
     #[must_use]
-    pub fn denied(mut self, hook: impl DeniedHook) -> Hooks {
+    pub fn denied(mut self, hook: impl DeniedHook) -> HookSet {
         let facts = |hook: &dyn DeniedHook| (hook.name().to_owned(), hook.timeout(), OnFailure::Continue);
-        self.denied.push(Known::ask(Arc::new(hook), facts));
+        self.denied.push(RegisteredHook::ask(Arc::new(hook), facts));
         self
     }
 
     /// Adds a hook after all calls of a message.
     #[must_use]
-    pub fn after_batch(mut self, hook: impl BatchHook) -> Hooks {
+    pub fn after_batch(mut self, hook: impl BatchHook) -> HookSet {
         let facts = |hook: &dyn BatchHook| (hook.name().to_owned(), hook.timeout(), OnFailure::Continue);
-        self.batch.push(Known::ask(Arc::new(hook), facts));
+        self.batch.push(RegisteredHook::ask(Arc::new(hook), facts));
         self
     }
 }

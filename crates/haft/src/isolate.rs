@@ -37,16 +37,16 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use self::child::{CHILD_NAME, ChildResources, run_child};
-use self::child::{ChildReply, Entry, ToolCall, ToolOutput, enter, run_tool};
+use self::child::{ChildCall, ChildEntryPoint, ChildOutput, ChildReply, enter_child, run_tool};
 use self::code_address::CodeAddress;
-use crate::content::{Content, Output};
+use crate::content::{ResultBlock, ToolOutput};
 use crate::context::Context;
 use crate::effects::Effects;
 use crate::error::{ErrorKind, ToolError};
 use crate::limits;
-use crate::pipeline::panicked;
-use crate::ports::{Exit, Port, ProcessOutcome, ProcessRequest, signal_name};
-use crate::tool::{AnyTool, BadTool, IntoTools, Tool};
+use crate::pipeline::panic_error;
+use crate::ports::{PortName, ProcessExit, ProcessOutcome, ProcessRequest, signal_name};
+use crate::tool::{AnyTool, IntoTools, InvalidTool, Tool};
 
 /// Opts a tool in to run in a process of its own.
 ///
@@ -68,7 +68,7 @@ use crate::tool::{AnyTool, BadTool, IntoTools, Tool};
 ///
 /// impl Tool for Answer {
 ///     type Input = NoInput;
-///     type Output = u8;
+///     type ToolOutput = u8;
 ///     fn spec(&self) -> ToolSpec {
 ///         ToolSpec::new("answer").description("Returns the answer.")
 ///     }
@@ -81,23 +81,23 @@ use crate::tool::{AnyTool, BadTool, IntoTools, Tool};
 /// assert!(registry.entries().all(|entry| entry.tool().spec().runs_in_child()));
 /// # Ok::<(), haft::registry::RegistryError>(())
 /// ```
-pub fn isolated<T: Tool>(make: fn() -> T) -> Isolated {
-    Isolated(IsolatedTool::new(make).and_then(|process| AnyTool::isolated(make(), process)))
+pub fn isolated<T: Tool>(make: fn() -> T) -> IsolatedDefinition {
+    IsolatedDefinition(IsolatedTool::new(make).and_then(|process| AnyTool::isolated(make(), process)))
 }
 
 /// A tool whose calls run in a child process: what [`isolated`] returns.
 #[derive(Debug)]
 #[must_use]
-pub struct Isolated(Result<AnyTool, BadTool>);
+pub struct IsolatedDefinition(Result<AnyTool, InvalidTool>);
 
-impl IntoTools<()> for Isolated {
-    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+impl IntoTools<()> for IsolatedDefinition {
+    fn into_tools(self) -> Result<Vec<AnyTool>, InvalidTool> {
         Ok(vec![self.0?])
     }
 }
 
-impl IntoTools<()> for Vec<Isolated> {
-    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+impl IntoTools<()> for Vec<IsolatedDefinition> {
+    fn into_tools(self) -> Result<Vec<AnyTool>, InvalidTool> {
         self.into_iter().map(|tool| tool.0).collect()
     }
 }
@@ -112,10 +112,10 @@ pub(crate) struct IsolatedTool {
 }
 
 impl IsolatedTool {
-    fn new<T: Tool>(make: fn() -> T) -> Result<IsolatedTool, BadTool> {
+    fn new<T: Tool>(make: fn() -> T) -> Result<IsolatedTool, InvalidTool> {
         let spec = make().spec();
-        let refused = |reason: String| BadTool { name: spec.name.to_string(), reason };
-        if let Some(port) = spec.needs.iter().find(|port| **port != Port::Files) {
+        let refused = |reason: String| InvalidTool { name: spec.name.to_string(), reason };
+        if let Some(port) = spec.needs.iter().find(|port| **port != PortName::Files) {
             return Err(refused(format!(
                 "can't be isolated: it needs {port:?}, and a child process has no port but files"
             )));
@@ -143,13 +143,13 @@ impl IsolatedTool {
         input: Value,
         effects: Effects,
         cx: &Context,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let run = IsolatedRun { effects, ..IsolatedRun::new(&self.name).with_timeout(self.timeout) };
         let request = run.request(&self.code, cx);
-        let call = ToolCall::new(self.make.clone(), input, &request.access, cx);
-        let output: ToolOutput = run.finish(request, &call, cx).await?;
-        let blocks: Option<Vec<Content>> = output.blocks.iter().map(Content::from_json).collect();
-        blocks.map(Output::new).ok_or_else(|| run.not_understood("an unknown kind of content"))
+        let call = ChildCall::new(self.make.clone(), input, &request.access, cx);
+        let output: ChildOutput = run.finish(request, &call, cx).await?;
+        let blocks: Option<Vec<ResultBlock>> = output.blocks.iter().map(ResultBlock::from_json).collect();
+        blocks.map(ToolOutput::new).ok_or_else(|| run.not_understood("an unknown kind of content"))
     }
 }
 
@@ -167,7 +167,7 @@ impl ChildCode {
     fn from_function<I: DeserializeOwned, O: Serialize>(
         function: IsolatedFunction<I, O>,
     ) -> Option<ChildCode> {
-        let entry = CodeAddress::from_function(enter::<I, O> as Entry)?.to_text();
+        let entry = CodeAddress::from_function(enter_child::<I, O> as ChildEntryPoint)?.to_text();
         Some(ChildCode { entry, function: CodeAddress::from_function(function)?.to_text() })
     }
 }
@@ -282,7 +282,7 @@ impl<'a> IsolatedRun<'a> {
             .run(request)
             .await
             .map_err(|error| ToolError::new(format!("{name} was not started: {error}")).with_source(error))?;
-        if outcome.exit != Exit::Code(0) {
+        if outcome.exit != ProcessExit::Code(0) {
             return Err(self.failed(&outcome));
         }
         let Some(result) = outcome.stdout.whole() else {
@@ -294,7 +294,7 @@ impl<'a> IsolatedRun<'a> {
         match serde_json::from_slice(result) {
             Ok(ChildReply::Output(output)) => Ok(output),
             Ok(ChildReply::Error(error)) => Err(error.into()),
-            Ok(ChildReply::Panicked) => Err(panicked(name)),
+            Ok(ChildReply::Panicked) => Err(panic_error(name)),
             Err(error) => Err(self.not_understood(error)),
         }
     }
@@ -311,21 +311,26 @@ impl<'a> IsolatedRun<'a> {
         let (head, tail) = outcome.stderr.to_text();
         let is_out_of_memory = [&head, &tail].iter().any(|text| text.contains(OUT_OF_MEMORY));
         let words = match outcome.exit {
-            Exit::TimedOut => {
+            ProcessExit::TimedOut => {
                 let limit = self.timeout.as_secs_f64();
-                return ToolError::of(ErrorKind::TimedOut, format!("{name} did not finish within {limit} s"));
+                return ToolError::with_kind(
+                    ErrorKind::TimedOut,
+                    format!("{name} did not finish within {limit} s"),
+                );
             }
-            Exit::Cancelled => return ToolError::of(ErrorKind::Cancelled, format!("{name} was cancelled")),
+            ProcessExit::Cancelled => {
+                return ToolError::with_kind(ErrorKind::Cancelled, format!("{name} was cancelled"));
+            }
             _ if is_out_of_memory => {
                 let limit = self.memory_bytes_max >> 20;
                 format!("{name} did not finish: its process needed more than {limit} MB of memory")
             }
-            Exit::Killed(reason) => format!("{name} did not finish: its process was killed: {reason}"),
-            Exit::Signal(signal) => format!(
+            ProcessExit::Killed(reason) => format!("{name} did not finish: its process was killed: {reason}"),
+            ProcessExit::Signal(signal) => format!(
                 "{name} did not finish: its process ended before it gave a result, by signal {signal}{}",
                 signal_name(signal)
             ),
-            Exit::Code(code) => {
+            ProcessExit::Code(code) => {
                 format!(
                     "{name} did not finish: its process ended before it gave a result, with exit code {code}"
                 )
@@ -386,10 +391,10 @@ mod tests {
     #[test]
     fn a_tool_that_needs_what_a_child_has_not_is_refused() {
         assert!(registered(|| Needy(|spec| spec)).is_ok());
-        assert!(registered(|| Needy(|spec| spec.needs(Port::Files))).is_ok());
+        assert!(registered(|| Needy(|spec| spec.needs(PortName::Files))).is_ok());
         for (refused, why) in [
-            (registered(|| Needy(|spec| spec.needs(Port::Processes))), "it needs Processes"),
-            (registered(|| Needy(|spec| spec.needs(Port::Asker))), "it needs Asker"),
+            (registered(|| Needy(|spec| spec.needs(PortName::Processes))), "it needs Processes"),
+            (registered(|| Needy(|spec| spec.needs(PortName::Asker))), "it needs Asker"),
             (registered(|| Needy(ToolSpec::needs_user)), "it asks the user"),
             (registered(|| Needy(ToolSpec::finds_tools)), "it finds tools"),
         ] {

@@ -50,7 +50,7 @@
 //! | what never changes about a tool: names, limits, retries | [`ToolSpec`], [`mod@tool`] |
 //! | what a call touches, and what follows from it | [`Effects`], [`effects::table`] |
 //! | what a call may use: files, progress, cancellation, the host's ports | [`Context`] |
-//! | what a call returns | [`IntoOutput`], [`Output`], [`Content`], [`ToolError`] |
+//! | what a call returns | [`IntoOutput`], [`ToolOutput`], [`ResultBlock`], [`ToolError`] |
 //! | tests without a model, a disk or a clock | the module `testing`, behind the feature of that name |
 //!
 //! # Hosting an engine
@@ -123,7 +123,7 @@ mod supervise;
 pub use {schemars, serde, serde_json};
 
 pub use call::ToolCall;
-pub use content::{Content, IntoOutput, Json, Output};
+pub use content::{IntoOutput, Json, ResultBlock, ToolOutput};
 pub use context::Context;
 pub use effects::resolved::Workspace;
 pub use effects::{Effects, PathSet};
@@ -131,9 +131,9 @@ pub use engine::{Engine, EngineBuilder};
 pub use error::{ErrorKind, ToolError};
 pub use haft_scheduler::{Cancel, Cause};
 pub use isolate::isolated;
-pub use permission::Permissions;
+pub use permission::PermissionRules;
 pub use registry::Registry;
 pub use result::ToolResult;
 pub use results::ResultLimit::{Chars, Unlimited};
 pub use tool::{NoInput, Tool, ToolSpec, dynamic_tool, tool};
-pub use view::View;
+pub use view::CallView;

@@ -11,31 +11,32 @@ use std::sync::{Arc, Mutex};
 use haft_scheduler::sync::lock;
 
 use crate::decision::{DecisionReason, DecisionSource, RuleRef, Verdict};
-use crate::effects::Access;
+use crate::effects::AccessKind;
 use crate::ports::{
-    Answer, Authorizer, Mode, PermissionMode, ProcessRestrictions, Request, RestrictProcesses, RuleSetId,
+    ApprovalAnswer, AuthorizationRequest, Authorizer, ModeControl, PermissionMode, ProcessRestrictions,
+    RestrictProcesses, RuleSetId,
 };
 use crate::tool::AnyTool;
 
 /// Rules by tool name, and a mode. Clones share mode and remembered answers.
 ///
 /// ```
-/// use haft::Permissions;
+/// use haft::PermissionRules;
 /// use haft::ports::PermissionMode;
 ///
-/// let rules = Permissions::new().deny("Bash")?.allow("Write")?.mode(PermissionMode::DontAsk);
-/// # Ok::<(), haft::permission::BadRule>(())
+/// let rules = PermissionRules::new().deny("Bash")?.allow("Write")?.mode(PermissionMode::DontAsk);
+/// # Ok::<(), haft::permission::InvalidRule>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Permissions {
+pub struct PermissionRules {
     allow: BTreeSet<String>,
     ask: BTreeSet<String>,
     deny: BTreeSet<String>,
-    live: Arc<Live>,
+    live: Arc<PermissionState>,
 }
 
 #[derive(Default)]
-struct Live {
+struct PermissionState {
     /// The place of the mode in [`PermissionMode::ALL`].
     mode: AtomicUsize,
     /// Whether anything was remembered; nearly always not, and every call asks.
@@ -44,7 +45,7 @@ struct Live {
     session: Mutex<BTreeSet<(String, Option<PathBuf>)>>,
 }
 
-impl Live {
+impl PermissionState {
     fn mode(&self) -> PermissionMode {
         PermissionMode::ALL[self.mode.load(Ordering::Acquire)].1
     }
@@ -54,24 +55,24 @@ impl Live {
         self.mode.store(place, Ordering::Release);
     }
 
-    fn remembers(&self, name: &str, path: Option<&Path>) -> bool {
+    fn is_remembered(&self, name: &str, path: Option<&Path>) -> bool {
         let remembered = || lock(&self.session).contains(&(name.to_owned(), path.map(Path::to_owned)));
         self.remembers.load(Ordering::Acquire) && remembered()
     }
 }
 
-impl Permissions {
+impl PermissionRules {
     /// No rules, mode `default`.
-    pub fn new() -> Permissions {
-        Permissions::default()
+    pub fn new() -> PermissionRules {
+        PermissionRules::default()
     }
 
     /// Allows a tool.
     ///
     /// # Errors
     /// Something that isn't the name of a tool.
-    pub fn allow(mut self, name: impl Into<String>) -> Result<Permissions, BadRule> {
-        self.allow.insert(bare(name.into())?);
+    pub fn allow(mut self, name: impl Into<String>) -> Result<PermissionRules, InvalidRule> {
+        self.allow.insert(bare_tool_name(name.into())?);
         Ok(self)
     }
 
@@ -79,8 +80,8 @@ impl Permissions {
     ///
     /// # Errors
     /// Something that isn't the name of a tool.
-    pub fn ask(mut self, name: impl Into<String>) -> Result<Permissions, BadRule> {
-        self.ask.insert(bare(name.into())?);
+    pub fn ask(mut self, name: impl Into<String>) -> Result<PermissionRules, InvalidRule> {
+        self.ask.insert(bare_tool_name(name.into())?);
         Ok(self)
     }
 
@@ -88,14 +89,14 @@ impl Permissions {
     ///
     /// # Errors
     /// Something that isn't the name of a tool.
-    pub fn deny(mut self, name: impl Into<String>) -> Result<Permissions, BadRule> {
-        self.deny.insert(bare(name.into())?);
+    pub fn deny(mut self, name: impl Into<String>) -> Result<PermissionRules, InvalidRule> {
+        self.deny.insert(bare_tool_name(name.into())?);
         Ok(self)
     }
 
     /// Sets the mode.
     #[must_use]
-    pub fn mode(mut self, mode: PermissionMode) -> Permissions {
+    pub fn mode(mut self, mode: PermissionMode) -> PermissionRules {
         // Of its own: building one set of rules changes no other.
         self.live = Arc::default();
         self.live.set_mode(mode);
@@ -108,16 +109,16 @@ impl Permissions {
     }
 }
 
-fn bare(rule: String) -> Result<String, BadRule> {
+fn bare_tool_name(rule: String) -> Result<String, InvalidRule> {
     let plain = rule.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-    if plain && !rule.is_empty() { Ok(rule) } else { Err(BadRule(rule)) }
+    if plain && !rule.is_empty() { Ok(rule) } else { Err(InvalidRule(rule)) }
 }
 
 /// A rule that can't be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadRule(String);
+pub struct InvalidRule(String);
 
-impl std::fmt::Display for BadRule {
+impl std::fmt::Display for InvalidRule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` is not a rule; the name of a tool is accepted, for example `Read`", self.0)?;
         if self.0.contains('(') {
@@ -127,10 +128,10 @@ impl std::fmt::Display for BadRule {
     }
 }
 
-impl std::error::Error for BadRule {}
+impl std::error::Error for InvalidRule {}
 
-impl Permissions {
-    fn reason(&self, request: &Request<'_>) -> Option<DecisionReason> {
+impl PermissionRules {
+    fn reason(&self, request: &AuthorizationRequest<'_>) -> Option<DecisionReason> {
         let name = request.name;
         for (list, verdict) in [(&self.deny, Verdict::Deny), (&self.ask, Verdict::Ask)] {
             if list.contains(name) {
@@ -146,7 +147,7 @@ impl Permissions {
             return Some(by_mode(Verdict::Allow, "mode `bypassPermissions`"));
         }
         if mode == PermissionMode::Plan
-            && let Some(reason) = unplanned(request)
+            && let Some(reason) = plan_mode_reason(request)
         {
             return Some(reason);
         }
@@ -156,7 +157,7 @@ impl Permissions {
         };
         let mut outside = request.outside().peekable();
         if outside.peek().is_some() {
-            return outside.all(|path| self.live.remembers(name, Some(path))).then(earlier);
+            return outside.all(|path| self.live.is_remembered(name, Some(path))).then(earlier);
         }
         // A name says nothing about hosts.
         if request.wants_host {
@@ -165,7 +166,7 @@ impl Permissions {
         if self.allow.contains(name) {
             return Some(by_rule(name, Verdict::Allow));
         }
-        if self.live.remembers(name, None) {
+        if self.live.is_remembered(name, None) {
             return Some(earlier());
         }
         (mode == PermissionMode::AcceptEdits && only_edits(request))
@@ -184,15 +185,15 @@ fn by_mode(verdict: Verdict, text: &'static str) -> DecisionReason {
     DecisionReason::new(DecisionSource::Mode, verdict, text)
 }
 
-impl RestrictProcesses for Permissions {
+impl RestrictProcesses for PermissionRules {
     /// Nothing: its rules name tools.
     fn process_restrictions(&self) -> ProcessRestrictions {
         ProcessRestrictions::none()
     }
 }
 
-impl Authorizer for Permissions {
-    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+impl Authorizer for PermissionRules {
+    fn reasons(&self, request: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         self.reason(request).into_iter().collect()
     }
 
@@ -205,12 +206,12 @@ impl Authorizer for Permissions {
         self.live.mode() != PermissionMode::DontAsk
     }
 
-    fn hides(&self, name: &str, _: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, name: &str, _: &AnyTool) -> Option<DecisionReason> {
         self.deny.contains(name).then(|| by_rule(name, Verdict::Deny))
     }
 
-    fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
-        if request.wants_host || !matches!(answer, Answer::Session | Answer::Always) {
+    fn remember(&self, request: &AuthorizationRequest<'_>, answer: &ApprovalAnswer) -> Result<(), String> {
+        if request.wants_host || !matches!(answer, ApprovalAnswer::Session | ApprovalAnswer::Always) {
             return Ok(());
         }
         let mut session = lock(&self.live.session);
@@ -221,7 +222,7 @@ impl Authorizer for Permissions {
         Ok(())
     }
 
-    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+    fn lasting_rules(&self, request: &AuthorizationRequest<'_>) -> Vec<String> {
         let name = request.name;
         if self.ask.contains(name) || request.wants_host {
             return Vec::new();
@@ -231,7 +232,7 @@ impl Authorizer for Permissions {
         if outside.is_empty() { vec![name.to_owned()] } else { outside }
     }
 
-    fn propose(&self, request: &Request<'_>) -> Option<String> {
+    fn propose(&self, request: &AuthorizationRequest<'_>) -> Option<String> {
         if self.ask.contains(request.name) {
             return Some(format!("leave out the ask rule `{}`", request.name));
         }
@@ -251,9 +252,9 @@ impl Authorizer for Permissions {
 }
 
 /// What a plan has no place for yet: changes, and looks outside.
-fn unplanned(request: &Request<'_>) -> Option<DecisionReason> {
+fn plan_mode_reason(request: &AuthorizationRequest<'_>) -> Option<DecisionReason> {
     let declared = request.declared();
-    let changes = declared.reaches.iter().any(|reach| reach.access == Access::Change);
+    let changes = declared.reaches.iter().any(|reach| reach.access == AccessKind::Change);
     let by = by_mode(Verdict::Deny, "mode `plan`");
     if changes || !request.effects.writes.is_empty() || !request.effects.deletes.is_empty() {
         return Some(by.with_message("nothing is changed before the plan was approved"));
@@ -263,14 +264,14 @@ fn unplanned(request: &Request<'_>) -> Option<DecisionReason> {
 }
 
 /// Whether a call does nothing but read, write and remove files, which the caller has found to lie inside.
-fn only_edits(request: &Request<'_>) -> bool {
+fn only_edits(request: &AuthorizationRequest<'_>) -> bool {
     let declared = request.declared();
     let more = declared.unknown || !declared.runs.is_empty() || !declared.reaches.is_empty();
     !more && declared.state.is_empty() && !request.unconfined_child && !request.external
 }
 
 /// The folder that would have to be added for a path; nothing if none would help, or if it would be everything.
-fn folder_to_add<'a>(request: &Request<'_>, path: &'a Path) -> Option<&'a Path> {
+fn folder_to_add<'a>(request: &AuthorizationRequest<'_>, path: &'a Path) -> Option<&'a Path> {
     let dir = path.ancestors().find(|dir| dir.is_dir())?;
     // What lies there are views of the kernel and devices, which no folder opens.
     let special = dir.starts_with("/proc") || dir.starts_with("/sys") || dir == "/dev";
@@ -278,7 +279,7 @@ fn folder_to_add<'a>(request: &Request<'_>, path: &'a Path) -> Option<&'a Path> 
     (dir.parent().is_some() && !special && !has).then_some(dir)
 }
 
-impl Mode for Permissions {
+impl ModeControl for PermissionRules {
     fn current(&self) -> PermissionMode {
         self.live.mode()
     }
@@ -288,7 +289,7 @@ impl Mode for Permissions {
     }
 }
 
-impl Request<'_> {
+impl AuthorizationRequest<'_> {
     /// The paths that this call touches outside of the working directories, those first that nobody could resolve.
     pub fn outside(&self) -> impl Iterator<Item = &Path> {
         self.effects.outside(self.workspace)

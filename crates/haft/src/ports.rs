@@ -19,26 +19,29 @@ mod tracer;
 
 use std::sync::Arc;
 
-pub use asker::{Answer, Approval, Asker, Choice, Filled, UserForm, UserPage, UserQuestion};
-pub use authorizer::{Authorizer, Request};
+pub use asker::{
+    AnswerChoice, ApprovalAnswer, ApprovalRequest, Asker, FormAnswer, UserForm, UserPage, UserQuestion,
+};
+pub use authorizer::{AuthorizationRequest, Authorizer};
 pub use child_requests::{
     ChildRequest, ChildRequestQueue, ChildRequests, HostAnswer, HostGroup, OpenQuestion, PendingRequest,
     UndoneAnswer, UndoneChange, UndoneChanges, WantedHost,
 };
-pub use mode::{Mode, PermissionMode, UnknownMode};
+pub use mode::{ModeControl, PermissionMode, UnknownMode};
 pub use processes::{
-    Background, Captured, Confinement, Exit, HostGrants, KillReason, OnLine, OnOutput, OnPipes, ProcessError,
-    ProcessOutcome, ProcessRequest, Processes, ProtectionLevel, Refusal, Spill, signal_name,
+    BackgroundFlag, CapturedOutput, ConfinementLevel, ConfinementRefusal, HostGrants, KillReason, OnLine,
+    OnOutput, OnPipes, ProcessError, ProcessExit, ProcessOutcome, ProcessRequest, Processes, ProtectionLevel,
+    SpillFile, signal_name,
 };
-pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};
+pub use recorder::{CallIntent, HookOutcome, RecordError, Recorder, RefusedCall, RequestDecision};
 pub(crate) use sandbox_rules::bind_processes;
 pub use sandbox_rules::{
     DeniedRead, EnforcedRules, HostPattern, ProcessRestrictions, RestrictProcesses, RuleSetId, SandboxRules,
 };
 pub use sandbox_view::{PathUse, SandboxView};
-pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};
+pub use sub_agents::{AgentIsolation, AgentRequest, OnAgentLine, SubAgents};
 pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
-pub(crate) use tracer::Traced;
+pub(crate) use tracer::TracedProcesses;
 pub use tracer::{CallPlace, TRACEPARENT, TRACESTATE, TraceContext, Tracer};
 
 use crate::files::{DirFiles, Files};
@@ -46,7 +49,7 @@ use crate::files::{DirFiles, Files};
 /// The name of a port, for tools that say what they need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Port {
+pub enum PortName {
     /// [`Files`]; always there.
     Files,
     /// [`Processes`].
@@ -55,7 +58,7 @@ pub enum Port {
     Asker,
     /// [`Recorder`].
     Recorder,
-    /// [`Mode`].
+    /// [`ModeControl`].
     Mode,
     /// [`SubAgents`].
     SubAgents,
@@ -66,24 +69,24 @@ pub enum Port {
 }
 
 /// What it is, in words that come after "this host has no".
-impl std::fmt::Display for Port {
+impl std::fmt::Display for PortName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Port::Files => "files",
-            Port::Processes => "child processes",
-            Port::Asker => "user to ask",
-            Port::Recorder => "journal",
-            Port::Mode => "permission modes",
-            Port::SubAgents => "model for sub-agents",
-            Port::Tasks => "background tasks",
-            Port::Tracer => "tracing",
+            PortName::Files => "files",
+            PortName::Processes => "child processes",
+            PortName::Asker => "user to ask",
+            PortName::Recorder => "journal",
+            PortName::Mode => "permission modes",
+            PortName::SubAgents => "model for sub-agents",
+            PortName::Tasks => "background tasks",
+            PortName::Tracer => "tracing",
         })
     }
 }
 
 /// The ports that a host has.
 #[derive(Clone)]
-pub struct Ports {
+pub struct HostPorts {
     /// Files; the real disk unless something else is given.
     pub files: Arc<dyn Files>,
     /// Child processes.
@@ -93,7 +96,7 @@ pub struct Ports {
     /// The journal.
     pub recorder: Option<Arc<dyn Recorder>>,
     /// The live permission mode.
-    pub mode: Option<Arc<dyn Mode>>,
+    pub mode: Option<Arc<dyn ModeControl>>,
     /// Sub-agents.
     pub sub_agents: Option<Arc<dyn SubAgents>>,
     /// Background tasks.
@@ -102,9 +105,9 @@ pub struct Ports {
     pub tracer: Option<Arc<dyn Tracer>>,
 }
 
-impl Default for Ports {
-    fn default() -> Ports {
-        Ports {
+impl Default for HostPorts {
+    fn default() -> HostPorts {
+        HostPorts {
             files: Arc::new(DirFiles::new()),
             processes: None,
             asker: None,
@@ -117,26 +120,28 @@ impl Default for Ports {
     }
 }
 
-impl Ports {
+impl HostPorts {
     /// The user, if one can answer now. A panic counts as no.
     pub(crate) fn available_asker(&self) -> Option<&dyn Asker> {
-        self.asker.as_deref().filter(|asker| crate::future::guarded(|| asker.is_available()).unwrap_or(false))
+        self.asker
+            .as_deref()
+            .filter(|asker| crate::future::catch_panic(|| asker.is_available()).unwrap_or(false))
     }
 
     /// Whether a port is there.
-    pub fn has(&self, port: Port) -> bool {
+    pub fn has(&self, port: PortName) -> bool {
         match port {
-            Port::Files => true,
-            Port::Processes => self.processes.is_some(),
-            Port::Asker => self.available_asker().is_some(),
-            Port::Recorder => self.recorder.is_some(),
-            Port::Mode => self.mode.is_some(),
-            Port::SubAgents => self
+            PortName::Files => true,
+            PortName::Processes => self.processes.is_some(),
+            PortName::Asker => self.available_asker().is_some(),
+            PortName::Recorder => self.recorder.is_some(),
+            PortName::Mode => self.mode.is_some(),
+            PortName::SubAgents => self
                 .sub_agents
                 .as_deref()
-                .is_some_and(|agents| crate::future::guarded(|| agents.is_available()).unwrap_or(false)),
-            Port::Tasks => self.tasks.is_some(),
-            Port::Tracer => self.tracer.is_some(),
+                .is_some_and(|agents| crate::future::catch_panic(|| agents.is_available()).unwrap_or(false)),
+            PortName::Tasks => self.tasks.is_some(),
+            PortName::Tracer => self.tracer.is_some(),
         }
     }
 }

@@ -211,13 +211,13 @@ fn find_private_key(rest: &[u8], in_json: bool) -> Option<usize> {
     const BEGIN: &[u8] = b"-----BEGIN ";
     let label = rest.strip_prefix(BEGIN)?;
     let label = &label[..label.len().min(PEM_LABEL_MAX)];
-    let label_length = find(label, b"-----")?;
-    find(&label[..label_length], b"PRIVATE KEY")?;
+    let label_length = find_bytes(label, b"-----")?;
+    find_bytes(&label[..label_length], b"PRIVATE KEY")?;
     let body = BEGIN.len() + label_length;
     let limit = if in_json { end_of_string(rest, body) } else { rest.len() };
-    let Some(end) = find(&rest[body..limit], b"-----END ") else { return Some(limit) };
+    let Some(end) = find_bytes(&rest[body..limit], b"-----END ") else { return Some(limit) };
     let end = body + end + b"-----END ".len();
-    Some(find(&rest[end..limit], b"-----").map_or(limit, |dashes| end + dashes + 5))
+    Some(find_bytes(&rest[end..limit], b"-----").map_or(limit, |dashes| end + dashes + 5))
 }
 
 /// Where the quote stands that ends a JSON string.
@@ -254,7 +254,7 @@ fn find_bearer(rest: &[u8]) -> Option<(usize, usize)> {
         .then_some((BEARER.len(), BEARER.len() + length))
 }
 
-fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+fn find_bytes(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 

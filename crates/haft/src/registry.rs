@@ -15,71 +15,71 @@ use std::sync::{Arc, OnceLock};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use crate::tool::breaker::Circuit;
-use crate::tool::{AnyTool, BadTool, IntoTools};
+use crate::tool::breaker::ToolCircuit;
+use crate::tool::{AnyTool, IntoTools, InvalidTool};
 
-pub use assemble::{Assembly, Gates, Withheld};
-pub(crate) use closest::closest;
+pub use assemble::{AssemblyInputs, ToolGates, WithheldReason};
+pub(crate) use closest::closest_names;
 
 /// Where a tool comes from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
+pub enum ToolOrigin {
     /// Registered by the program itself.
     BuiltIn,
     /// Brought in at run time: the name of the server or folder. Such a tool never shadows another.
     External(Arc<str>),
 }
 
-impl Origin {
+impl ToolOrigin {
     /// The server or folder that it was brought in from.
     pub fn source(&self) -> Option<&str> {
         match self {
-            Origin::BuiltIn => None,
-            Origin::External(source) => Some(source),
+            ToolOrigin::BuiltIn => None,
+            ToolOrigin::External(source) => Some(source),
         }
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ToolOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::BuiltIn => f.write_str("built-in"),
-            Origin::External(source) => f.write_str(source),
+            ToolOrigin::BuiltIn => f.write_str("built-in"),
+            ToolOrigin::External(source) => f.write_str(source),
         }
     }
 }
 
 /// A registered tool.
-pub struct Entry {
+pub struct RegisteredTool {
     tool: AnyTool,
-    origin: Origin,
+    origin: ToolOrigin,
     number: u32,
     /// One for all agents that share the registry.
     pub(crate) gate: Option<Arc<Semaphore>>,
     /// The same.
-    pub(crate) circuit: Option<Arc<Circuit>>,
+    pub(crate) circuit: Option<Arc<ToolCircuit>>,
     name: Arc<str>,
     fingerprint: OnceLock<[u8; 32]>,
     tokens: OnceLock<u64>,
 }
 
-impl Entry {
-    fn new(tool: AnyTool, origin: Origin) -> Arc<Entry> {
+impl RegisteredTool {
+    fn new(tool: AnyTool, origin: ToolOrigin) -> Arc<RegisteredTool> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let gate = tool.spec().concurrency.map(|calls| Arc::new(Semaphore::new(calls)));
-        let circuit = tool.spec().breaker.map(|policy| Arc::new(Circuit::new(policy)));
+        let circuit = tool.spec().breaker.map(|policy| Arc::new(ToolCircuit::new(policy)));
         let name = Arc::from(tool.name());
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let (fingerprint, tokens) = (OnceLock::new(), OnceLock::new());
-        Arc::new(Entry { tool, origin, number, gate, circuit, name, fingerprint, tokens })
+        Arc::new(RegisteredTool { tool, origin, number, gate, circuit, name, fingerprint, tokens })
     }
 
     /// The same tool under another name.
-    fn renamed(&self, name: Arc<str>) -> Arc<Entry> {
-        let Entry { tool, origin, number, gate, circuit, .. } = self;
+    fn renamed(&self, name: Arc<str>) -> Arc<RegisteredTool> {
+        let RegisteredTool { tool, origin, number, gate, circuit, .. } = self;
         let (tool, origin, gate, circuit) = (tool.clone(), origin.clone(), gate.clone(), circuit.clone());
         let (fingerprint, tokens) = (OnceLock::new(), OnceLock::new());
-        Arc::new(Entry { tool, origin, number: *number, gate, circuit, name, fingerprint, tokens })
+        Arc::new(RegisteredTool { tool, origin, number: *number, gate, circuit, name, fingerprint, tokens })
     }
 
     /// The tool.
@@ -88,7 +88,7 @@ impl Entry {
     }
 
     /// Where it comes from.
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ToolOrigin {
         &self.origin
     }
 
@@ -114,30 +114,30 @@ impl Entry {
     }
 }
 
-impl Entry {
+impl RegisteredTool {
     /// About how many tokens the definition of this tool takes: a quarter of its characters, for lack of the model's own
     /// count. Worked out when first needed.
     pub fn tokens_guess(&self) -> u64 {
         *self.tokens.get_or_init(|| {
-            let schema = Length::of(self.tool.input_schema());
+            let schema = LengthCounter::count_json(self.tool.input_schema());
             (self.name.len() + self.tool.description().len() + schema) as u64 / 4
         })
     }
 }
 
 /// Counts what is written.
-struct Length(usize);
+struct LengthCounter(usize);
 
-impl Length {
+impl LengthCounter {
     /// The bytes that a value has as JSON.
-    fn of(value: &serde_json::Value) -> usize {
-        let mut length = Length(0);
+    fn count_json(value: &serde_json::Value) -> usize {
+        let mut length = LengthCounter(0);
         serde_json::to_writer(&mut length, value).expect("counting takes everything");
         length.0
     }
 }
 
-impl std::io::Write for Length {
+impl std::io::Write for LengthCounter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())
@@ -151,7 +151,7 @@ impl std::io::Write for Length {
 /// The tools that there are. Cheap to clone, never changed.
 #[derive(Clone, Default)]
 pub struct Registry {
-    entries: Arc<Vec<Arc<Entry>>>,
+    entries: Arc<Vec<Arc<RegisteredTool>>>,
 }
 
 impl Registry {
@@ -166,7 +166,7 @@ impl Registry {
     /// A tool that can't be registered, or a name or alias that is taken.
     pub fn with<Kind>(&self, tools: impl IntoTools<Kind>) -> Result<Registry, RegistryError> {
         let tools = tools.into_tools().map_err(RegistryError::Bad)?;
-        self.add(tools, &Origin::BuiltIn)
+        self.add(tools, &ToolOrigin::BuiltIn)
     }
 
     /// Tools from outside: an MCP server, a folder of scripts. They never shadow what is there: one whose name a
@@ -180,10 +180,10 @@ impl Registry {
         tools: impl IntoTools<Kind>,
     ) -> Result<Registry, RegistryError> {
         let tools = tools.into_tools().map_err(RegistryError::Bad)?;
-        self.add(tools, &Origin::External(source.into()))
+        self.add(tools, &ToolOrigin::External(source.into()))
     }
 
-    fn add(&self, tools: Vec<AnyTool>, origin: &Origin) -> Result<Registry, RegistryError> {
+    fn add(&self, tools: Vec<AnyTool>, origin: &ToolOrigin) -> Result<Registry, RegistryError> {
         // Clashes are looked for among equals only: assembly decides between partitions.
         let mut taken: HashMap<&str, &str> = HashMap::new();
         for entry in self.entries.iter().filter(|entry| entry.origin == *origin) {
@@ -198,19 +198,19 @@ impl Registry {
             }
         }
         let mut entries = Vec::clone(&self.entries);
-        entries.extend(tools.into_iter().map(|tool| Entry::new(tool, origin.clone())));
+        entries.extend(tools.into_iter().map(|tool| RegisteredTool::new(tool, origin.clone())));
         Ok(Registry { entries: Arc::new(entries) })
     }
 
     /// Without the tools of one outside source.
     #[must_use]
     pub fn without_external(&self, source: &str) -> Registry {
-        self.only(|entry| !matches!(&entry.origin, Origin::External(name) if **name == *source))
+        self.only(|entry| !matches!(&entry.origin, ToolOrigin::External(name) if **name == *source))
     }
 
     /// A filtered view, for a worker that should have less: the same tools, fewer of them.
     #[must_use]
-    pub fn only(&self, keep: impl Fn(&Entry) -> bool) -> Registry {
+    pub fn only(&self, keep: impl Fn(&RegisteredTool) -> bool) -> Registry {
         Registry { entries: Arc::new(self.entries.iter().filter(|entry| keep(entry)).cloned().collect()) }
     }
 
@@ -218,15 +218,16 @@ impl Registry {
     /// belong to one session, where several sessions share the others.
     #[must_use]
     pub fn replace_tools(&self, replacements: &Registry) -> Registry {
-        let replacement = |entry: &Arc<Entry>| {
-            let same = |other: &&Arc<Entry>| other.name == entry.name && other.origin == entry.origin;
+        let replacement = |entry: &Arc<RegisteredTool>| {
+            let same =
+                |other: &&Arc<RegisteredTool>| other.name == entry.name && other.origin == entry.origin;
             replacements.entries.iter().find(same).unwrap_or(entry).clone()
         };
         Registry { entries: Arc::new(self.entries.iter().map(replacement).collect()) }
     }
 
     /// All tools, in the order of registration.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &RegisteredTool> {
         self.entries.iter().map(Arc::as_ref)
     }
 
@@ -241,12 +242,12 @@ impl Registry {
     }
 
     /// The tools that are offered under these circumstances, in their final order.
-    pub fn snapshot(&self, assembly: &Assembly<'_>) -> Snapshot {
-        assemble::assemble(&self.entries, assembly)
+    pub fn snapshot(&self, assembly: &AssemblyInputs<'_>) -> Snapshot {
+        assemble::assemble_offers(&self.entries, assembly)
     }
 }
 
-impl Entry {
+impl RegisteredTool {
     fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&*self.name).chain(self.tool.spec().aliases.iter().map(String::as_str))
     }
@@ -257,7 +258,7 @@ impl Entry {
 #[non_exhaustive]
 pub enum RegistryError {
     /// A tool that can't be registered.
-    Bad(BadTool),
+    Bad(InvalidTool),
     /// A name that is taken.
     Clash {
         /// The name or alias.
@@ -284,15 +285,15 @@ impl std::error::Error for RegistryError {}
 
 /// A tool as it is offered.
 #[derive(Clone)]
-pub struct Offer {
-    pub(crate) entry: Arc<Entry>,
+pub struct OfferedTool {
+    pub(crate) entry: Arc<RegisteredTool>,
     pub(crate) name: Arc<str>,
-    pub(crate) listing: Listing,
+    pub(crate) listing: ToolListing,
 }
 
 /// How the model knows of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Listing {
+pub enum ToolListing {
     /// With its schema, from the start.
     Shown,
     /// With its schema, since it was searched for.
@@ -301,7 +302,7 @@ pub enum Listing {
     Deferred,
 }
 
-impl Offer {
+impl OfferedTool {
     /// The name under which it is offered: its own, or one with a suffix where two outside tools clash.
     pub fn name(&self) -> &str {
         &self.name
@@ -313,18 +314,18 @@ impl Offer {
     }
 
     /// Where it comes from.
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &ToolOrigin {
         self.entry.origin()
     }
 
     /// How the model knows of it.
-    pub fn listing(&self) -> Listing {
+    pub fn listing(&self) -> ToolListing {
         self.listing
     }
 
     /// Whether the model is given only the name, until it searches.
     pub fn is_deferred(&self) -> bool {
-        self.listing == Listing::Deferred
+        self.listing == ToolListing::Deferred
     }
 
     /// Whether it is the tool by which the model searches for others.
@@ -340,29 +341,29 @@ impl Offer {
 
 /// The tools of one turn: definitions and implementations, pinned.
 #[derive(Clone)]
-pub struct Snapshot(Arc<Pinned>);
+pub struct Snapshot(Arc<PinnedTools>);
 
-struct Pinned {
-    offers: Vec<Offer>,
+struct PinnedTools {
+    offers: Vec<OfferedTool>,
     by_name: HashMap<Arc<str>, usize, ShortNames>,
     /// Other names of tools that are offered.
     aliases: HashMap<String, usize>,
-    withheld: Vec<(Arc<Entry>, Withheld)>,
+    withheld: Vec<(Arc<RegisteredTool>, WithheldReason)>,
 }
 
 impl Snapshot {
     /// The tools that are offered, built-in ones first, each part by name.
-    pub fn offers(&self) -> &[Offer] {
+    pub fn offers(&self) -> &[OfferedTool] {
         &self.0.offers
     }
 
     /// The tools that the model is shown with their schemas.
-    pub fn definitions(&self) -> impl Iterator<Item = &Offer> {
+    pub fn definitions(&self) -> impl Iterator<Item = &OfferedTool> {
         self.0.offers.iter().filter(|offer| !offer.is_deferred())
     }
 
     /// The tools that the model has to search for.
-    pub fn deferred(&self) -> impl Iterator<Item = &Offer> {
+    pub fn deferred(&self) -> impl Iterator<Item = &OfferedTool> {
         self.0.offers.iter().filter(|offer| offer.is_deferred())
     }
 
@@ -374,55 +375,58 @@ impl Snapshot {
     /// Whether it offers the same tools under the same names, whatever the model knows of them.
     pub(crate) fn offers_the_same(&self, other: &Snapshot) -> bool {
         let (own, others) = (self.offers(), other.offers());
-        let same = |(a, b): (&Offer, &Offer)| a.name == b.name && a.tool().is(b.tool());
+        let same = |(a, b): (&OfferedTool, &OfferedTool)| a.name == b.name && a.tool().is(b.tool());
         own.len() == others.len() && own.iter().zip(others).all(same)
     }
 
     /// The tools that are not offered, and why.
-    pub fn withheld(&self) -> impl Iterator<Item = (&Entry, &Withheld)> {
+    pub fn withheld(&self) -> impl Iterator<Item = (&RegisteredTool, &WithheldReason)> {
         self.0.withheld.iter().map(|(entry, why)| (&**entry, why))
     }
 
     /// Finds a tool by its name, or by another of its names that nothing is really called.
-    pub fn find(&self, name: &str) -> Result<&Offer, NotFound> {
+    pub fn find(&self, name: &str) -> Result<&OfferedTool, ToolNotFound> {
         let pinned = &*self.0;
         if let Some(index) = pinned.by_name.get(name).or_else(|| pinned.aliases.get(name)) {
             return Ok(&pinned.offers[*index]);
         }
         let withheld = pinned.withheld.iter().find(|(entry, _)| entry.names().any(|own| own == name));
         if let Some((entry, why)) = withheld {
-            return Err(NotFound::Withheld(entry.name().clone(), why.clone()));
+            return Err(ToolNotFound::Withheld(entry.name().clone(), why.clone()));
         }
         let aliases =
             pinned.aliases.iter().map(|(alias, index)| (alias.as_str(), Some(&*pinned.offers[*index].name)));
         let names = pinned.offers.iter().map(|offer| (&*offer.name, None)).chain(aliases);
-        Err(NotFound::Unknown(closest(name, names)))
+        Err(ToolNotFound::Unknown(closest_names(name, names)))
     }
 }
 
 /// A name that finds no tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NotFound {
+pub enum ToolNotFound {
     /// There is one, but it isn't offered.
-    Withheld(Arc<str>, Withheld),
+    Withheld(Arc<str>, WithheldReason),
     /// There is none; these are the closest names, in words.
     Unknown(Vec<String>),
 }
 
-pub(super) fn pinned(offers: Vec<Offer>, withheld: Vec<(Arc<Entry>, Withheld)>) -> Snapshot {
+pub(super) fn pin_tools(
+    offers: Vec<OfferedTool>,
+    withheld: Vec<(Arc<RegisteredTool>, WithheldReason)>,
+) -> Snapshot {
     let by_name: HashMap<_, _, ShortNames> =
         offers.iter().enumerate().map(|(at, offer)| (offer.name.clone(), at)).collect();
     // An alias leads to its tool where no tool is called that. What a built-in tool has goes first, then the sources by their
     // names; they take no name of a tool that isn't offered, since a tool that is denied keeps its names.
     let mut taken: HashSet<&str> = by_name.keys().map(|name| &**name).collect();
     let (built_in, mut external): (Vec<usize>, Vec<usize>) =
-        (0..offers.len()).partition(|at| *offers[*at].origin() == Origin::BuiltIn);
+        (0..offers.len()).partition(|at| *offers[*at].origin() == ToolOrigin::BuiltIn);
     external.sort_by_key(|at| offers[*at].origin());
     let mut aliases = HashMap::new();
     for (tools, not_offered) in [(built_in, &[][..]), (external, &withheld)] {
         for (entry, _) in not_offered {
-            let with_aliases = if entry.origin == Origin::BuiltIn { usize::MAX } else { 1 };
+            let with_aliases = if entry.origin == ToolOrigin::BuiltIn { usize::MAX } else { 1 };
             taken.extend(entry.names().take(with_aliases));
         }
         for at in tools {
@@ -430,7 +434,7 @@ pub(super) fn pinned(offers: Vec<Offer>, withheld: Vec<(Arc<Entry>, Withheld)>) 
             aliases.extend(own.filter(|alias| taken.insert(alias.as_str())).map(|alias| (alias.clone(), at)));
         }
     }
-    Snapshot(Arc::new(Pinned { offers, by_name, aliases, withheld }))
+    Snapshot(Arc::new(PinnedTools { offers, by_name, aliases, withheld }))
 }
 
 /// FNV-1a: quick for short names. The keys are tools that were registered; what a model asks for is only looked up,
@@ -439,16 +443,16 @@ pub(super) fn pinned(offers: Vec<Offer>, withheld: Vec<(Arc<Entry>, Withheld)>) 
 struct ShortNames;
 
 impl std::hash::BuildHasher for ShortNames {
-    type Hasher = Fnv;
+    type Hasher = FnvHasher;
 
-    fn build_hasher(&self) -> Fnv {
-        Fnv(0xcbf2_9ce4_8422_2325)
+    fn build_hasher(&self) -> FnvHasher {
+        FnvHasher(0xcbf2_9ce4_8422_2325)
     }
 }
 
-struct Fnv(u64);
+struct FnvHasher(u64);
 
-impl std::hash::Hasher for Fnv {
+impl std::hash::Hasher for FnvHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -461,4 +465,4 @@ impl std::hash::Hasher for Fnv {
 }
 
 /// The names that a session has loaded by searching.
-pub(crate) type Loaded = HashSet<Arc<str>>;
+pub(crate) type LoadedNames = HashSet<Arc<str>>;

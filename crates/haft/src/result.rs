@@ -8,13 +8,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::call::ToolCall;
-use crate::content::{Content, Output};
+use crate::content::{ResultBlock, ToolOutput};
 use crate::error::{ErrorKind, ToolError};
-use crate::registry::Entry;
-use crate::results::{Cut, Fit, OffloadStore, ResultLimit, Settled, bytes, fit};
+use crate::registry::RegisteredTool;
+use crate::results::{
+    BudgetedResult, LimitedOutput, OffloadStore, OmittedText, ResultLimit, fit_to_budget, output_bytes,
+};
 use crate::text::truncate_chars;
 use crate::tool::AnyTool;
-use crate::view::{Stage, View};
+use crate::view::{CallStage, CallView};
 
 /// The answer to one call.
 ///
@@ -22,15 +24,15 @@ use crate::view::{Stage, View};
 /// [`for_model`](ToolResult::for_model), [`to_json`](ToolResult::to_json) for programs and hooks,
 /// [`view`](ToolResult::view) for the screen, and the accessors for the log.
 #[derive(Clone)]
-pub struct ToolResult(Arc<Parts>);
+pub struct ToolResult(Arc<ResultParts>);
 
 #[derive(Clone)]
-pub(crate) struct Parts {
+pub(crate) struct ResultParts {
     pub(crate) call_id: Arc<str>,
     pub(crate) tool_name: Arc<str>,
     pub(crate) tool: Option<AnyTool>,
     pub(crate) input: Option<Arc<Value>>,
-    pub(crate) outcome: Result<Output, ToolError>,
+    pub(crate) outcome: Result<ToolOutput, ToolError>,
     /// Words for the model beside the output: injected by hooks, or by the engine.
     pub(crate) notes: Vec<String>,
     /// A hook ended the turn with this result, for this reason.
@@ -38,12 +40,12 @@ pub(crate) struct Parts {
     pub(crate) duration: Duration,
     pub(crate) was_concurrent: bool,
     pub(crate) offloaded_to: Option<PathBuf>,
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<OmittedText>,
     pub(crate) limit: ResultLimit,
 }
 
 impl ToolResult {
-    pub(crate) fn of(parts: Parts) -> ToolResult {
+    pub(crate) fn from_parts(parts: ResultParts) -> ToolResult {
         ToolResult(Arc::new(parts))
     }
 
@@ -57,7 +59,7 @@ impl ToolResult {
     pub fn kept(
         call_id: impl Into<Arc<str>>,
         tool_name: impl Into<Arc<str>>,
-        outcome: Result<Output, ToolError>,
+        outcome: Result<ToolOutput, ToolError>,
     ) -> ToolResult {
         ToolResult::refused(call_id.into(), tool_name.into(), ToolError::new(""))
             .with(|parts| parts.outcome = outcome)
@@ -65,7 +67,7 @@ impl ToolResult {
 
     /// A result of a call that never ran.
     pub(crate) fn refused(call_id: Arc<str>, tool_name: Arc<str>, error: ToolError) -> ToolResult {
-        ToolResult::of(Parts {
+        ToolResult::from_parts(ResultParts {
             call_id,
             tool_name,
             tool: None,
@@ -84,9 +86,9 @@ impl ToolResult {
     /// A result that is given in place of the call's own.
     pub(crate) fn answered(
         call_id: Arc<str>,
-        entry: &Entry,
+        entry: &RegisteredTool,
         input: Arc<Value>,
-        output: Output,
+        output: ToolOutput,
     ) -> ToolResult {
         ToolResult::refused(call_id, entry.name().clone(), ToolError::new("")).with(|parts| {
             parts.tool = Some(entry.tool().clone());
@@ -96,12 +98,12 @@ impl ToolResult {
     }
 
     /// The same result with something changed.
-    pub(crate) fn with(mut self, change: impl FnOnce(&mut Parts)) -> ToolResult {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut ResultParts)) -> ToolResult {
         change(Arc::make_mut(&mut self.0));
         self
     }
 
-    pub(crate) fn parts(&self) -> &Parts {
+    pub(crate) fn parts(&self) -> &ResultParts {
         &self.0
     }
 
@@ -121,7 +123,7 @@ impl ToolResult {
     }
 
     /// What came back, within limits, or why nothing did.
-    pub fn outcome(&self) -> Result<&Output, &ToolError> {
+    pub fn outcome(&self) -> Result<&ToolOutput, &ToolError> {
         self.0.outcome.as_ref()
     }
 
@@ -160,7 +162,7 @@ impl ToolResult {
 
     /// Whether the tool gave what it had kept from an earlier call.
     pub fn is_cached(&self) -> bool {
-        self.0.outcome.as_ref().is_ok_and(Output::is_cached)
+        self.0.outcome.as_ref().is_ok_and(ToolOutput::is_cached)
     }
 
     /// Where the whole output is kept, if the model got only a part.
@@ -185,12 +187,12 @@ impl ToolResult {
     }
 
     /// What the model gets: the output or the words of the error, then the notes.
-    pub fn for_model(&self) -> Vec<Content> {
+    pub fn for_model(&self) -> Vec<ResultBlock> {
         let mut blocks = match &self.0.outcome {
             Ok(output) => output.blocks().to_vec(),
-            Err(error) => vec![Content::text(error.message())],
+            Err(error) => vec![ResultBlock::text(error.message())],
         };
-        blocks.extend(self.0.notes.iter().map(|note| Content::text(note.as_str())));
+        blocks.extend(self.0.notes.iter().map(|note| ResultBlock::text(note.as_str())));
         blocks
     }
 
@@ -199,7 +201,7 @@ impl ToolResult {
         let parts = &self.0;
         ResultJson {
             tool_name: parts.tool_name.to_string(),
-            output: parts.outcome.as_ref().map_or(Value::Null, Output::to_json),
+            output: parts.outcome.as_ref().map_or(Value::Null, ToolOutput::to_json),
             error: self.error().map(|error| ErrorJson {
                 kind: error.kind(),
                 message: error.message().to_owned(),
@@ -214,19 +216,19 @@ impl ToolResult {
     }
 
     /// What a person sees.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> CallView {
         let none = Value::Null;
         let input = self.input().unwrap_or(&none);
         let stage = match &self.0.outcome {
-            Ok(output) => Stage::Result { input, output },
+            Ok(output) => CallStage::Result { input, output },
             Err(error) if matches!(error.kind(), ErrorKind::Rejected | ErrorKind::Denied) => {
-                Stage::Rejected { input, reason: error.message() }
+                CallStage::Rejected { input, reason: error.message() }
             }
-            Err(error) => Stage::Error { input, error },
+            Err(error) => CallStage::Error { input, error },
         };
         match &self.0.tool {
             Some(tool) => tool.view(&stage),
-            None => View::default_for(self.tool_name(), &stage).harmless(),
+            None => CallView::default_for(self.tool_name(), &stage).harmless(),
         }
     }
 }
@@ -296,7 +298,7 @@ fn bound_notes(results: &mut [ToolResult], most: usize) -> usize {
 const NOTE_CUT: &str = " (cut)";
 
 /// Whether a tool can be asked for the part that follows: it takes an `offset`, as a page advises.
-fn pages(parts: &Parts) -> bool {
+fn tool_pages(parts: &ResultParts) -> bool {
     let schema = parts.tool.as_ref().map(AnyTool::input_schema);
     schema.is_some_and(|schema| schema.pointer("/properties/offset").is_some())
 }
@@ -310,27 +312,29 @@ pub(crate) fn within_budget(
     let size = |result: &ToolResult| {
         let parts = result.parts();
         let notes: usize = parts.notes.iter().map(String::len).sum();
-        notes + parts.outcome.as_ref().map_or_else(|error| error.message().len(), bytes)
+        notes + parts.outcome.as_ref().map_or_else(|error| error.message().len(), output_bytes)
     };
     if results.iter().map(size).sum::<usize>() <= budget {
         return results;
     }
     let budget = budget - bound_notes(&mut results, budget / 4);
     let settled = |result: &ToolResult| {
-        let Parts { outcome, offloaded_to, cut, .. } = result.parts().clone();
+        let ResultParts { outcome, offloaded_to, cut, .. } = result.parts().clone();
         match outcome {
-            Ok(output) => Settled { output, offloaded_to, cut },
-            Err(error) => Settled::whole(Output::new(vec![Content::text(error.message())])),
+            Ok(output) => LimitedOutput { output, offloaded_to, cut },
+            Err(error) => LimitedOutput::whole(ToolOutput::new(vec![ResultBlock::text(error.message())])),
         }
     };
-    let mut all: Vec<Settled> = results.iter().map(settled).collect();
+    let mut all: Vec<LimitedOutput> = results.iter().map(settled).collect();
     let parts = results.iter().map(ToolResult::parts);
-    let mut fits: Vec<Fit<'_>> = all
+    let mut fits: Vec<BudgetedResult<'_>> = all
         .iter_mut()
         .zip(parts)
-        .map(|(settled, parts)| Fit::new(&parts.tool_name, settled, parts.limit).pages(pages(parts)))
+        .map(|(settled, parts)| {
+            BudgetedResult::new(&parts.tool_name, settled, parts.limit).pages(tool_pages(parts))
+        })
         .collect();
-    fit(&mut fits, budget, store);
+    fit_to_budget(&mut fits, budget, store);
     let changed: Vec<bool> = fits.iter().map(|fit| fit.changed).collect();
     for ((result, settled), _) in results.iter_mut().zip(all).zip(changed).filter(|(_, changed)| *changed) {
         *result = result.clone().with(|parts| match &mut parts.outcome {

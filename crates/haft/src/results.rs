@@ -1,10 +1,10 @@
 //! How much of a result the model sees, and where the rest of it stays.
 //!
-//! A result over its limit is not cut and forgotten: [`settle`] writes the whole of it to a file of the
+//! A result over its limit is not cut and forgotten: [`limit_output`] writes the whole of it to a file of the
 //! [`OffloadStore`] and gives the model the beginning, the end, the size, the path and how to read on. When all
-//! results of a turn are there, [`fit`] holds their sum to the turn's budget in the same way.
+//! results of a turn are there, [`fit_to_budget`] holds their sum to the turn's budget in the same way.
 //!
-//! Only text and structured blocks count, in characters, each as [`Content::to_text`] writes it; pictures,
+//! Only text and structured blocks count, in characters, each as [`ResultBlock::to_text`] writes it; pictures,
 //! documents and links pass through untouched and are bounded by whoever makes them. What a tool says about its
 //! own limit lives with the tool; which results belong to one turn is the engine's knowledge. This part calls no
 //! tool, asks nobody and never fails: a file that can't be written costs the middle of the result, says so, and
@@ -16,7 +16,7 @@
 //! - `budget` decides who shrinks when a turn's results are too much together.
 
 mod budget;
-mod keeping;
+mod offload_writer;
 mod preview;
 mod store;
 #[cfg(test)]
@@ -30,17 +30,17 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
-use crate::content::{Content, Output};
+use crate::content::{ResultBlock, ToolOutput};
 use crate::limits;
 use crate::text::truncate_chars;
 
-pub use budget::{Fit, fit};
-pub use keeping::{Keeping, Kept};
-pub(crate) use preview::Preview;
-pub use preview::{Cut, Readers};
+pub use budget::{BudgetedResult, fit_to_budget};
+pub use offload_writer::{OffloadWriter, OffloadedFile};
+pub(crate) use preview::OffloadedPreview;
+pub use preview::{OmittedText, ReaderTools};
 pub use store::OffloadStore;
 
-use preview::{Rest, Source};
+use preview::{PreviewSource, RestLocation};
 
 /// How much of a result the model may see at once.
 ///
@@ -70,8 +70,8 @@ impl Serialize for ResultLimit {
 
 impl<'de> Deserialize<'de> for ResultLimit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ResultLimit, D::Error> {
-        struct Reader;
-        impl de::Visitor<'_> for Reader {
+        struct LimitVisitor;
+        impl de::Visitor<'_> for LimitVisitor {
             type Value = ResultLimit;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,31 +97,31 @@ impl<'de> Deserialize<'de> for ResultLimit {
                 Err(E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(LimitVisitor)
     }
 }
 
 /// A result as the model gets it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settled {
+pub struct LimitedOutput {
     /// What the model gets.
-    pub output: Output,
+    pub output: ToolOutput,
     /// The file that holds the whole result, where it didn't go to the model whole.
     pub offloaded_to: Option<PathBuf>,
     /// What was left out, where something was.
-    pub cut: Option<Cut>,
+    pub cut: Option<OmittedText>,
 }
 
-impl Settled {
+impl LimitedOutput {
     /// A result that goes to the model as it is, for example an error with its own bound.
-    pub fn whole(output: Output) -> Settled {
-        Settled { output, offloaded_to: None, cut: None }
+    pub fn whole(output: ToolOutput) -> LimitedOutput {
+        LimitedOutput { output, offloaded_to: None, cut: None }
     }
 
     /// Takes over the file that the tool kept itself, unless somebody changed the text since.
     fn adopt(&mut self) {
-        let Some(Preview { path, cut }) = self.output.take_preview() else { return };
-        if earlier(self.output.blocks(), Some(&cut)).is_some() {
+        let Some(OffloadedPreview { path, cut }) = self.output.take_preview() else { return };
+        if earlier_preview(self.output.blocks(), Some(&cut)).is_some() {
             (self.offloaded_to, self.cut) = (Some(path), Some(cut));
         }
     }
@@ -132,26 +132,26 @@ impl Settled {
     fn shorten(&mut self, tool: &str, limit: usize, store: &OffloadStore) {
         let was_cached = self.output.is_cached();
         let blocks = std::mem::take(&mut self.output).into_blocks();
-        let (text, cut) = if let Some((source, lost)) = earlier(&blocks, self.cut.as_ref()) {
+        let (text, cut) = if let Some((source, lost)) = earlier_preview(&blocks, self.cut.as_ref()) {
             let rest = match (&self.offloaded_to, lost) {
                 (Some(path), _) => {
-                    Rest::File { path, readers: store.readers(), held_bytes: source.held_bytes() }
+                    RestLocation::File { path, readers: store.readers(), held_bytes: source.held_bytes() }
                 }
-                (None, Some(why)) => Rest::Lost { why },
-                (None, None) => Rest::Page { tool },
+                (None, Some(why)) => RestLocation::Lost { why },
+                (None, None) => RestLocation::Page { tool },
             };
-            preview::preview(&source, &rest, limit)
+            preview::render_preview(&source, &rest, limit)
         } else {
             let (text, form) = whole_text(&blocks);
-            let source = Source::whole(&text, form == Form::Json);
+            let source = PreviewSource::whole(&text, form == TextForm::Json);
             let kept = store.keep(tool, form.extension(), text.as_bytes());
-            let why = kept.as_ref().err().map(reason);
+            let why = kept.as_ref().err().map(io_reason);
             self.offloaded_to = kept.ok();
             let rest = match &self.offloaded_to {
-                Some(path) => Rest::File { path, readers: store.readers(), held_bytes: None },
-                None => Rest::Lost { why: why.as_deref().unwrap_or_default() },
+                Some(path) => RestLocation::File { path, readers: store.readers(), held_bytes: None },
+                None => RestLocation::Lost { why: why.as_deref().unwrap_or_default() },
             };
-            preview::preview(&source, &rest, limit)
+            preview::render_preview(&source, &rest, limit)
         };
         self.output = replace_text(blocks, text);
         self.output.set_cached(was_cached);
@@ -162,12 +162,12 @@ impl Settled {
     fn turn_to_page(&mut self, tool: &str, limit: usize) {
         let was_cached = self.output.is_cached();
         let blocks = std::mem::take(&mut self.output).into_blocks();
-        let rest = Rest::Page { tool };
-        let (text, cut) = if let Some((source, _)) = earlier(&blocks, self.cut.as_ref()) {
-            preview::preview(&source, &rest, limit)
+        let rest = RestLocation::Page { tool };
+        let (text, cut) = if let Some((source, _)) = earlier_preview(&blocks, self.cut.as_ref()) {
+            preview::render_preview(&source, &rest, limit)
         } else {
             let (text, form) = whole_text(&blocks);
-            preview::preview(&Source::whole(&text, form == Form::Json), &rest, limit)
+            preview::render_preview(&PreviewSource::whole(&text, form == TextForm::Json), &rest, limit)
         };
         self.output = replace_text(blocks, text);
         self.output.set_cached(was_cached);
@@ -182,23 +182,28 @@ impl Settled {
 /// trusted as a path.
 ///
 /// ```
-/// use haft::{Content, Output};
-/// use haft::results::{OffloadStore, ResultLimit, settle};
+/// use haft::{ResultBlock, ToolOutput};
+/// use haft::results::{OffloadStore, ResultLimit, limit_output};
 ///
 /// let store = OffloadStore::temporary();
 /// let log: String = (1..=5_000).map(|line| format!("line {line}\n")).collect();
-/// let settled = settle(Output::new(vec![Content::text(log.as_str())]), "Bash", ResultLimit::Chars(1_000), &store);
+/// let settled = limit_output(ToolOutput::new(vec![ResultBlock::text(log.as_str())]), "Bash", ResultLimit::Chars(1_000), &store);
 ///
 /// assert!(settled.output.to_text().chars().count() <= 1_000);
 /// let path = settled.offloaded_to.expect("the temporary folder takes a file");
 /// assert_eq!(std::fs::read_to_string(path)?, log);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn settle(output: Output, tool: &str, limit: ResultLimit, store: &OffloadStore) -> Settled {
-    let mut settled = Settled::whole(output);
+pub fn limit_output(
+    output: ToolOutput,
+    tool: &str,
+    limit: ResultLimit,
+    store: &OffloadStore,
+) -> LimitedOutput {
+    let mut settled = LimitedOutput::whole(output);
     settled.adopt();
     if let ResultLimit::Chars(limit) = limit
-        && exceeds(&settled.output, limit)
+        && exceeds_limit(&settled.output, limit)
     {
         settled.shorten(tool, limit, store);
     }
@@ -206,66 +211,66 @@ pub fn settle(output: Output, tool: &str, limit: ResultLimit, store: &OffloadSto
 }
 
 /// Returns whether the output has more than `limit` characters.
-fn exceeds(output: &Output, limit: usize) -> bool {
+fn exceeds_limit(output: &ToolOutput, limit: usize) -> bool {
     // Bytes bound characters from above and cost nothing to count.
-    bytes(output) > limit && chars(output) > limit
+    output_bytes(output) > limit && output_chars(output) > limit
 }
 
 /// Returns the bytes of all text, structured blocks included.
-pub(crate) fn bytes(output: &Output) -> usize {
+pub(crate) fn output_bytes(output: &ToolOutput) -> usize {
     let of = |part| match part {
-        Part::Text(text) => text.len(),
-        Part::Json(Value::Number(_) | Value::Bool(_) | Value::Null) => SCALAR_BYTES_MAX,
-        Part::Json(value) => Tally::of(value).bytes,
+        CountedBlock::Text(text) => text.len(),
+        CountedBlock::Json(Value::Number(_) | Value::Bool(_) | Value::Null) => SCALAR_BYTES_MAX,
+        CountedBlock::Json(value) => JsonLength::for_value(value).bytes,
     };
-    output.blocks().iter().filter_map(part).map(of).sum()
+    output.blocks().iter().filter_map(counted_block).map(of).sum()
 }
 
-/// No number is longer than this: an upper bound that costs nothing, since [`bytes`] only has to bound.
+/// No number is longer than this: an upper bound that costs nothing, since [`output_bytes`] only has to bound.
 const SCALAR_BYTES_MAX: usize = 32;
 
 /// Returns the characters of all text, structured blocks included.
-fn chars(output: &Output) -> usize {
+fn output_chars(output: &ToolOutput) -> usize {
     let of = |part| match part {
-        Part::Text(text) => text.chars().count(),
-        Part::Json(value) => Tally::of(value).chars,
+        CountedBlock::Text(text) => text.chars().count(),
+        CountedBlock::Json(value) => JsonLength::for_value(value).chars,
     };
-    output.blocks().iter().filter_map(part).map(of).sum()
+    output.blocks().iter().filter_map(counted_block).map(of).sum()
 }
 
 /// A block that counts.
-enum Part<'a> {
+enum CountedBlock<'a> {
     Text(&'a str),
     Json(&'a Value),
 }
 
-/// Returns what counts of a block; a structured string reads as its text, as in [`Content::to_text`].
-fn part(block: &Content) -> Option<Part<'_>> {
+/// Returns what counts of a block; a structured string reads as its text, as in [`ResultBlock::to_text`].
+fn counted_block(block: &ResultBlock) -> Option<CountedBlock<'_>> {
     match block {
-        Content::Text(text) => Some(Part::Text(text)),
-        Content::Structured(Value::String(text)) => Some(Part::Text(text)),
-        Content::Structured(value) => Some(Part::Json(value)),
-        Content::Image(_) | Content::Document(_) | Content::Link(_) => None,
+        ResultBlock::Text(text) => Some(CountedBlock::Text(text)),
+        ResultBlock::Structured(Value::String(text)) => Some(CountedBlock::Text(text)),
+        ResultBlock::Structured(value) => Some(CountedBlock::Json(value)),
+        ResultBlock::Image(_) | ResultBlock::Document(_) | ResultBlock::Link(_) => None,
     }
 }
 
 /// Measures compact JSON without building its text.
 #[derive(Default)]
-struct Tally {
+struct JsonLength {
     bytes: usize,
     chars: usize,
 }
 
-impl Tally {
-    fn of(value: &Value) -> Tally {
-        let mut tally = Tally::default();
+impl JsonLength {
+    fn for_value(value: &Value) -> JsonLength {
+        let mut tally = JsonLength::default();
         serde_json::to_writer(&mut tally, value)
             .expect("a JSON value has text keys, and counting can't fail");
         tally
     }
 }
 
-impl io::Write for Tally {
+impl io::Write for JsonLength {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes += bytes.len();
         // Every byte but the second to fourth of a character.
@@ -280,16 +285,16 @@ impl io::Write for Tally {
 
 /// What the whole text of a result is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum TextForm {
     Text,
     Json,
 }
 
-impl Form {
+impl TextForm {
     fn extension(self) -> &'static str {
         match self {
-            Form::Text => "txt",
-            Form::Json => "json",
+            TextForm::Text => "txt",
+            TextForm::Json => "json",
         }
     }
 }
@@ -297,23 +302,23 @@ impl Form {
 /// Returns everything that counts as one text: values on many lines, one line break between blocks.
 ///
 /// Compact JSON is one line, which no tool that reads by lines can page through.
-fn whole_text(blocks: &[Content]) -> (Cow<'_, str>, Form) {
-    let mut parts = blocks.iter().filter_map(part);
-    if let (Some(Part::Text(text)), None) = (parts.next(), parts.next()) {
-        return (Cow::Borrowed(text), Form::Text);
+fn whole_text(blocks: &[ResultBlock]) -> (Cow<'_, str>, TextForm) {
+    let mut parts = blocks.iter().filter_map(counted_block);
+    if let (Some(CountedBlock::Text(text)), None) = (parts.next(), parts.next()) {
+        return (Cow::Borrowed(text), TextForm::Text);
     }
     let mut whole = String::new();
-    let mut form = Form::Json;
-    for part in blocks.iter().filter_map(part) {
+    let mut form = TextForm::Json;
+    for part in blocks.iter().filter_map(counted_block) {
         if !whole.is_empty() && !whole.ends_with('\n') {
             whole.push('\n');
         }
         match part {
-            Part::Text(text) => {
-                form = Form::Text;
+            CountedBlock::Text(text) => {
+                form = TextForm::Text;
                 whole.push_str(text);
             }
-            Part::Json(value) => whole.push_str(&format!("{value:#}")),
+            CountedBlock::Json(value) => whole.push_str(&format!("{value:#}")),
         }
     }
     (Cow::Owned(whole), form)
@@ -322,31 +327,36 @@ fn whole_text(blocks: &[Content]) -> (Cow<'_, str>, Form) {
 /// Returns the preview that these blocks hold already, and why its rest is lost where it is.
 ///
 /// Nothing if somebody changed the text since it was cut: then it is a new result.
-fn earlier<'a>(blocks: &'a [Content], cut: Option<&'a Cut>) -> Option<(Source<'a>, Option<&'a str>)> {
+fn earlier_preview<'a>(
+    blocks: &'a [ResultBlock],
+    cut: Option<&'a OmittedText>,
+) -> Option<(PreviewSource<'a>, Option<&'a str>)> {
     let cut = cut?;
-    let mut parts = blocks.iter().filter_map(part);
+    let mut parts = blocks.iter().filter_map(counted_block);
     match (parts.next(), parts.next()) {
-        (Some(Part::Text(text)), None) => Some((Source::earlier(text, cut)?, cut.lost.as_deref())),
+        (Some(CountedBlock::Text(text)), None) => {
+            Some((PreviewSource::earlier(text, cut)?, cut.lost.as_deref()))
+        }
         _ => None,
     }
 }
 
 /// Puts one text in place of everything that counts, where the first of it stood.
-fn replace_text(blocks: Vec<Content>, text: String) -> Output {
-    let place = blocks.iter().position(|block| part(block).is_some()).unwrap_or(0);
-    let mut kept: Vec<Content> = Vec::with_capacity(blocks.len());
+fn replace_text(blocks: Vec<ResultBlock>, text: String) -> ToolOutput {
+    let place = blocks.iter().position(|block| counted_block(block).is_some()).unwrap_or(0);
+    let mut kept: Vec<ResultBlock> = Vec::with_capacity(blocks.len());
     for (index, block) in blocks.into_iter().enumerate() {
         if index == place {
-            kept.push(Content::text(text.as_str()));
+            kept.push(ResultBlock::text(text.as_str()));
         }
-        if part(&block).is_none() {
+        if counted_block(&block).is_none() {
             kept.push(block);
         }
     }
-    Output::new(kept)
+    ToolOutput::new(kept)
 }
 
 /// Returns why a file could not be written, short enough for a preview.
-fn reason(error: &io::Error) -> String {
+fn io_reason(error: &io::Error) -> String {
     truncate_chars(&error.to_string(), limits::OFFLOAD_REASON_CHARS).to_owned()
 }

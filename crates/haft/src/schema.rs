@@ -1,8 +1,8 @@
 //! From the text a model sent to the value a tool takes.
 //!
 //! The way is: `json` makes a value of the text, [`InputSchema::validate`] holds it against the
-//! schema, [`decode`] makes the typed input. Each step either succeeds or says, in
-//! [`Violation`]s, which field is wrong, what came and what is accepted; [`problems`] writes them
+//! schema, [`decode_input`] makes the typed input. Each step either succeeds or says, in
+//! [`InputViolation`]s, which field is wrong, what came and what is accepted; [`describe_violations`] writes them
 //! as the one message that the model reads.
 //!
 //! There are two sources of schemas and they are trusted differently. Those derived from a Rust
@@ -33,7 +33,7 @@ use serde_path_to_error::Segment;
 
 pub use self::derive::derive_output;
 pub use self::json::parse_json;
-use self::show::{escape, shorten};
+use self::show::{escape_pointer, shorten_text};
 use crate::limits::{
     INPUT_DEPTH_MAX, PATTERN_BYTES_MAX, VIOLATION_CHARS_MAX, VIOLATION_PATH_CHARS_MAX, VIOLATIONS_MAX,
 };
@@ -41,15 +41,15 @@ use crate::view::visible_line;
 
 /// One thing that is wrong with an input, and where.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Violation {
+pub struct InputViolation {
     path: String,
     message: String,
 }
 
-impl Violation {
+impl InputViolation {
     /// Returns a violation at a JSON pointer; the empty pointer is the whole input.
-    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Violation {
-        Violation { path: path.into(), message: message.into() }
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> InputViolation {
+        InputViolation { path: path.into(), message: message.into() }
     }
 
     /// Returns the JSON pointer to the offending place; empty for the whole input.
@@ -63,7 +63,7 @@ impl Violation {
     }
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for InputViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
             f.write_str(&self.message)
@@ -103,7 +103,7 @@ impl fmt::Display for SchemaError {
             write!(
                 f,
                 "at `{}`: {}",
-                shorten(&visible_line(&self.path), VIOLATION_PATH_CHARS_MAX),
+                shorten_text(&visible_line(&self.path), VIOLATION_PATH_CHARS_MAX),
                 self.message
             )
         }
@@ -119,19 +119,19 @@ impl std::error::Error for SchemaError {}
 /// room of its schema.
 #[derive(Clone)]
 pub struct InputSchema {
-    inner: Arc<Inner>,
+    inner: Arc<CompiledSchema>,
 }
 
-struct Inner {
+struct CompiledSchema {
     raw: Value,
     description: Option<String>,
     validator: OnceLock<Validator>,
     explained_depth: usize,
 }
 
-impl Inner {
+impl CompiledSchema {
     fn validator(&self) -> &Validator {
-        self.validator.get_or_init(|| build(&self.raw).expect("it could be made before"))
+        self.validator.get_or_init(|| build_validator(&self.raw).expect("it could be made before"))
     }
 }
 
@@ -144,8 +144,8 @@ impl InputSchema {
     /// # Errors
     /// When the type is not read from a JSON object.
     pub fn derive<T: JsonSchema>() -> Result<InputSchema, SchemaError> {
-        let (raw, description) = derive::input::<T>()?;
-        InputSchema::compile(raw, description, Keep::Validator)
+        let (raw, description) = derive::input_schema::<T>()?;
+        InputSchema::compile(raw, description, RetainedForm::Validator)
     }
 
     /// Returns a schema known only at run time, used exactly as given.
@@ -154,7 +154,7 @@ impl InputSchema {
     /// When it is no valid schema, is too large or too deep (also once its `$ref`s are followed),
     /// refers to another document, has a pattern that needs backtracking, or accepts no object.
     pub fn given(schema: Value) -> Result<InputSchema, SchemaError> {
-        InputSchema::compile(schema, None, Keep::Schema)
+        InputSchema::compile(schema, None, RetainedForm::Schema)
     }
 
     /// Returns a schema known only at run time of what a tool gives back: any type may stand at its root.
@@ -162,11 +162,11 @@ impl InputSchema {
     /// # Errors
     /// As [`given`](InputSchema::given), but for the object.
     pub fn of_output(schema: Value) -> Result<InputSchema, SchemaError> {
-        InputSchema::compile_any(schema, None, Keep::Schema)
+        InputSchema::compile_any(schema, None, RetainedForm::Schema)
     }
 
     /// Holds a value against the schema exactly as it is, and says what is wrong with it; nothing if it fits.
-    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+    pub fn violations(&self, value: &Value) -> Vec<InputViolation> {
         if let Err(violations) = check_depth(value) {
             return violations;
         }
@@ -174,17 +174,22 @@ impl InputSchema {
         if inner.validator().is_valid(value) {
             return Vec::new();
         }
-        let mut violations = explain::explain(&inner.raw, inner.validator(), inner.explained_depth, value);
+        let mut violations =
+            explain::explain_violations(&inner.raw, inner.validator(), inner.explained_depth, value);
         if violations.is_empty() {
-            violations.push(Violation::new("", "the value does not fit the schema"));
+            violations.push(InputViolation::new("", "the value does not fit the schema"));
         }
         violations
     }
 
-    fn compile(raw: Value, description: Option<String>, keep: Keep) -> Result<InputSchema, SchemaError> {
+    fn compile(
+        raw: Value,
+        description: Option<String>,
+        keep: RetainedForm,
+    ) -> Result<InputSchema, SchemaError> {
         let schema = InputSchema::compile_any(raw, description, keep)?;
         let raw = &schema.inner.raw;
-        if !places::types(raw, raw).meets(places::Types::OBJECT) {
+        if !places::accepted_types(raw, raw).meets(places::TypeSet::OBJECT) {
             return Err(SchemaError::new(
                 "the schema accepts no object; the root has to accept `type: object`",
             ));
@@ -192,24 +197,35 @@ impl InputSchema {
         Ok(schema)
     }
 
-    fn compile_any(raw: Value, description: Option<String>, keep: Keep) -> Result<InputSchema, SchemaError> {
-        let facts = bounds::check(&raw)?;
+    fn compile_any(
+        raw: Value,
+        description: Option<String>,
+        keep: RetainedForm,
+    ) -> Result<InputSchema, SchemaError> {
+        let facts = bounds::check_bounds(&raw)?;
         if !matches!(raw, Value::Object(_) | Value::Bool(_)) {
             return Err(SchemaError::new(format!(
                 "the schema is {}; a JSON object is accepted",
-                show::shown(&raw)
+                show::shorten_value(&raw)
             )));
         }
-        let made = build(&raw).map_err(|error| match error.kind() {
-            ValidationErrorKind::Referencing(_) => bounds::dangling(&raw).unwrap_or_else(|| refused(&error)),
-            _ => refused(&error),
+        let made = build_validator(&raw).map_err(|error| match error.kind() {
+            ValidationErrorKind::Referencing(_) => {
+                bounds::dangling_reference(&raw).unwrap_or_else(|| schema_error(&error))
+            }
+            _ => schema_error(&error),
         })?;
         let validator = match keep {
-            Keep::Validator => OnceLock::from(made),
-            Keep::Schema => OnceLock::new(),
+            RetainedForm::Validator => OnceLock::from(made),
+            RetainedForm::Schema => OnceLock::new(),
         };
         Ok(InputSchema {
-            inner: Arc::new(Inner { raw, description, validator, explained_depth: facts.explained_depth }),
+            inner: Arc::new(CompiledSchema {
+                raw,
+                description,
+                validator,
+                explained_depth: facts.explained_depth,
+            }),
         })
     }
 
@@ -230,31 +246,32 @@ impl InputSchema {
     ///
     /// # Errors
     /// The problems of the input, by path, at least one.
-    pub fn validate(&self, input: Value) -> Result<Value, Vec<Violation>> {
+    pub fn validate(&self, input: Value) -> Result<Value, Vec<InputViolation>> {
         check_depth(&input)?;
         self.validate_bounded(input)
     }
 
     /// [`validate`](InputSchema::validate) for an input whose depth was checked before, as that of parsed text.
-    pub(crate) fn validate_bounded(&self, input: Value) -> Result<Value, Vec<Violation>> {
+    pub(crate) fn validate_bounded(&self, input: Value) -> Result<Value, Vec<InputViolation>> {
         let inner = &*self.inner;
         if inner.validator().is_valid(&input) {
-            return object(input);
+            return require_object(input);
         }
-        let input = match coerce::coerce(&inner.raw, &input) {
+        let input = match coerce::coerce_input(&inner.raw, &input) {
             None => input,
             Some(coerced) => {
                 check_depth(&coerced)?;
                 if inner.validator().is_valid(&coerced) {
-                    return object(coerced);
+                    return require_object(coerced);
                 }
                 // What is still wrong is easier to see without the dress.
                 coerced
             }
         };
-        let mut violations = explain::explain(&inner.raw, inner.validator(), inner.explained_depth, &input);
+        let mut violations =
+            explain::explain_violations(&inner.raw, inner.validator(), inner.explained_depth, &input);
         if violations.is_empty() {
-            violations.push(Violation::new("", "the input does not fit the schema"));
+            violations.push(InputViolation::new("", "the input does not fit the schema"));
         }
         Err(violations)
     }
@@ -266,7 +283,7 @@ impl InputSchema {
     /// to decode; this is what to try then.
     pub fn coerced(&self, input: &Value) -> Option<Value> {
         check_depth(input).ok()?;
-        let coerced = coerce::coerce(&self.inner.raw, input)?;
+        let coerced = coerce::coerce_input(&self.inner.raw, input)?;
         check_depth(&coerced).ok()?;
         self.inner.validator().is_valid(&coerced).then_some(coerced)
     }
@@ -279,36 +296,36 @@ impl fmt::Debug for InputSchema {
 }
 
 /// What is kept of a schema until the first input comes.
-enum Keep {
+enum RetainedForm {
     Validator,
     Schema,
 }
 
-fn build(raw: &Value) -> Result<Validator, jsonschema::ValidationError<'static>> {
+fn build_validator(raw: &Value) -> Result<Validator, jsonschema::ValidationError<'static>> {
     let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
     jsonschema::options().offline().with_pattern_options(patterns).build(raw)
 }
 
 /// The input if it is an object.
-fn object(input: Value) -> Result<Value, Vec<Violation>> {
+fn require_object(input: Value) -> Result<Value, Vec<InputViolation>> {
     if input.is_object() {
         return Ok(input);
     }
-    let message = format!("{} came; a JSON object is accepted", show::shown(&input));
-    Err(vec![Violation::new("", message)])
+    let message = format!("{} came; a JSON object is accepted", show::shorten_value(&input));
+    Err(vec![InputViolation::new("", message)])
 }
 
-fn check_depth(input: &Value) -> Result<(), Vec<Violation>> {
+fn check_depth(input: &Value) -> Result<(), Vec<InputViolation>> {
     if !bounds::depth_over(input, INPUT_DEPTH_MAX) {
         return Ok(());
     }
     let message =
         format!("nested too deep; at most {INPUT_DEPTH_MAX} objects and arrays may be inside one another");
-    Err(vec![Violation::new("", message)])
+    Err(vec![InputViolation::new("", message)])
 }
 
 /// Turns the compiler's refusal of a schema into words.
-fn refused(error: &jsonschema::ValidationError<'_>) -> SchemaError {
+fn schema_error(error: &jsonschema::ValidationError<'_>) -> SchemaError {
     // A schema that breaks its meta-schema is the instance; one that breaks in compilation has its
     // place in the schema path.
     let instance = error.instance_path().as_str();
@@ -318,13 +335,15 @@ fn refused(error: &jsonschema::ValidationError<'_>) -> SchemaError {
             path,
             format!(
                 "the pattern {} is not accepted; regular expressions without look-around and back-references are, up to {PATTERN_BYTES_MAX} bytes compiled",
-                show::shown(error.instance())
+                show::shorten_value(error.instance())
             ),
         ),
-        ValidationErrorKind::Referencing(error) => SchemaError::at(path, shorten(&error.to_string(), 200)),
+        ValidationErrorKind::Referencing(error) => {
+            SchemaError::at(path, shorten_text(&error.to_string(), 200))
+        }
         _ => SchemaError::at(
             path,
-            format!("not a valid schema: {}", shorten(&visible_line(&error.to_string()), 200)),
+            format!("not a valid schema: {}", shorten_text(&visible_line(&error.to_string()), 200)),
         ),
     }
 }
@@ -336,20 +355,20 @@ fn refused(error: &jsonschema::ValidationError<'_>) -> SchemaError {
 /// assert_eq!(haft::schema::not_json(&error), "expected a key in double quotes at line 1 column 2");
 /// ```
 pub fn not_json(error: &serde_json::Error) -> String {
-    format!("{} at line {} column {}", json::words(error), error.line(), error.column())
+    format!("{} at line {} column {}", json::describe_error(error), error.line(), error.column())
 }
 
 /// Makes the typed input of a value that fits the schema.
 ///
 /// # Errors
 /// What serde still objects to, with the path of the place.
-pub fn decode<T: DeserializeOwned>(input: &Value) -> Result<T, Violation> {
+pub fn decode_input<T: DeserializeOwned>(input: &Value) -> Result<T, InputViolation> {
     T::deserialize(input).or_else(|_| decode_again(input))
 }
 
 /// The second attempt pays for a path, which only a failure needs.
 #[cold]
-fn decode_again<T: DeserializeOwned>(input: &Value) -> Result<T, Violation> {
+fn decode_again<T: DeserializeOwned>(input: &Value) -> Result<T, InputViolation> {
     // A unit struct is `null` to serde and `{}` to a model.
     if input.as_object().is_some_and(serde_json::Map::is_empty)
         && let Ok(unit) = T::deserialize(&Value::Null)
@@ -372,31 +391,31 @@ fn decode_again<T: DeserializeOwned>(input: &Value) -> Result<T, Violation> {
                 Segment::Unknown => break,
             };
             path.push('/');
-            path.push_str(&escape(&step));
+            path.push_str(&escape_pointer(&step));
         }
-        Violation::new(path, error.inner().to_string())
+        InputViolation::new(path, error.inner().to_string())
     })
 }
 
 /// Writes the problems of an input as one message for the model that made them.
 ///
 /// ```
-/// use haft::schema::{Violation, problems};
+/// use haft::schema::{InputViolation, describe_violations};
 ///
-/// let violations = [Violation::new("/pattern", "missing; a string is required")];
+/// let violations = [InputViolation::new("/pattern", "missing; a string is required")];
 /// assert_eq!(
-///     problems("Grep", &violations),
+///     describe_violations("Grep", &violations),
 ///     "invalid input for Grep (1 problem):\n  /pattern   missing; a string is required\nfix this field and call Grep again"
 /// );
 /// ```
-pub fn problems(tool: &str, violations: &[Violation]) -> String {
+pub fn describe_violations(tool: &str, violations: &[InputViolation]) -> String {
     let rows: Vec<(String, String)> = violations
         .iter()
         .take(VIOLATIONS_MAX)
         .map(|violation| {
             let path = if violation.path.is_empty() { "(input)" } else { &violation.path };
-            let path = shorten(&visible_line(path), VIOLATION_PATH_CHARS_MAX);
-            (path, shorten(&visible_line(&violation.message), VIOLATION_CHARS_MAX))
+            let path = shorten_text(&visible_line(path), VIOLATION_PATH_CHARS_MAX);
+            (path, shorten_text(&visible_line(&violation.message), VIOLATION_CHARS_MAX))
         })
         .collect();
     // One long path should not push all the others to the right.

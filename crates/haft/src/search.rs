@@ -5,15 +5,15 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use haft::registry::Gates;
+//! use haft::registry::ToolGates;
 //! use haft::search::ToolSearch;
-//! use haft::tool::Exposure;
+//! use haft::tool::ToolExposure;
 //! use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
 //!
 //! let rain = tool("forecast", "Says whether it will rain.", |_: NoInput, _| async { Ok("no") })
 //!     .effects(|_| Effects::none())
-//!     .exposure(Exposure::Deferred);
-//! let mut gates = Gates::default();
+//!     .exposure(ToolExposure::Deferred);
+//! let mut gates = ToolGates::default();
 //! gates.defer_above = 1;
 //! let engine = Engine::builder(Registry::new().with(rain)?.with(ToolSearch)?).gates(gates).build();
 //!
@@ -36,35 +36,35 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::effects::Effects;
-use crate::effects::table::Class;
+use crate::effects::table::ConcurrencyClass;
 use crate::error::ToolError;
 use crate::limits::{SEARCH_RESULTS, SEARCH_RESULTS_MAX};
-use crate::registry::{Offer, Snapshot};
+use crate::registry::{OfferedTool, Snapshot};
 use crate::text::truncate_in_place;
-use crate::tool::{Exposure, Tool, ToolSpec};
+use crate::tool::{Tool, ToolExposure, ToolSpec};
 
-pub use index::{SearchIndex, Searchable};
+pub use index::{SearchIndex, SearchableTool};
 
 /// The search over the tools of an engine's snapshot. [`ToolSearch`] finds it in the context of its call.
 #[derive(Default)]
-pub(crate) struct ToolFinder(Mutex<Finding>);
+pub(crate) struct ToolFinder(Mutex<FinderState>);
 
 #[derive(Default)]
-struct Finding {
-    over: Option<Arc<Over>>,
+struct FinderState {
+    over: Option<Arc<IndexedSnapshot>>,
     loaded: Vec<String>,
 }
 
 /// A snapshot and the index over its tools, position by position.
-struct Over {
+struct IndexedSnapshot {
     snapshot: Snapshot,
     /// Made when something is searched: most sessions never do.
     index: Arc<OnceLock<SearchIndex>>,
 }
 
-impl Over {
+impl IndexedSnapshot {
     fn index(&self) -> &SearchIndex {
-        self.index.get_or_init(|| SearchIndex::new(self.snapshot.offers().iter().map(searchable)))
+        self.index.get_or_init(|| SearchIndex::new(self.snapshot.offers().iter().map(to_searchable)))
     }
 }
 
@@ -77,7 +77,7 @@ impl ToolFinder {
             Some(over) if over.snapshot.offers_the_same(snapshot) => over.index.clone(),
             _ => Arc::default(),
         };
-        let over = Over { snapshot: snapshot.clone(), index };
+        let over = IndexedSnapshot { snapshot: snapshot.clone(), index };
         let replaced = lock(&self.0).over.replace(Arc::new(over));
         drop(replaced);
     }
@@ -87,7 +87,7 @@ impl ToolFinder {
         std::mem::take(&mut lock(&self.0).loaded)
     }
 
-    fn over(&self) -> Option<Arc<Over>> {
+    fn over(&self) -> Option<Arc<IndexedSnapshot>> {
         lock(&self.0).over.clone()
     }
 
@@ -101,9 +101,9 @@ impl ToolFinder {
     }
 
     /// Shows these tools from the next turn on, and returns those that there are.
-    fn load(&self, names: &[String]) -> Vec<Offer> {
+    fn load(&self, names: &[String]) -> Vec<OfferedTool> {
         let Some(over) = self.over() else { return Vec::new() };
-        let offers: Vec<Offer> =
+        let offers: Vec<OfferedTool> =
             names.iter().filter_map(|name| over.snapshot.find(name).ok().cloned()).collect();
         let mut finding = lock(&self.0);
         for offer in &offers {
@@ -115,9 +115,9 @@ impl ToolFinder {
     }
 }
 
-fn searchable(offer: &Offer) -> Searchable<'_> {
+fn to_searchable(offer: &OfferedTool) -> SearchableTool<'_> {
     let tool = offer.tool();
-    Searchable {
+    SearchableTool {
         name: offer.name(),
         hint: tool.spec().search_hint.as_deref().unwrap_or_default(),
         description: tool.description(),
@@ -126,7 +126,7 @@ fn searchable(offer: &Offer) -> Searchable<'_> {
 }
 
 /// What the model is told of a tool that was found.
-fn definition(offer: &Offer) -> Value {
+fn definition(offer: &OfferedTool) -> Value {
     let tool = offer.tool();
     json!({"name": offer.name(), "description": tool.description(), "input_schema": tool.input_schema()})
 }
@@ -157,8 +157,8 @@ impl Tool for ToolSearch {
         ToolSpec::new(TOOL_SEARCH)
             .alias("tool_search")
             .finds_tools()
-            .exposure(Exposure::AlwaysLoaded)
-            .listed_class(Class::ReadOnly)
+            .exposure(ToolExposure::AlwaysLoaded)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .group("agent")
     }
 

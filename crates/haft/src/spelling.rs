@@ -3,7 +3,7 @@
 /// How many characters have to change: insert, delete, replace, or swap two neighbours.
 ///
 /// Takes time by the product of the lengths: cut what can be long before.
-pub fn edits(a: &[char], b: &[char]) -> usize {
+pub fn edit_distance(a: &[char], b: &[char]) -> usize {
     // The row above, and the one above that.
     let mut above: Vec<usize> = vec![0; b.len() + 1];
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -26,7 +26,8 @@ mod tests {
 
     #[test]
     fn a_swap_counts_once() {
-        let edits = |a: &str, b: &str| edits(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
+        let edits =
+            |a: &str, b: &str| edit_distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
         assert_eq!(edits("", "abc"), 3);
         assert_eq!(edits("abc", "abc"), 0);
         assert_eq!(edits("abc", "acb"), 1);

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// One event; fields that the stream didn't set are `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Event<'a> {
+pub struct ServerSentEvent<'a> {
     /// The field `event`.
     pub kind: Option<&'a str>,
     /// The lines of the field `data`. Bytes that are no UTF-8 are replaced.
@@ -36,8 +36,8 @@ pub struct EventReader {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    kind: Field,
-    id: Field,
+    kind: FieldBuffer,
+    id: FieldBuffer,
     retry_ms: Option<u64>,
     /// The size of the fields of the event so far.
     event_bytes: usize,
@@ -49,12 +49,12 @@ pub struct EventReader {
 
 /// A short field; its buffer is used again for the next event.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Field {
+struct FieldBuffer {
     text: String,
     is_set: bool,
 }
 
-impl Field {
+impl FieldBuffer {
     fn set(&mut self, value: &[u8]) {
         self.text.clear();
         self.text.push_str(&String::from_utf8_lossy(value));
@@ -67,7 +67,7 @@ impl Field {
 }
 
 /// A line of a stream; fields have the byte at which their value begins.
-enum Line {
+enum StreamLine {
     /// An empty one, which ends an event.
     End,
     Data(usize),
@@ -85,8 +85,8 @@ impl EventReader {
             line: Vec::new(),
             data: Vec::new(),
             has_data: false,
-            kind: Field::default(),
-            id: Field::default(),
+            kind: FieldBuffer::default(),
+            id: FieldBuffer::default(),
             retry_ms: None,
             event_bytes: 0,
             after_return: false,
@@ -99,7 +99,11 @@ impl EventReader {
     ///
     /// # Errors
     /// An event is too large. The stream can't be read on.
-    pub fn feed(&mut self, mut bytes: &[u8], mut give: impl FnMut(Event<'_>)) -> Result<(), EventTooLarge> {
+    pub fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        mut give: impl FnMut(ServerSentEvent<'_>),
+    ) -> Result<(), EventTooLarge> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_return) && bytes[0] == b'\n' {
                 bytes = &bytes[1..];
@@ -125,16 +129,19 @@ impl EventReader {
     }
 
     /// Ends the stream: an event whose last line ends are missing is given as it is.
-    pub fn finish(&mut self, mut give: impl FnMut(Event<'_>)) {
+    pub fn finish(&mut self, mut give: impl FnMut(ServerSentEvent<'_>)) {
         if self.take_buffered_line(&mut give).is_ok() {
             self.dispatch(&mut give);
         }
     }
 
-    fn take_buffered_line(&mut self, give: &mut impl FnMut(Event<'_>)) -> Result<(), EventTooLarge> {
+    fn take_buffered_line(
+        &mut self,
+        give: &mut impl FnMut(ServerSentEvent<'_>),
+    ) -> Result<(), EventTooLarge> {
         let mut line = std::mem::take(&mut self.line);
         match self.parse_line(&line) {
-            Line::Data(at) if !self.has_data => {
+            StreamLine::Data(at) if !self.has_data => {
                 self.count(line.len())?;
                 line.drain(..at);
                 (self.data, self.has_data) = (line, true);
@@ -144,19 +151,23 @@ impl EventReader {
         }
     }
 
-    fn take_line(&mut self, line: &[u8], give: &mut impl FnMut(Event<'_>)) -> Result<(), EventTooLarge> {
+    fn take_line(
+        &mut self,
+        line: &[u8],
+        give: &mut impl FnMut(ServerSentEvent<'_>),
+    ) -> Result<(), EventTooLarge> {
         let parsed = self.parse_line(line);
         self.add(parsed, line, give)
     }
 
-    fn parse_line(&mut self, line: &[u8]) -> Line {
+    fn parse_line(&mut self, line: &[u8]) -> StreamLine {
         let length = line.len();
         let line = match std::mem::replace(&mut self.begun, true) {
             false => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line),
             true => line,
         };
         if line.is_empty() {
-            return Line::End;
+            return StreamLine::End;
         }
         let (name, value) = match line.iter().position(|byte| *byte == b':') {
             Some(colon) => (&line[..colon], &line[colon + 1..]),
@@ -164,42 +175,42 @@ impl EventReader {
         };
         let at = length - value.strip_prefix(b" ").unwrap_or(value).len();
         match name {
-            b"data" => Line::Data(at),
-            b"event" => Line::Kind(at),
-            b"id" => Line::Id(at),
-            b"retry" => Line::Retry(at),
-            _ => Line::Other,
+            b"data" => StreamLine::Data(at),
+            b"event" => StreamLine::Kind(at),
+            b"id" => StreamLine::Id(at),
+            b"retry" => StreamLine::Retry(at),
+            _ => StreamLine::Other,
         }
     }
 
     fn add(
         &mut self,
-        parsed: Line,
+        parsed: StreamLine,
         line: &[u8],
-        give: &mut impl FnMut(Event<'_>),
+        give: &mut impl FnMut(ServerSentEvent<'_>),
     ) -> Result<(), EventTooLarge> {
         match parsed {
-            Line::End => {
+            StreamLine::End => {
                 self.dispatch(give);
                 return Ok(());
             }
-            Line::Other => return Ok(()),
+            StreamLine::Other => return Ok(()),
             _ => self.count(line.len())?,
         }
         match parsed {
-            Line::Data(at) => {
+            StreamLine::Data(at) => {
                 if self.has_data {
                     self.data.push(b'\n');
                 }
                 self.has_data = true;
                 self.data.extend_from_slice(&line[at..]);
             }
-            Line::Kind(at) => self.kind.set(&line[at..]),
-            Line::Id(at) if !line.contains(&0) => self.id.set(&line[at..]),
-            Line::Retry(at) => {
+            StreamLine::Kind(at) => self.kind.set(&line[at..]),
+            StreamLine::Id(at) if !line.contains(&0) => self.id.set(&line[at..]),
+            StreamLine::Retry(at) => {
                 self.retry_ms = str::from_utf8(&line[at..]).ok().and_then(|value| value.parse().ok());
             }
-            Line::Id(_) | Line::End | Line::Other => {}
+            StreamLine::Id(_) | StreamLine::End | StreamLine::Other => {}
         }
         Ok(())
     }
@@ -209,13 +220,17 @@ impl EventReader {
         if self.event_bytes > self.event_bytes_max { Err(EventTooLarge) } else { Ok(()) }
     }
 
-    fn dispatch(&mut self, give: &mut impl FnMut(Event<'_>)) {
+    fn dispatch(&mut self, give: &mut impl FnMut(ServerSentEvent<'_>)) {
         self.event_bytes = 0;
         let has_data = std::mem::take(&mut self.has_data);
         let data = has_data.then(|| String::from_utf8_lossy(&self.data));
-        let event =
-            Event { kind: self.kind.take(), data, id: self.id.take(), retry_ms: self.retry_ms.take() };
-        if event != Event::default() {
+        let event = ServerSentEvent {
+            kind: self.kind.take(),
+            data,
+            id: self.id.take(),
+            retry_ms: self.retry_ms.take(),
+        };
+        if event != ServerSentEvent::default() {
             give(event);
         }
         if has_data {

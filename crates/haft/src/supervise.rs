@@ -22,9 +22,9 @@ use crate::limits;
 
 /// Shows whether a call is being polled right now: odd while it is, and different for each poll.
 #[derive(Default)]
-pub(crate) struct Mark(AtomicU32);
+pub(crate) struct PollMark(AtomicU32);
 
-impl Mark {
+impl PollMark {
     /// The same work, marked while it is polled.
     pub(crate) async fn watch<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
@@ -39,18 +39,18 @@ impl Mark {
 }
 
 /// A call as the supervisor sees it. Clones are the same call.
-pub(crate) trait Watched: Clone + Send + Sync + 'static {
+pub(crate) trait WatchedCall: Clone + Send + Sync + 'static {
     /// The call did not end although it was cancelled: answer it.
     fn abandon(&self);
     /// The call keeps a thread busy that is not its own.
     fn blocks_thread(&self, since: Duration);
     /// Whether it is being polled.
-    fn mark(&self) -> &Mark;
+    fn mark(&self) -> &PollMark;
     /// Its cancellation.
     fn cancel(&self) -> &Cancel;
 }
 
-struct Watch<C> {
+struct CallWatch<C> {
     key: u64,
     deadline: Option<Instant>,
     warned: bool,
@@ -65,13 +65,13 @@ struct Watch<C> {
 }
 
 /// Watches the running calls of a session.
-pub(crate) struct Supervisor<C: Watched> {
-    watches: Mutex<Watches<C>>,
+pub(crate) struct CallSupervisor<C: WatchedCall> {
+    watches: Mutex<WatchList<C>>,
     wake: Arc<Notify>,
 }
 
-struct Watches<C> {
-    list: Vec<Watch<C>>,
+struct WatchList<C> {
+    list: Vec<CallWatch<C>>,
     next_key: u64,
     /// The last key when the task last looked.
     last_key: u64,
@@ -83,9 +83,9 @@ struct Watches<C> {
     watchdog: bool,
 }
 
-impl<C: Watched> Supervisor<C> {
-    pub(crate) fn new() -> Arc<Supervisor<C>> {
-        let watches = Watches {
+impl<C: WatchedCall> CallSupervisor<C> {
+    pub(crate) fn new() -> Arc<CallSupervisor<C>> {
+        let watches = WatchList {
             list: Vec::new(),
             next_key: 0,
             last_key: 0,
@@ -94,16 +94,16 @@ impl<C: Watched> Supervisor<C> {
             task: None,
             watchdog: false,
         };
-        Arc::new(Supervisor { watches: Mutex::new(watches), wake: Arc::new(Notify::new()) })
+        Arc::new(CallSupervisor { watches: Mutex::new(watches), wake: Arc::new(Notify::new()) })
     }
 
     /// Watches a call that starts now until the guard is dropped.
     pub(crate) fn watch<'a>(
-        self: &'a Arc<Supervisor<C>>,
+        self: &'a Arc<CallSupervisor<C>>,
         now: Instant,
         limit: Option<Duration>,
         call: C,
-    ) -> Watching<'a, C> {
+    ) -> WatchGuard<'a, C> {
         let deadline = limit.and_then(|limit| now.checked_add(limit));
         let mut watches = lock(&self.watches);
         watches.next_key += 1;
@@ -111,17 +111,17 @@ impl<C: Watched> Supervisor<C> {
         let seen = (0, Duration::ZERO);
         let overdue = limit.and_then(|limit| now.into_std().checked_add(limit + 2 * limits::CANCEL_GRACE));
         let watch =
-            Watch { key, deadline, warned: false, overdue, cancelled: 0, seen, reported: false, call };
+            CallWatch { key, deadline, warned: false, overdue, cancelled: 0, seen, reported: false, call };
         watches.list.push(watch);
         if !watches.watchdog {
-            watches.watchdog = watchdog(Arc::downgrade(self));
+            watches.watchdog = start_watchdog(Arc::downgrade(self));
         }
         if let Some(deadline) = deadline {
             let asleep = watches.timer.is_none_or(|timer| deadline < timer);
             let gone = watches.task.as_ref().is_none_or(|task| task.is_finished());
             if gone {
                 watches.timer = None;
-                watches.task = Some(tokio::spawn(run(Arc::downgrade(self), self.wake.clone())));
+                watches.task = Some(tokio::spawn(run_supervisor(Arc::downgrade(self), self.wake.clone())));
             } else if asleep {
                 // Told once is enough, until the task looks.
                 watches.timer = Some(deadline);
@@ -133,7 +133,7 @@ impl<C: Watched> Supervisor<C> {
                 drop(tokio::spawn(std::future::ready(())));
             }
         }
-        Watching { supervisor: self, key }
+        WatchGuard { supervisor: self, key }
     }
 
     /// The calls that run.
@@ -205,7 +205,7 @@ impl<C: Watched> Supervisor<C> {
     }
 }
 
-impl<C: Watched> Drop for Supervisor<C> {
+impl<C: WatchedCall> Drop for CallSupervisor<C> {
     fn drop(&mut self) {
         if let Some(task) = lock(&self.watches).task.take() {
             task.abort();
@@ -213,7 +213,7 @@ impl<C: Watched> Drop for Supervisor<C> {
     }
 }
 
-async fn run<C: Watched>(supervisor: Weak<Supervisor<C>>, wake: Arc<Notify>) {
+async fn run_supervisor<C: WatchedCall>(supervisor: Weak<CallSupervisor<C>>, wake: Arc<Notify>) {
     loop {
         let Some(timer) = supervisor.upgrade().map(|supervisor| supervisor.tick()) else { return };
         match timer {
@@ -227,7 +227,7 @@ async fn run<C: Watched>(supervisor: Weak<Supervisor<C>>, wake: Arc<Notify>) {
 
 /// Starts the thread that looks after what the task can't: it needs no runtime. It ends when its supervisor is gone;
 /// where it can't be started, calls that never yield are answered late.
-fn watchdog<C: Watched>(supervisor: Weak<Supervisor<C>>) -> bool {
+fn start_watchdog<C: WatchedCall>(supervisor: Weak<CallSupervisor<C>>) -> bool {
     let look = move || {
         while let Some(supervisor) = supervisor.upgrade() {
             supervisor.look(limits::WATCHDOG_PERIOD);
@@ -239,12 +239,12 @@ fn watchdog<C: Watched>(supervisor: Weak<Supervisor<C>>) -> bool {
 }
 
 /// Ends the watch when dropped.
-pub(crate) struct Watching<'a, C: Watched> {
-    supervisor: &'a Supervisor<C>,
+pub(crate) struct WatchGuard<'a, C: WatchedCall> {
+    supervisor: &'a CallSupervisor<C>,
     key: u64,
 }
 
-impl<C: Watched> Drop for Watching<'_, C> {
+impl<C: WatchedCall> Drop for WatchGuard<'_, C> {
     fn drop(&mut self) {
         let mut watches = lock(&self.supervisor.watches);
         if let Some(at) = watches.list.iter().position(|watch| watch.key == self.key) {
@@ -258,11 +258,11 @@ impl<C: Watched> Drop for Watching<'_, C> {
 /// Each call has a thread of its own. One whose call was given up goes on until its code returns: nothing can stop a
 /// thread. Those are counted, and too many of them refuse further blocking calls.
 #[derive(Default)]
-pub(crate) struct Threads {
+pub(crate) struct BlockingThreads {
     abandoned: AtomicUsize,
 }
 
-impl Threads {
+impl BlockingThreads {
     /// How many threads still run for calls that were given up.
     pub(crate) fn abandoned(&self) -> usize {
         self.abandoned.load(Ordering::Relaxed)
@@ -270,7 +270,7 @@ impl Threads {
 
     /// Runs a future to its end on a thread of its own.
     pub(crate) fn run<T: Send + 'static>(
-        self: Arc<Threads>,
+        self: Arc<BlockingThreads>,
         name: Arc<str>,
         make: impl FnOnce() -> BoxFuture<'static, Result<T, ToolError>> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, ToolError>> {
@@ -280,14 +280,14 @@ impl Threads {
                     "{name} can't run: {} of its kind never ended and still hold threads",
                     self.abandoned()
                 );
-                return Err(ToolError::of(ErrorKind::Failed, words));
+                return Err(ToolError::with_kind(ErrorKind::Failed, words));
             }
             let (sender, receiver) = tokio::sync::oneshot::channel();
             let runtime = tokio::runtime::Handle::current();
             let state = Arc::new(ThreadState::default());
             let (thread_state, threads) = (state.clone(), self.clone());
             let body = move || {
-                let outcome = crate::future::guarded(|| runtime.block_on(make()));
+                let outcome = crate::future::catch_panic(|| runtime.block_on(make()));
                 // In this order: a call that has its answer has not been given up.
                 thread_state.ended(&threads);
                 let _ = sender.send(outcome);
@@ -297,10 +297,10 @@ impl Threads {
                     .with_source(error)
                     .retryable()
             })?;
-            let _given_up = GivenUp { state, threads: self };
+            let _given_up = AbandonedThread { state, threads: self };
             match receiver.await {
                 Ok(Ok(outcome)) => outcome,
-                _ => Err(crate::pipeline::panicked(&name)),
+                _ => Err(crate::pipeline::panic_error(&name)),
             }
         })
     }
@@ -314,19 +314,19 @@ impl ThreadState {
     const ENDED: u32 = 1;
     const GIVEN_UP: u32 = 2;
 
-    fn ended(&self, threads: &Threads) {
+    fn ended(&self, threads: &BlockingThreads) {
         if self.0.swap(ThreadState::ENDED, Ordering::AcqRel) == ThreadState::GIVEN_UP {
             threads.abandoned.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-struct GivenUp {
+struct AbandonedThread {
     state: Arc<ThreadState>,
-    threads: Arc<Threads>,
+    threads: Arc<BlockingThreads>,
 }
 
-impl Drop for GivenUp {
+impl Drop for AbandonedThread {
     fn drop(&mut self) {
         // Counted before the flag is raised, so that the thread's own subtraction can't come first.
         self.threads.abandoned.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Truncation of text: the one set of helpers for names, messages and excerpts that must stay short.
 //!
 //! Limits count characters (`char`s) where people and models read the text, bytes where memory counts. A cut never splits a
-//! character. None of these makes a text safe to print; that is [`view::visible`](crate::view::visible).
+//! character. None of these makes a text safe to print; that is [`view::visible`](crate::view::escape_invisible).
 
 /// Returns the first `chars_max` characters of a text.
 ///

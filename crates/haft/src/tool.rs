@@ -23,14 +23,16 @@ use crate::context::Context;
 use crate::decision::DecisionReason;
 use crate::effects::Effects;
 use crate::error::ToolError;
-use crate::future::Nothing;
-use crate::view::{Stage, View};
+use crate::future::ReadyFuture;
+use crate::view::{CallStage, CallView};
 
-pub use breaker::Breaker;
+pub use breaker::BreakerOptions;
 pub use closure::{DynamicTool, FnTool, dynamic_tool, tool};
-pub use erased::{AnyTool, BadTool, IntoTools};
+pub use erased::{AnyTool, IntoTools, InvalidTool};
 pub use haft_scheduler::Interrupt;
-pub use spec::{Exposure, Guard, GuardDenied, ListedClass, Retry, SiblingPolicy, Timeout, ToolSpec};
+pub use spec::{
+    CallTimeout, GuardDenied, InputGuard, ListedClass, RetryPolicy, SiblingPolicy, ToolExposure, ToolSpec,
+};
 
 /// A tool: a typed function with a contract.
 ///
@@ -94,14 +96,14 @@ pub trait Tool: Send + Sync + 'static {
         Effects::unknown()
     }
 
-    /// Whether the input makes sense, asked after its shape was found right. Return [`ToolError::senseless`] with
+    /// Whether the input makes sense, asked after its shape was found right. Return [`ToolError::invalid_input`] with
     /// what was wrong and what is accepted.
     ///
     /// Files are reached through `cx` and only inside of the working directories: nothing has been granted yet.
     /// The default accepts every input of the right shape.
     fn check(&self, input: &Self::Input, cx: &Context) -> impl Future<Output = Result<(), ToolError>> + Send {
         let _ = (input, cx);
-        Sensible(Nothing::new())
+        PassedCheck(ReadyFuture::new())
     }
 
     /// The tool's own opinion on whether this call should be allowed: [`DecisionReason::allow`], `ask` or `deny`. Rules that
@@ -112,7 +114,7 @@ pub trait Tool: Send + Sync + 'static {
         cx: &Context,
     ) -> impl Future<Output = Option<DecisionReason>> + Send {
         let _ = (input, cx);
-        Nothing::new()
+        ReadyFuture::new()
     }
 
     /// Does the work.
@@ -136,23 +138,23 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What the person sees who is asked about this call, where that takes a look at files: the change to a file that is
     /// there. Files are reached as in [`check`](Tool::check). The default is what [`view`](Tool::view) shows of the input.
-    fn preview(&self, input: &Self::Input, cx: &Context) -> impl Future<Output = Option<View>> + Send {
+    fn preview(&self, input: &Self::Input, cx: &Context) -> impl Future<Output = Option<CallView>> + Send {
         let _ = (input, cx);
-        Nothing::new()
+        ReadyFuture::new()
     }
 
     /// What a person sees at a stage of the call: data, not text with escape codes. The input is JSON because it may
     /// still be incomplete. The default shows the arguments and what came of them.
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let _ = stage;
         None
     }
 }
 
 /// The default of [`Tool::check`]: costs nothing.
-struct Sensible(Nothing<()>);
+struct PassedCheck(ReadyFuture<()>);
 
-impl Future for Sensible {
+impl Future for PassedCheck {
     type Output = Result<(), ToolError>;
 
     fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::content::Output;
+use crate::content::ToolOutput;
 use crate::error::ToolError;
 use crate::limits;
 use crate::text::{is_hidden, truncate_in_place};
@@ -13,7 +13,7 @@ use crate::text::{is_hidden, truncate_in_place};
 /// The moment of a call that a view is asked for.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub enum Stage<'a> {
+pub enum CallStage<'a> {
     /// The call as the model asks for it. While the input is still streaming in, `complete` is false and parts of
     /// the input are missing.
     Use {
@@ -27,14 +27,14 @@ pub enum Stage<'a> {
         /// The input.
         input: &'a Value,
         /// How far it is.
-        progress: &'a Progress,
+        progress: &'a CallProgress,
     },
     /// The call succeeded.
     Result {
         /// The input.
         input: &'a Value,
         /// What came back.
-        output: &'a Output,
+        output: &'a ToolOutput,
     },
     /// The call failed.
     Error {
@@ -52,15 +52,15 @@ pub enum Stage<'a> {
     },
 }
 
-impl<'a> Stage<'a> {
+impl<'a> CallStage<'a> {
     /// The input, as far as it is known.
     pub fn input(&self) -> &'a Value {
         match *self {
-            Stage::Use { input, .. }
-            | Stage::Progress { input, .. }
-            | Stage::Result { input, .. }
-            | Stage::Error { input, .. }
-            | Stage::Rejected { input, .. } => input,
+            CallStage::Use { input, .. }
+            | CallStage::Progress { input, .. }
+            | CallStage::Result { input, .. }
+            | CallStage::Error { input, .. }
+            | CallStage::Rejected { input, .. } => input,
         }
     }
 
@@ -72,7 +72,7 @@ impl<'a> Stage<'a> {
 
 /// How far a running call is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Progress {
+pub struct CallProgress {
     /// Between 0 and 1, where it can be known.
     pub fraction: Option<f64>,
     /// What is being done.
@@ -81,20 +81,20 @@ pub struct Progress {
 
 /// What to show.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct View {
+pub struct CallView {
     /// What the call is about, for example a path. One line.
     pub title: String,
     /// What came of it, for example `214 lines`. One line.
     pub summary: Option<String>,
     /// More, for those who look closer.
-    pub body: Vec<Part>,
+    pub body: Vec<ViewPart>,
 }
 
 /// A part of a view's body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Part {
+pub enum ViewPart {
     /// Running text.
     Text {
         /// The text.
@@ -120,7 +120,7 @@ pub enum Part {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DiffLine {
     /// What happened to it.
-    pub change: Change,
+    pub change: LineChange,
     /// Its number, in the new file if it is there, else in the old one.
     pub number: usize,
     /// The line without its end.
@@ -130,7 +130,7 @@ pub struct DiffLine {
 /// What happened to a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Change {
+pub enum LineChange {
     /// Stayed.
     Same,
     /// Is new.
@@ -139,26 +139,26 @@ pub enum Change {
     Removed,
 }
 
-impl Change {
+impl LineChange {
     /// The sign before the line in a listing: ` `, `+` or `-`.
     pub fn sign(self) -> char {
         match self {
-            Change::Same => ' ',
-            Change::Added => '+',
-            Change::Removed => '-',
+            LineChange::Same => ' ',
+            LineChange::Added => '+',
+            LineChange::Removed => '-',
         }
     }
 }
 
-impl View {
+impl CallView {
     /// A view with a title.
-    pub fn titled(title: impl Into<String>) -> View {
-        View { title: title.into(), ..View::default() }
+    pub fn titled(title: impl Into<String>) -> CallView {
+        CallView { title: title.into(), ..CallView::default() }
     }
 
     /// Says what came of it.
     #[must_use]
-    pub fn summary(mut self, summary: impl Into<String>) -> View {
+    pub fn summary(mut self, summary: impl Into<String>) -> CallView {
         self.summary = Some(summary.into());
         self
     }
@@ -166,60 +166,61 @@ impl View {
     /// Says why, if the call failed or was refused. Otherwise the view stays as it is.
     ///
     /// ```
-    /// # use haft::view::Stage;
-    /// # use haft::{ToolError, View};
+    /// # use haft::view::CallStage;
+    /// # use haft::{ToolError, CallView};
     /// let (input, error) = (serde_json::json!({}), ToolError::new("no such page"));
-    /// let view = View::titled("a page");
-    /// assert_eq!(view.clone().why(&Stage::Use { input: &input, complete: true }), view);
-    /// assert_eq!(view.why(&Stage::Error { input: &input, error: &error }).summary.as_deref(), Some("no such page"));
+    /// let view = CallView::titled("a page");
+    /// assert_eq!(view.clone().why(&CallStage::Use { input: &input, complete: true }), view);
+    /// assert_eq!(view.why(&CallStage::Error { input: &input, error: &error }).summary.as_deref(), Some("no such page"));
     /// ```
     #[must_use]
-    pub fn why(self, stage: &Stage<'_>) -> View {
+    pub fn why(self, stage: &CallStage<'_>) -> CallView {
         match stage {
-            Stage::Error { error, .. } => self.summary(error.message()),
-            Stage::Rejected { reason, .. } => self.summary(*reason),
+            CallStage::Error { error, .. } => self.summary(error.message()),
+            CallStage::Rejected { reason, .. } => self.summary(*reason),
             _ => self,
         }
     }
 
     /// Adds a part.
     #[must_use]
-    pub fn with(mut self, part: Part) -> View {
+    pub fn with(mut self, part: ViewPart) -> CallView {
         self.body.push(part);
         self
     }
 
     /// The view of a tool that has none of its own.
-    pub(crate) fn default_for(_tool: &str, stage: &Stage<'_>) -> View {
-        let view = View::titled(arguments(stage.input()));
+    pub(crate) fn default_for(_tool: &str, stage: &CallStage<'_>) -> CallView {
+        let view = CallView::titled(format_arguments(stage.input()));
         match stage {
-            Stage::Use { .. } => view,
-            Stage::Progress { progress, .. } => {
-                View { summary: progress.message.clone().or_else(|| percent(progress.fraction)), ..view }
-            }
-            Stage::Result { output, .. } => {
+            CallStage::Use { .. } => view,
+            CallStage::Progress { progress, .. } => CallView {
+                summary: progress.message.clone().or_else(|| format_percent(progress.fraction)),
+                ..view
+            },
+            CallStage::Result { output, .. } => {
                 let text = output.to_text();
                 let lines = text.lines().count();
                 let summary = if lines > 1 { format!("{lines} lines") } else { text.clone() };
-                let text_part = (lines > 1).then_some(Part::Text { text });
-                View { summary: Some(summary), body: text_part.into_iter().collect(), ..view }
+                let text_part = (lines > 1).then_some(ViewPart::Text { text });
+                CallView { summary: Some(summary), body: text_part.into_iter().collect(), ..view }
             }
-            Stage::Error { .. } | Stage::Rejected { .. } => view.why(stage),
+            CallStage::Error { .. } | CallStage::Rejected { .. } => view.why(stage),
         }
     }
 
     /// The view with everything that a terminal would obey made visible, and with bounded lengths.
-    pub(crate) fn harmless(mut self) -> View {
+    pub(crate) fn harmless(mut self) -> CallView {
         self.title = one_line(&self.title);
         self.summary = self.summary.as_deref().map(one_line);
         self.body.truncate(limits::VIEW_PARTS_MAX);
         for part in &mut self.body {
             match part {
-                Part::Text { text } | Part::Code { text, .. } => {
-                    *text = visible(text).into_owned();
+                ViewPart::Text { text } | ViewPart::Code { text, .. } => {
+                    *text = escape_invisible(text).into_owned();
                     truncate_in_place(text, limits::VIEW_CHARS_MAX);
                 }
-                Part::Diff { path, lines } => {
+                ViewPart::Diff { path, lines } => {
                     *path = one_line(path);
                     lines.truncate(limits::VIEW_LINES_MAX);
                     lines.iter_mut().for_each(|line| line.text = one_line(&line.text));
@@ -231,7 +232,7 @@ impl View {
 }
 
 /// The arguments of a call on one line: a single text as it is, else compact JSON.
-fn arguments(input: &Value) -> String {
+fn format_arguments(input: &Value) -> String {
     match input.as_object() {
         Some(fields) if fields.len() == 1 => match fields.values().next() {
             Some(Value::String(text)) => text.clone(),
@@ -243,19 +244,19 @@ fn arguments(input: &Value) -> String {
     }
 }
 
-fn percent(fraction: Option<f64>) -> Option<String> {
+fn format_percent(fraction: Option<f64>) -> Option<String> {
     fraction.map(|fraction| format!("{:.0} %", fraction.clamp(0.0, 1.0) * 100.0))
 }
 
 /// Escapes [hidden](is_hidden) characters as `\u{…}`; line ends and tabs stay.
 ///
 /// ```
-/// use haft::view::visible;
+/// use haft::view::escape_invisible;
 ///
-/// assert_eq!(visible("plain\ttext\n"), "plain\ttext\n");
-/// assert_eq!(visible("a\u{200b}b\u{202e}c"), "a\\u{200b}b\\u{202e}c");
+/// assert_eq!(escape_invisible("plain\ttext\n"), "plain\ttext\n");
+/// assert_eq!(escape_invisible("a\u{200b}b\u{202e}c"), "a\\u{200b}b\\u{202e}c");
 /// ```
-pub fn visible(text: &str) -> Cow<'_, str> {
+pub fn escape_invisible(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
         return Cow::Borrowed(text);
     }
@@ -277,11 +278,11 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// assert_eq!(haft::view::visible_line("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
 /// ```
 pub fn visible_line(text: &str) -> String {
-    visible(text).replace('\n', "\\n").replace('\t', "\\t")
+    escape_invisible(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
 fn one_line(text: &str) -> String {
-    let mut line = visible(text).replace(['\n', '\t'], " ");
+    let mut line = escape_invisible(text).replace(['\n', '\t'], " ");
     truncate_in_place(&mut line, limits::VIEW_TITLE_CHARS_MAX);
     line
 }
@@ -294,25 +295,25 @@ mod tests {
 
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
-        let view = View::titled("a\x1b[31mb\nc")
+        let view = CallView::titled("a\x1b[31mb\nc")
             .summary("\u{202e}evil")
-            .with(Part::Text { text: "x\x07\ny".into() });
+            .with(ViewPart::Text { text: "x\x07\ny".into() });
         let view = view.harmless();
         assert_eq!(view.title, "a\\u{1b}[31mb c");
         assert_eq!(view.summary.as_deref(), Some("\\u{202e}evil"));
-        assert_eq!(view.body, [Part::Text { text: "x\\u{7}\ny".into() }]);
+        assert_eq!(view.body, [ViewPart::Text { text: "x\\u{7}\ny".into() }]);
     }
 
     #[test]
     fn the_default_view_shows_arguments_and_outcome() {
         let input = json!({"path": "a.txt"});
-        let view = View::default_for("t", &Stage::Use { input: &input, complete: false });
+        let view = CallView::default_for("t", &CallStage::Use { input: &input, complete: false });
         assert_eq!(view.title, "a.txt");
-        let progress = Progress { fraction: Some(0.5), message: None };
-        let view = View::default_for("t", &Stage::Progress { input: &input, progress: &progress });
+        let progress = CallProgress { fraction: Some(0.5), message: None };
+        let view = CallView::default_for("t", &CallStage::Progress { input: &input, progress: &progress });
         assert_eq!(view.summary.as_deref(), Some("50 %"));
-        let output = Output::new(vec![crate::Content::text("one\ntwo")]);
-        let view = View::default_for("t", &Stage::Result { input: &input, output: &output });
+        let output = ToolOutput::new(vec![crate::ResultBlock::text("one\ntwo")]);
+        let view = CallView::default_for("t", &CallStage::Result { input: &input, output: &output });
         assert_eq!(view.summary.as_deref(), Some("2 lines"));
     }
 }

@@ -32,7 +32,7 @@ use haft::dispatch::ConflictRule;
 use haft::files::WriteMode;
 use haft::ports::PermissionMode;
 use haft::{
-    Context, Effects, Engine, Permissions, Registry, ToolCall, ToolError, ToolResult, Workspace, tool,
+    Context, Effects, Engine, PermissionRules, Registry, ToolCall, ToolError, ToolResult, Workspace, tool,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -263,7 +263,7 @@ fn runtime() -> &'static Runtime {
 fn engine(dir: &Path) -> Engine {
     Engine::builder(registry().clone())
         .workspace(Workspace::new(dir).expect("a folder"))
-        .permissions(Permissions::new().mode(PermissionMode::BypassPermissions))
+        .permissions(PermissionRules::new().mode(PermissionMode::BypassPermissions))
         .schedule(ConflictRule::Effects)
         .max_concurrency(8)
         .build()

@@ -6,21 +6,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use haft::registry::{Listing, Offer, Snapshot};
+use haft::registry::{OfferedTool, Snapshot, ToolListing};
 
 use crate::limits::DEFERRED_NAMES_CHARS_MAX;
 
 /// The message, if anything is deferred.
 pub(super) fn note(snapshot: &Snapshot) -> Option<Arc<str>> {
     let search = snapshot.offers().iter().find(|offer| offer.is_search())?.name();
-    let hidden = || snapshot.offers().iter().filter(|offer| offer.listing() != Listing::Shown);
+    let hidden = || snapshot.offers().iter().filter(|offer| offer.listing() != ToolListing::Shown);
     let count = hidden().count();
     if count == 0 {
         return None;
     }
     let length: usize = hidden().map(|offer| offer.name().len() + 2).sum();
     if length <= DEFERRED_NAMES_CHARS_MAX {
-        let names: Vec<&str> = hidden().map(Offer::name).collect();
+        let names: Vec<&str> = hidden().map(OfferedTool::name).collect();
         let names = names.join(", ");
         return Some(
             format!("These tools are there as well. Find them with {search} before you call them: {names}")

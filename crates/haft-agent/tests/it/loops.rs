@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use haft::{Content, Effects, Engine, NoInput, Output, Registry, ToolResult, tool};
+use haft::{Effects, Engine, NoInput, Registry, ResultBlock, ToolOutput, ToolResult, tool};
 use haft_agent::{
     AgentLoop, Conversation, ConversationRecorder, InterruptedTurn, RunEnd, RunEvent, RunOptions,
 };
@@ -68,7 +68,7 @@ async fn calls_are_run_and_answered_in_the_form_of_the_format() {
 async fn an_interrupted_turn_keeps_known_results() {
     let (engine, count) = counting();
     let items = vec![json!(["model", "I count.", [["a", "count", {}], ["b", "count", {}]]])];
-    let known = ToolResult::kept("a", "count", Ok(Output::from(Content::text("known"))));
+    let known = ToolResult::kept("a", "count", Ok(ToolOutput::from(ResultBlock::text("known"))));
     let mut conversation = Conversation::new(ListFormat::shared());
     conversation.say("go");
     let agent = AgentLoop::new(engine, PlannedModel::new([reply("Done.", json!([]))]));

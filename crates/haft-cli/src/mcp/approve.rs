@@ -3,11 +3,14 @@
 //! In two steps, because a server has to be started before anybody knows what it offers: first the command or the address,
 //! then each definition. What was seen is what is kept. Without a clear yes nothing is, and the exit code is 1.
 
-use haft::ports::Confinement;
-use haft_mcp::{Approvals as _, Known, ServerConfig, Status, Subject, Transport, Trust, Withheld};
+use haft::ports::ConfinementLevel;
+use haft_mcp::{
+    ApprovalStore as _, ApprovalSubject, KnownApproval, ServerConfig, ServerStatus, ServerTransport,
+    ServerTrust, WithheldItem,
+};
 use haft_session::SessionPurpose;
 use haft_session::assembly::{PlannedServer, ServerPorts, UnusedReason};
-use haft_session::mcp::prompt::definition;
+use haft_session::mcp::prompt::definition_text;
 
 use super::args::ApproveArgs;
 use super::unknown_server;
@@ -67,19 +70,19 @@ pub(crate) fn run(args: &ApproveArgs, common: &CommonArgs) -> Result<ExitStatus,
     }
     let mut started = Vec::new();
     for (planned, config) in wanted {
-        let subject = Subject { server: config.name.clone(), tool: None, value: config.identity() };
+        let subject = ApprovalSubject { server: config.name.clone(), tool: None, value: config.identity() };
         let before = match approvals.known(&subject) {
-            Known::Approved => {
+            KnownApproval::Approved => {
                 started.push(planned.name().to_owned());
                 continue;
             }
-            Known::New => None,
-            Known::Changed(before) => Some(before),
+            KnownApproval::New => None,
+            KnownApproval::Changed(before) => Some(before),
         };
         print_reviewed(&server_text(
             &planned,
             &config,
-            before.map(|before| Withheld::new(subject.clone(), Some(before))),
+            before.map(|before| WithheldItem::new(subject.clone(), Some(before))),
         ))?;
         match says_yes(args, common, &format!("start `{}`, here and from now on?", config.name)) {
             true => {
@@ -111,7 +114,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &CommonArgs) -> Result<ExitStatus,
         let mut whole = true;
         for server in pool.servers().iter() {
             let name = &server.config().name;
-            if !matches!(server.status(), Status::Ready { .. }) {
+            if !matches!(server.status(), ServerStatus::Ready { .. }) {
                 let reason = server.failure().unwrap_or_else(|| "it is still being connected".to_owned());
                 output::print_line(&format!("`{name}` can't be used: {}", one_line(&reason)));
                 whole = false;
@@ -124,7 +127,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &CommonArgs) -> Result<ExitStatus,
                 output::print_line(&format!("`{name}`: all {} tools are approved", server.tool_count()));
                 continue;
             }
-            let text: String = withheld.iter().map(definition).collect();
+            let text: String = withheld.iter().map(definition_text).collect();
             print_reviewed(&format!("server {name}\n{text}"))?;
             let count = match (tools, withheld.len() - tools) {
                 (0, _) => "these instructions".to_owned(),
@@ -134,7 +137,8 @@ pub(crate) fn run(args: &ApproveArgs, common: &CommonArgs) -> Result<ExitStatus,
                 (count, _) => format!("these {count} tools and these instructions"),
             };
             if says_yes(args, common, &format!("offer {count} of `{name}` as shown?")) {
-                let subjects: Vec<Subject> = withheld.into_iter().map(|withheld| withheld.subject).collect();
+                let subjects: Vec<ApprovalSubject> =
+                    withheld.into_iter().map(|withheld| withheld.subject).collect();
                 approvals
                     .approve_all(&subjects)
                     .map_err(|words| UsageError(format!("the yes can't be kept: {words}")))?;
@@ -153,7 +157,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &CommonArgs) -> Result<ExitStatus,
 /// The server's configuration, if it needs an approval.
 fn needed_approval(planned: &PlannedServer) -> Result<Option<&ServerConfig>, UnusedReason> {
     match &planned.plan {
-        Ok(config) if config.trust == Trust::Approvals => Ok(Some(config)),
+        Ok(config) if config.trust == ServerTrust::Approvals => Ok(Some(config)),
         Ok(_) => Ok(None),
         Err(why) => Err(why.clone()),
     }
@@ -165,14 +169,14 @@ fn refuse_approval(planned: &PlannedServer, why: &UnusedReason) -> Result<ExitSt
 }
 
 /// What would be started or reached.
-fn server_text(planned: &PlannedServer, config: &ServerConfig, changed: Option<Withheld>) -> String {
+fn server_text(planned: &PlannedServer, config: &ServerConfig, changed: Option<WithheldItem>) -> String {
     let mut text = format!("server {}   {}\n", planned.name(), planned.source());
     for (name, value) in planned.details() {
         text.push_str(&format!("    {name:16} {value}\n"));
     }
-    if let Transport::Stdio(stdio) = &config.transport {
+    if let ServerTransport::Stdio(stdio) = &config.transport {
         text.push_str(match stdio.confinement {
-            Confinement::Outside => "    runs outside of the sandbox: your settings say so\n",
+            ConfinementLevel::Outside => "    runs outside of the sandbox: your settings say so\n",
             _ => "    runs in the sandbox of commands\n",
         });
     }
@@ -185,7 +189,8 @@ fn server_text(planned: &PlannedServer, config: &ServerConfig, changed: Option<W
 
 /// A yes is to what was seen, so all of it has to be.
 fn print_reviewed(text: &str) -> Result<(), UsageError> {
-    output::write_result(text, OutputReader::Whole).map_err(|_| UsageError("nothing more was approved".to_owned()))
+    output::write_result(text, OutputReader::Whole)
+        .map_err(|_| UsageError("nothing more was approved".to_owned()))
 }
 
 fn says_yes(args: &ApproveArgs, common: &CommonArgs, question: &str) -> bool {

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use haft_session::Environment;
+use haft_session::SessionEnvironment;
 use haft_session::mcp::server_files::{ServerFiles, ServerFilesError};
 use serde_json::{Map, Value, json};
 
-use super::args::{McpAddArgs, AddJsonArgs, TransportArg, RemoveArgs, ScopeArg};
+use super::args::{AddJsonArgs, McpAddArgs, RemoveArgs, ScopeArg, TransportArg};
 use crate::args::CommonArgs;
 use crate::output::{self, one_line};
 use crate::{ExitStatus, UsageError, call};
@@ -17,7 +17,8 @@ pub(super) fn add_server(args: &McpAddArgs, common: &CommonArgs) -> Result<ExitS
 
 pub(super) fn add_json(args: &AddJsonArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let text = call::read_input(Some(&args.json))?;
-    let server: Value = serde_json::from_str(&text).map_err(|error| UsageError(format!("the entry: {error}")))?;
+    let server: Value =
+        serde_json::from_str(&text).map_err(|error| UsageError(format!("the entry: {error}")))?;
     put_entry(common, args.scope, &args.name, server)
 }
 
@@ -113,7 +114,12 @@ fn looks_like_address(target: &str) -> bool {
     }
 }
 
-fn parse_pairs(flag: &str, given: &[String], between: char, form: &str) -> Result<Map<String, Value>, UsageError> {
+fn parse_pairs(
+    flag: &str,
+    given: &[String],
+    between: char,
+    form: &str,
+) -> Result<Map<String, Value>, UsageError> {
     let pair = |text: &String| match text.split_once(between) {
         Some((name, value)) if !name.trim().is_empty() => {
             let value = if between == ':' { value.trim() } else { value };
@@ -128,11 +134,16 @@ fn parse_pairs(flag: &str, given: &[String], between: char, form: &str) -> Resul
 /// The files of the workspace and the user.
 fn server_files(common: &CommonArgs) -> Result<ServerFiles, UsageError> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    Ok(ServerFiles::new(cwd, &Environment::default())?)
+    Ok(ServerFiles::new(cwd, &SessionEnvironment::default())?)
 }
 
 /// Puts an entry into the file of a scope.
-fn put_entry(common: &CommonArgs, scope: ScopeArg, name: &str, server: Value) -> Result<ExitStatus, UsageError> {
+fn put_entry(
+    common: &CommonArgs,
+    scope: ScopeArg,
+    name: &str,
+    server: Value,
+) -> Result<ExitStatus, UsageError> {
     let added = server_files(common)?.add(scope.into(), name, &server).map_err(|error| match error {
         ServerFilesError::AlreadyThere { file } => UsageError(format!(
             "{file} names `{name}` already; `haft mcp remove {name} --scope {}` removes it",
@@ -158,20 +169,28 @@ fn put_entry(common: &CommonArgs, scope: ScopeArg, name: &str, server: Value) ->
 
 pub(super) fn remove_server(args: &RemoveArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let name = &args.name;
-    let file = server_files(common)?.remove(args.scope.map(Into::into), name).map_err(|error| match error {
-        ServerFilesError::NotFound { claude_file } => {
-            let hint = match claude_file {
-                Some(file) => format!("; {file} is Claude Code's own, `claude mcp remove` changes it"),
-                None => "; `haft mcp list` shows what there is".to_owned(),
-            };
-            UsageError(format!("no file of yours or of this workspace names a server `{}`{hint}", one_line(name)))
-        }
-        ServerFilesError::Ambiguous(scopes) => {
-            let scopes: Vec<&str> = scopes.into_iter().map(|scope| ScopeArg::from(scope).name()).collect();
-            UsageError(format!("`{name}` is named in several places; give --scope with {}", scopes.join(" or ")))
-        }
-        other => UsageError(other.to_string()),
-    })?;
+    let file =
+        server_files(common)?.remove(args.scope.map(Into::into), name).map_err(|error| match error {
+            ServerFilesError::NotFound { claude_file } => {
+                let hint = match claude_file {
+                    Some(file) => format!("; {file} is Claude Code's own, `claude mcp remove` changes it"),
+                    None => "; `haft mcp list` shows what there is".to_owned(),
+                };
+                UsageError(format!(
+                    "no file of yours or of this workspace names a server `{}`{hint}",
+                    one_line(name)
+                ))
+            }
+            ServerFilesError::Ambiguous(scopes) => {
+                let scopes: Vec<&str> =
+                    scopes.into_iter().map(|scope| ScopeArg::from(scope).name()).collect();
+                UsageError(format!(
+                    "`{name}` is named in several places; give --scope with {}",
+                    scopes.join(" or ")
+                ))
+            }
+            other => UsageError(other.to_string()),
+        })?;
     output::print_line(&format!("removed `{name}` from {file}"));
     Ok(ExitStatus::Done)
 }

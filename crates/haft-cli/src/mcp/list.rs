@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use haft::ports::Confinement;
+use haft::ports::ConfinementLevel;
 use haft::text::truncate_chars;
 use haft_mcp::names::wire_name;
-use haft_mcp::{Server, Status, Transport};
+use haft_mcp::{ServerHandle, ServerStatus, ServerTransport};
 use haft_session::SessionPurpose;
 use haft_session::assembly::{PlannedServer, ServerPool, ServerPorts, SessionParts, UnusedReason};
 use serde::Serialize;
@@ -28,12 +28,17 @@ pub(super) fn list_servers(args: &McpListArgs, common: &CommonArgs) -> Result<Ex
     let session = session::open_session(&common.options(), SessionPurpose::Inspect)?;
     let planned = &session.server_starter.planned;
     let shown = with_servers(&session, |pool| {
-        let mut rows: Vec<ServerRow> = planned.servers.iter().map(|planned| ServerRow::new(planned, pool)).collect();
-        rows.sort_by(|a, b| (&a.name, a.state == ServerState::NotUsed).cmp(&(&b.name, b.state == ServerState::NotUsed)));
+        let mut rows: Vec<ServerRow> =
+            planned.servers.iter().map(|planned| ServerRow::new(planned, pool)).collect();
+        rows.sort_by(|a, b| {
+            (&a.name, a.state == ServerState::NotUsed).cmp(&(&b.name, b.state == ServerState::NotUsed))
+        });
         rows
     })?;
     let (text, reader) = match args.output {
-        OutputForm::Json => (serde_json::to_string(&shown).expect("rows have text keys"), OutputReader::Whole),
+        OutputForm::Json => {
+            (serde_json::to_string(&shown).expect("rows have text keys"), OutputReader::Whole)
+        }
         OutputForm::Text if shown.is_empty() => {
             output::print_line("no MCP server is configured here; `haft mcp add` adds one");
             return Ok(ExitStatus::Done);
@@ -49,8 +54,9 @@ pub(super) fn show_server(args: &McpGetArgs, common: &CommonArgs) -> Result<Exit
     planned.find(&args.server).ok_or_else(|| unknown_server(&args.server, &planned))?;
     session.server_starter.planned = planned.only(&args.server);
     let planned = &session.server_starter.planned;
-    let shown =
-        with_servers(&session, |pool| planned.find(&args.server).map(|planned| ServerDetails::new(planned, pool)))?;
+    let shown = with_servers(&session, |pool| {
+        planned.find(&args.server).map(|planned| ServerDetails::new(planned, pool))
+    })?;
     let Some(shown) = shown else { return Ok(ExitStatus::Failed) };
     let (text, reader) = match args.output {
         OutputForm::Json => (serde_json::to_string(&shown).expect("it has text keys"), OutputReader::Whole),
@@ -62,7 +68,10 @@ pub(super) fn show_server(args: &McpGetArgs, common: &CommonArgs) -> Result<Exit
 }
 
 /// Starts the servers, waits for them, looks, and ends them.
-fn with_servers<T>(session: &SessionParts, look: impl FnOnce(Option<&ServerPool>) -> T) -> Result<T, UsageError> {
+fn with_servers<T>(
+    session: &SessionParts,
+    look: impl FnOnce(Option<&ServerPool>) -> T,
+) -> Result<T, UsageError> {
     if session.server_starter.planned.is_empty() {
         return Ok(look(None));
     }
@@ -151,7 +160,11 @@ impl ServerRow {
         let live = match &planned.plan {
             Ok(_) => pool.and_then(|pool| pool.servers().get(planned.name())),
             Err(why) => {
-                row.state = if *why == UnusedReason::Untrusted { ServerState::NotTrusted } else { ServerState::NotUsed };
+                row.state = if *why == UnusedReason::Untrusted {
+                    ServerState::NotTrusted
+                } else {
+                    ServerState::NotUsed
+                };
                 row.reason = Some(why.message());
                 None
             }
@@ -164,27 +177,27 @@ impl ServerRow {
         row
     }
 
-    fn fill(&mut self, live: &Server) {
+    fn fill(&mut self, live: &ServerHandle) {
         self.withheld = live.withheld().len();
         match live.status() {
-            Status::Ready { facts, took } => {
+            ServerStatus::Ready { facts, took } => {
                 self.state = ServerState::Ready;
                 self.revision = Some(facts.revision);
                 self.implementation = facts.implementation;
                 self.latency_ms = Some((took.as_secs_f64() * 1e4).round() / 10.0);
                 self.tools = Some(live.tool_count());
             }
-            Status::Unapproved(withheld) => {
+            ServerStatus::Unapproved(withheld) => {
                 self.state = ServerState::NotApproved;
                 let why =
                     if withheld.before.is_some() { "changed since you approved it" } else { "not approved" };
                 self.reason = Some(format!("{why}; `haft mcp approve {}` shows it", self.name));
             }
-            Status::NeedsSignIn { reason } => {
+            ServerStatus::NeedsSignIn { reason } => {
                 self.state = ServerState::NeedsSignIn;
                 self.reason = Some(reason);
             }
-            Status::Failed { reason, .. } => {
+            ServerStatus::Failed { reason, .. } => {
                 self.state = ServerState::Failed;
                 self.reason = Some(reason);
             }
@@ -325,7 +338,7 @@ struct LeftOutTool {
 impl ServerDetails {
     fn new(planned: &PlannedServer, pool: Option<&ServerPool>) -> ServerDetails {
         let sandboxed = planned.plan.as_ref().is_ok_and(|config| match &config.transport {
-            Transport::Stdio(stdio) => stdio.confinement != Confinement::Outside,
+            ServerTransport::Stdio(stdio) => stdio.confinement != ConfinementLevel::Outside,
             _ => false,
         });
         let mut details = ServerDetails {
@@ -341,7 +354,7 @@ impl ServerDetails {
             dropped: 0,
         };
         let Some(live) = pool.and_then(|pool| pool.servers().get(planned.name())) else { return details };
-        if let Status::Ready { facts, .. } = live.status() {
+        if let ServerStatus::Ready { facts, .. } = live.status() {
             details.instructions = facts.instructions;
             (details.resources, details.prompts) = (facts.has_resources, facts.has_prompts);
         }
@@ -409,7 +422,7 @@ impl ServerDetails {
         }
         for tool in &self.to_approve {
             let how = if tool.changed { "changed since you approved it" } else { "to approve" };
-            line("not offered", &format!("{}   {how}", haft_mcp::text::line(&tool.name, 200)));
+            line("not offered", &format!("{}   {how}", haft_mcp::text::display_line(&tool.name, 200)));
         }
         for tool in &self.left_out {
             line("left out", &format!("{}   {}", tool.name, tool.reason));

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use haft::future::BoxFuture;
-use haft_mcp::{Browser, Page, Server};
+use haft_mcp::{PageOpener, ServerHandle, SignInPage};
 use haft_session::SessionPurpose;
 use haft_session::assembly::ServerPorts;
 
@@ -42,7 +42,7 @@ pub(super) fn sign_out(args: &AccountArgs, common: &CommonArgs) -> Result<ExitSt
 fn with_server(
     args: &AccountArgs,
     common: &CommonArgs,
-    act: impl AsyncFnOnce(&Server) -> Result<String, String>,
+    act: impl AsyncFnOnce(&ServerHandle) -> Result<String, String>,
 ) -> Result<ExitStatus, UsageError> {
     let _interrupts =
         InterruptHandler::listen().map_err(|error| UsageError(format!("signals can't be heard: {error}")))?;
@@ -79,8 +79,8 @@ fn with_server(
 /// The user, who opens pages.
 struct SignInUser;
 
-impl Browser for SignInUser {
-    fn open<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Option<String>> {
+impl PageOpener for SignInUser {
+    fn open<'a>(&'a self, page: &'a SignInPage) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             output::print_line(&format!(
                 "`{}` wants you to sign in at {}. Open this address in your browser:\n\n  {}\n",

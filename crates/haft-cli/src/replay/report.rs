@@ -52,7 +52,12 @@ pub(crate) struct ReplayReport {
 }
 
 impl ReplayReport {
-    pub(super) fn new(mode: ReplayMode, recording: &CallRecording, rows: Vec<ReplayedCall>, all: bool) -> ReplayReport {
+    pub(super) fn new(
+        mode: ReplayMode,
+        recording: &CallRecording,
+        rows: Vec<ReplayedCall>,
+        all: bool,
+    ) -> ReplayReport {
         let mut today = std::collections::BTreeMap::new();
         for row in &rows {
             *today.entry(row.today.clone()).or_insert(0) += 1;

@@ -41,7 +41,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ID", conflicts_with = "go_on")]
     pub(crate) resume: Option<String>,
     /// How often the model may be asked.
-    #[arg(long, value_name = "N", value_parser = haft::env::count)]
+    #[arg(long, value_name = "N", value_parser = haft::env::parse_count)]
     pub(crate) max_turns: Option<NonZeroUsize>,
     /// Form of the result: the answer's text, one JSON object, or one JSON object for each event.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = RunForm::Text)]

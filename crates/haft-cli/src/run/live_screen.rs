@@ -6,7 +6,7 @@
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 use haft::future::BoxFuture;
 use haft::ports::{Asker, PermissionMode};
 use haft::{Engine, Workspace};
@@ -31,7 +31,11 @@ const MODES: [PermissionMode; 3] =
     [PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::Plan];
 
 /// How a live screen would look, if there is to be one: people at a terminal who want text.
-pub(super) fn screen_colors(form: RunForm, common: &CommonArgs, lookup: Lookup<'_>) -> Option<ColorMode> {
+pub(super) fn screen_colors(
+    form: RunForm,
+    common: &CommonArgs,
+    lookup: VariableLookup<'_>,
+) -> Option<ColorMode> {
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let wanted = terminal && form == RunForm::Text && !common.non_interactive;
     let variable = |name: &str| lookup(name).map(|value| value.to_string_lossy().into_owned());
@@ -55,7 +59,11 @@ pub(super) fn open_screen(play: &RunSetup, look: ColorMode) -> io::Result<Screen
 
 impl RunSetup {
     /// Plays on a screen, to the end of the answer or of the conversation.
-    pub(super) fn on(self, mut screen: Screen, interrupts: &InterruptHandler) -> Result<ExitStatus, UsageError> {
+    pub(super) fn on(
+        self,
+        mut screen: Screen,
+        interrupts: &InterruptHandler,
+    ) -> Result<ExitStatus, UsageError> {
         let RunSetup { session, plan, prompt, .. } = self;
         let (given, workspace, confined) =
             (session.given.clone(), session.workspace.clone(), session.confined);
@@ -86,7 +94,11 @@ impl RunSetup {
             let outcome = match &prompt {
                 Some(prompt) => {
                     talk.run.run_journal.record_title(prompt);
-                    Some(talk.answer(&mut screen, &mut conversation, Some(prompt), &RunCost::default()).await.0)
+                    Some(
+                        talk.answer(&mut screen, &mut conversation, Some(prompt), &RunCost::default())
+                            .await
+                            .0,
+                    )
                 }
                 None => {
                     talk.converse(&mut screen, conversation).await;

@@ -123,7 +123,11 @@ pub(super) fn ended_by_hook(reason: &str) -> ExitStatus {
     ExitStatus::Failed
 }
 
-pub(super) fn exit_status(ended: &RunEnd, shown: Result<(), ExitStatus>, interrupts: &InterruptHandler) -> ExitStatus {
+pub(super) fn exit_status(
+    ended: &RunEnd,
+    shown: Result<(), ExitStatus>,
+    interrupts: &InterruptHandler,
+) -> ExitStatus {
     match shown {
         _ if interrupts.any() => ExitStatus::Interrupted,
         Err(exit) => exit,

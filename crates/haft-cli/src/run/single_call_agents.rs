@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haft_session::agents::Agents;
+use haft_session::agents::SessionAgents;
 use haft_session::assembly::SessionParts;
 
 use super::args::{ProviderArg, RunArgs, RunForm};
@@ -25,12 +25,13 @@ pub(crate) fn add_agents(
     tool: &str,
     script: Option<PathBuf>,
     common: &CommonArgs,
-) -> Result<Option<Arc<Agents>>, UsageError> {
+) -> Result<Option<Arc<SessionAgents>>, UsageError> {
     if !session.is_agent_tool(tool) {
         return match script {
-            Some(_) => {
-                Err(UsageError(format!("--script is for Agent, and `{}` asks no model", output::one_line(tool))))
-            }
+            Some(_) => Err(UsageError(format!(
+                "--script is for Agent, and `{}` asks no model",
+                output::one_line(tool)
+            ))),
             None => Ok(None),
         };
     }

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, UserQuestion};
 use haft::sync::lock;
 use haft_agent::Model;
 use haft_provider::Wire;
 use haft_provider::scripted::{ModelScript, ScriptedModel};
-use haft_session::Environment;
+use haft_session::SessionEnvironment;
 use haft_session::hooks::session_id;
 
 use crate::UsageError;
@@ -108,8 +108,8 @@ impl TourWorkspace {
     }
 
     /// The environment, but for the variables that lead to the user's settings and state.
-    pub(super) fn environment(&self) -> Environment {
-        Environment::with_folders_in(&self.dir)
+    pub(super) fn environment(&self) -> SessionEnvironment {
+        SessionEnvironment::with_folders_in(&self.dir)
     }
 }
 
@@ -168,14 +168,14 @@ pub(super) struct TourAnswers {
 }
 
 impl Asker for TourAnswers {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        let title = haft_session::run::prompt::relative(Path::new(&approval.view.title), &self.cwd)
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+        let title = haft_session::run::prompt::relative_path(Path::new(&approval.view.title), &self.cwd)
             .display()
             .to_string();
         output::print_line(&format!("  ? {:6} {}", approval.tool, one_line(&title)));
         output::print_line(&format!("      asks because {}", one_line(&approval.reason())));
         output::print_line("      nobody is here to ask: the tour says yes, once");
-        Box::pin(async { Answer::Once })
+        Box::pin(async { ApprovalAnswer::Once })
     }
 
     fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use haft::event::{Event, EventSink, What};
+use haft::event::{Event, EventKind, EventSink};
 use haft::sync::lock;
-use haft::view::Progress;
+use haft::view::CallProgress;
 use haft_mcp::server::ClientPeer;
 use haft_session::assembly::NoticeEvents;
 
@@ -72,7 +72,7 @@ impl ActiveCalls {
         waiting.all(|other| other.client == youngest.client).then(|| youngest.peer.clone())
     }
 
-    fn tell(&self, id: &str, progress: &Progress) {
+    fn tell(&self, id: &str, progress: &CallProgress) {
         let (peer, value, total) = {
             let mut calls = self.lock();
             let Some(waiting) = call_number(id).and_then(|number| calls.get_mut(&number)) else { return };
@@ -122,8 +122,8 @@ pub(super) struct ProgressNotifier(pub(super) ActiveCalls);
 impl EventSink for ProgressNotifier {
     fn send(&self, event: Event) {
         match (&event.call, &event.what) {
-            (Some(call), What::Progress(progress)) => self.0.tell(&call.id, progress),
-            (_, What::Warning(_) | What::Message(_) | What::BlocksThread { .. }) => {
+            (Some(call), EventKind::Progress(progress)) => self.0.tell(&call.id, progress),
+            (_, EventKind::Warning(_) | EventKind::Message(_) | EventKind::BlocksThread { .. }) => {
                 NoticeEvents(output::notice_sink()).send(event)
             }
             _ => {}
@@ -133,14 +133,15 @@ impl EventSink for ProgressNotifier {
 
 #[cfg(test)]
 mod tests {
-    use haft_mcp::server::{ClientInfo, Revision, TransportKind};
+    use haft_mcp::server::{ClientInfo, ProtocolRevision, TransportKind};
 
     use super::*;
 
     #[test]
     fn a_question_of_a_server_is_asked_only_if_it_can_be_but_one_clients() {
         let calls = ActiveCalls::default();
-        let peer = || ClientPeer::disconnected(ClientInfo::new(TransportKind::Http, Revision::V2025_11_25));
+        let peer =
+            || ClientPeer::disconnected(ClientInfo::new(TransportKind::Http, ProtocolRevision::V2025_11_25));
         assert!(calls.of_servers().is_none());
         let own = calls.begin(1, peer(), false);
         assert!(calls.of_servers().is_none() && calls.of_client(1).is_some() && calls.of_client(2).is_none());

@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::registry::{NotFound, Origin};
+use haft::registry::{ToolNotFound, ToolOrigin};
 use haft::sync::lock;
-use haft::{Cancel, Content, Engine, ToolCall, ToolResult};
-use haft_mcp::Server;
+use haft::{Cancel, Engine, ResultBlock, ToolCall, ToolResult};
+use haft_mcp::ServerHandle;
 use haft_mcp::server::{
     CallToolResult, ChangeNotifier, ClientInfo, ClientPeer, ContentBlock, DefinitionList, ErrorData,
-    GetPromptResult, Implementation, ListChange, PromptRequest, ReadRequest, ReadResourceResult, Revision,
-    ServerFeatures, ServerHandler, ToolCallRequest, relay_prompt, relay_resource, tool_result,
-    unknown_prompt, unknown_resource, unknown_tool,
+    GetPromptResult, Implementation, ListChange, PromptRequest, ProtocolRevision, ReadRequest,
+    ReadResourceResult, ServerFeatures, ServerHandler, ToolCallRequest, relay_prompt, relay_resource,
+    tool_result, unknown_prompt, unknown_resource, unknown_tool,
 };
 use haft_session::assembly::{ClientSession, ServerPool};
 use haft_session::clients::ClientView;
@@ -25,11 +25,11 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use super::client_questions::ClientAsker;
 use super::active_calls::{ActiveCalls, ProgressNotifier};
-use super::tool_listing::ToolDefinitionCache;
+use super::client_questions::ClientAsker;
 use super::relay::{self, RelayedResources};
 use super::stored_results::StoredResults;
+use super::tool_listing::ToolDefinitionCache;
 use crate::{UsageError, output};
 
 /// How many characters of a connected server's own instructions are passed on.
@@ -98,7 +98,11 @@ struct ClientListing {
 
 impl ServedClient {
     /// A client of this view; its user is asked through it, if that can be.
-    pub(super) fn new(common: Arc<SharedServices>, view: Arc<ClientView>, can_ask: bool) -> Result<ServedClient, UsageError> {
+    pub(super) fn new(
+        common: Arc<SharedServices>,
+        view: Arc<ClientView>,
+        can_ask: bool,
+    ) -> Result<ServedClient, UsageError> {
         let assembler = view.assembler();
         let number = common.calls.number();
         let asker = can_ask.then(|| {
@@ -156,7 +160,7 @@ impl ServedClient {
     async fn servers_known(&self) {
         let Some(pool) = &self.common.pool else { return };
         let first = *self.common.first_list.get_or_init(Instant::now);
-        if !pool.servers().iter().all(Server::is_settled) {
+        if !pool.servers().iter().all(ServerHandle::is_settled) {
             let left = (first + self.common.lists_wait).saturating_duration_since(Instant::now());
             if !left.is_zero() {
                 pool.servers().settled(left).await;
@@ -214,13 +218,13 @@ impl ServedClient {
 
     async fn call_tool(&self, call: ToolCallRequest) -> Result<CallToolResult, ErrorData> {
         let engine = self.session.engine();
-        let is_unknown = matches!(engine.snapshot().find(&call.name), Err(NotFound::Unknown(_)));
+        let is_unknown = matches!(engine.snapshot().find(&call.name), Err(ToolNotFound::Unknown(_)));
         if is_unknown {
             self.server_of(&call.name, &call.cancel).await;
         }
         let (by_server, promises) = match engine.snapshot().find(&call.name) {
-            Ok(offer) => (*offer.origin() != Origin::BuiltIn, offer.tool().output_schema().is_some()),
-            Err(NotFound::Unknown(closest)) => return Err(unknown_target(&call.name, &closest)),
+            Ok(offer) => (*offer.origin() != ToolOrigin::BuiltIn, offer.tool().output_schema().is_some()),
+            Err(ToolNotFound::Unknown(closest)) => return Err(unknown_target(&call.name, &closest)),
             // It is there and not offered: its result says why.
             Err(_) => (false, false),
         };
@@ -240,7 +244,7 @@ impl ServedClient {
     }
 
     /// A result as it goes out. `promises`: the tool says what form its results have.
-    fn reply(&self, result: &ToolResult, promises: bool, revision: Revision) -> CallToolResult {
+    fn reply(&self, result: &ToolResult, promises: bool, revision: ProtocolRevision) -> CallToolResult {
         let mut reply = tool_result(result);
         if let Some(error) = result.error() {
             let about = json!({"kind": error.kind(), "retryable": error.is_retryable()});
@@ -258,7 +262,11 @@ impl ServedClient {
                 );
             }
         }
-        reply.content.extend(self.results.keep(path, result.tool_name(), revision >= Revision::V2025_06_18));
+        reply.content.extend(self.results.keep(
+            path,
+            result.tool_name(),
+            revision >= ProtocolRevision::V2025_06_18,
+        ));
         reply
     }
 
@@ -283,7 +291,7 @@ impl ServedClient {
 
         match result.outcome() {
             Ok(output) => match output.blocks() {
-                [Content::Structured(value), ..] => Ok(value.clone()),
+                [ResultBlock::Structured(value), ..] => Ok(value.clone()),
                 _ => Err(ErrorData::internal_error("the server's answer was lost", None)),
             },
             Err(error) => Err(ErrorData::internal_error(error.message().to_owned(), None)),
@@ -344,7 +352,7 @@ impl ServedClient {
         );
         for server in self.common.pool.iter().flat_map(|pool| pool.servers().iter()) {
             if let Some(own) = server.instructions() {
-                let own = haft_mcp::text::shown(&own, INSTRUCTIONS_CHARS_MAX);
+                let own = haft_mcp::text::display_text(&own, INSTRUCTIONS_CHARS_MAX);
                 words.push_str(&format!(
                     "\n\nThe server `{}` says how to use its tools: {own}",
                     server.config().name

@@ -111,14 +111,15 @@ impl HandlerFactory for ClientFactory {
         &'a self,
         client: &'a ClientInfo,
     ) -> BoxFuture<'a, Result<Arc<dyn ServerHandler>, ErrorData>> {
-        let made =
-            self.0.client(client).map(|client| client as Arc<dyn ServerHandler>).map_err(|UsageError(words)| {
+        let made = self.0.client(client).map(|client| client as Arc<dyn ServerHandler>).map_err(
+            |UsageError(words)| {
                 output::print_warning(&output::one_line(&words));
                 ErrorData::internal_error(
                     "nothing can be offered; the server says why where it was started",
                     None,
                 )
-            });
+            },
+        );
         Box::pin(std::future::ready(made))
     }
 }

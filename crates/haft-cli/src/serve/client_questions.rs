@@ -6,9 +6,9 @@
 use std::path::PathBuf;
 
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserPage, UserQuestion};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, FormAnswer, UserForm, UserPage, UserQuestion};
 use haft::text::truncate_chars;
-use haft_mcp::server::{ClientPeer, ElicitationAnswer, InputRequest, secret};
+use haft_mcp::server::{ClientPeer, ElicitationAnswer, InputRequest, random_secret};
 use serde_json::{Map, Value, json};
 
 use super::active_calls::ActiveCalls;
@@ -32,16 +32,16 @@ pub(super) struct ClientAsker {
 }
 
 impl Asker for ClientAsker {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let Some(peer) = self.calls.peer(&approval.call_id) else {
-                return Answer::NoBecause("nobody waits for this call any more".to_owned());
+                return ApprovalAnswer::NoBecause("nobody waits for this call any more".to_owned());
             };
             let lasting = !approval.lasting_rules.is_empty();
             let message = terminal::approval_text(approval, &self.cwd, "session");
             match peer.elicit(&message, approval_form(lasting)).await {
                 Ok(said) => interpret_answer(said, lasting),
-                Err(why) => Answer::NoBecause(format!("the question got no answer, {why}")),
+                Err(why) => ApprovalAnswer::NoBecause(format!("the question got no answer, {why}")),
             }
         })
     }
@@ -55,38 +55,38 @@ impl Asker for ClientAsker {
 pub(super) struct ServerQuestions(pub(super) ActiveCalls);
 
 impl Asker for ServerQuestions {
-    fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::No))
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(ApprovalAnswer::No))
     }
 
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
         Box::pin(async move { ask_client(&self.0.of_servers()?, question).await })
     }
 
-    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
+    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, FormAnswer> {
         Box::pin(async move {
             // Whose question it is isn't known: nobody's.
-            let Some(peer) = self.0.of_servers() else { return Filled::Declined };
+            let Some(peer) = self.0.of_servers() else { return FormAnswer::Declined };
             let ask =
                 InputRequest::form(&form.text, form.schema.clone()).with_field_order(form.order.clone());
             match peer.ask(ask).await.and_then(ElicitationAnswer::from_value) {
-                Ok(ElicitationAnswer::Accepted(values)) => Filled::Values(values),
-                Ok(ElicitationAnswer::Declined) | Err(_) => Filled::Declined,
-                Ok(ElicitationAnswer::Dismissed) => Filled::Dismissed,
+                Ok(ElicitationAnswer::Accepted(values)) => FormAnswer::Values(values),
+                Ok(ElicitationAnswer::Declined) | Err(_) => FormAnswer::Declined,
+                Ok(ElicitationAnswer::Dismissed) => FormAnswer::Dismissed,
             }
         })
     }
 
-    fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, Filled> {
+    fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, FormAnswer> {
         Box::pin(async move {
-            let Some(peer) = self.0.of_servers() else { return Filled::Declined };
-            let Some(id) = secret(16).filter(|_| peer.client().capabilities.url) else {
-                return Filled::OneByOne;
+            let Some(peer) = self.0.of_servers() else { return FormAnswer::Declined };
+            let Some(id) = random_secret(16).filter(|_| peer.client().capabilities.url) else {
+                return FormAnswer::OneByOne;
             };
             match peer.elicit_url(&page.text, &page.url, &id).await {
-                Ok(ElicitationAnswer::Accepted(_)) => Filled::Values(Map::new()),
-                Ok(ElicitationAnswer::Declined) | Err(_) => Filled::Declined,
-                Ok(ElicitationAnswer::Dismissed) => Filled::Dismissed,
+                Ok(ElicitationAnswer::Accepted(_)) => FormAnswer::Values(Map::new()),
+                Ok(ElicitationAnswer::Declined) | Err(_) => FormAnswer::Declined,
+                Ok(ElicitationAnswer::Dismissed) => FormAnswer::Dismissed,
             }
         })
     }
@@ -102,19 +102,21 @@ fn approval_form(lasting: bool) -> Value {
 }
 
 /// What an answer means. Only a clear yes is one.
-fn interpret_answer(said: ElicitationAnswer, lasting: bool) -> Answer {
+fn interpret_answer(said: ElicitationAnswer, lasting: bool) -> ApprovalAnswer {
     let fields = match said {
         ElicitationAnswer::Accepted(fields) => fields,
-        ElicitationAnswer::Declined => return Answer::No,
-        ElicitationAnswer::Dismissed => return Answer::NoBecause("they put the question away".to_owned()),
+        ElicitationAnswer::Declined => return ApprovalAnswer::No,
+        ElicitationAnswer::Dismissed => {
+            return ApprovalAnswer::NoBecause("they put the question away".to_owned());
+        }
     };
     let text = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default().trim();
     match text("decision") {
-        ONCE => Answer::Once,
-        SESSION if lasting => Answer::Session,
+        ONCE => ApprovalAnswer::Once,
+        SESSION if lasting => ApprovalAnswer::Session,
         _ => match text("reason") {
-            "" => Answer::No,
-            reason => Answer::NoBecause(one_line(truncate_chars(reason, REASON_CHARS_MAX))),
+            "" => ApprovalAnswer::No,
+            reason => ApprovalAnswer::NoBecause(one_line(truncate_chars(reason, REASON_CHARS_MAX))),
         },
     }
 }
@@ -163,7 +165,7 @@ fn chosen_texts(question: &UserQuestion, fields: &Map<String, Value>) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use haft::ports::Choice;
+    use haft::ports::AnswerChoice;
 
     use super::*;
 
@@ -174,11 +176,11 @@ mod tests {
     #[test]
     fn only_a_clear_yes_is_one() {
         let of = |fields: Value| interpret_answer(accepted(fields), true);
-        assert_eq!(of(json!({"decision": ONCE})), Answer::Once);
-        assert_eq!(of(json!({"decision": SESSION, "reason": "x"})), Answer::Session);
+        assert_eq!(of(json!({"decision": ONCE})), ApprovalAnswer::Once);
+        assert_eq!(of(json!({"decision": SESSION, "reason": "x"})), ApprovalAnswer::Session);
         assert_eq!(
             of(json!({"decision": DENY, "reason": " too\nbold "})),
-            Answer::NoBecause("too\\nbold".into())
+            ApprovalAnswer::NoBecause("too\\nbold".into())
         );
         for unclear in [
             json!({}),
@@ -186,11 +188,15 @@ mod tests {
             json!({"decision": true}),
             json!({"decision": "Allow once"}),
         ] {
-            assert_eq!(of(unclear.clone()), Answer::No, "{unclear}");
+            assert_eq!(of(unclear.clone()), ApprovalAnswer::No, "{unclear}");
         }
-        assert_eq!(interpret_answer(accepted(json!({"decision": SESSION})), false), Answer::No, "it was not offered");
-        assert_eq!(interpret_answer(ElicitationAnswer::Declined, true), Answer::No);
-        assert!(matches!(interpret_answer(ElicitationAnswer::Dismissed, true), Answer::NoBecause(_)));
+        assert_eq!(
+            interpret_answer(accepted(json!({"decision": SESSION})), false),
+            ApprovalAnswer::No,
+            "it was not offered"
+        );
+        assert_eq!(interpret_answer(ElicitationAnswer::Declined, true), ApprovalAnswer::No);
+        assert!(matches!(interpret_answer(ElicitationAnswer::Dismissed, true), ApprovalAnswer::NoBecause(_)));
     }
 
     #[test]
@@ -203,7 +209,7 @@ mod tests {
 
     #[test]
     fn questions_take_what_was_offered() {
-        let choice = |label: &str| Choice { label: label.into(), description: None };
+        let choice = |label: &str| AnswerChoice { label: label.into(), description: None };
         let mut question =
             UserQuestion { text: "?".into(), choices: vec![choice("a"), choice("b")], several: false };
         let of = |question: &UserQuestion, fields: Value| chosen_texts(question, fields.as_object().unwrap());

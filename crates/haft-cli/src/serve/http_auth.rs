@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use haft::future::BoxFuture;
 use haft_mcp::server::{
-    HttpConfig, Principal, ProtectedResource, StaticTokens, TokenIntrospection, TokenVerifier, secret,
+    HttpConfig, Principal, ProtectedResource, StaticTokens, TokenIntrospection, TokenVerifier, random_secret,
 };
 use haft_session::clients::{DEFAULT_CLIENT, ServeOauth, ServeSettings};
 
@@ -69,8 +69,8 @@ pub(super) fn http_options(
         oauth.map(|oauth| token_introspection(&oauth.value, &oauth.source.to_string(), home)).transpose()?;
     let mut made = None;
     if tokens.is_empty() && oauth.is_none() {
-        let token =
-            secret(TOKEN_BYTES).ok_or_else(|| UsageError("this system has no random numbers".to_owned()))?;
+        let token = random_secret(TOKEN_BYTES)
+            .ok_or_else(|| UsageError("this system has no random numbers".to_owned()))?;
         tokens = tokens.with(&token, Principal::new(DEFAULT_CLIENT));
         made = Some(token);
     }
@@ -152,7 +152,9 @@ fn at_home(home: Option<&Path>, file: &str, source: &str) -> Result<PathBuf, Usa
     };
     match path.is_absolute() {
         true => Ok(path),
-        false => Err(UsageError(format!("{source}: `{}` has to be absolute or begin with `~/`", one_line(file)))),
+        false => {
+            Err(UsageError(format!("{source}: `{}` has to be absolute or begin with `~/`", one_line(file))))
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use haft::sync::lock;
 use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
-use haft_mcp::Server;
+use haft_mcp::ServerHandle;
 use haft_mcp::limits::NAME_CHARS_MAX;
 use haft_mcp::server::{ErrorData, unknown_prompt, unknown_resource};
 use haft_session::assembly::{ClientSession, ServerPool};
@@ -69,7 +69,8 @@ impl RelayedResources {
         let pool = self.pool.clone();
         let reads = move |input: &Value| {
             let uri = input["uri"].as_str().unwrap_or_default();
-            find_server(&pool, input).map_or_else(|_| Effects::unknown(), |server| server.effects_of_resource(uri))
+            find_server(&pool, input)
+                .map_or_else(|_| Effects::unknown(), |server| server.effects_of_resource(uri))
         };
         let pool = self.pool.clone();
         let gets = move |input: &Value| {
@@ -82,7 +83,7 @@ impl RelayedResources {
     }
 
     /// What each server lists, asked side by side: one that fails or takes too long has nothing, and nobody waits for it.
-    async fn listed<F>(&self, list: impl Fn(Server) -> F) -> BTreeMap<String, Vec<Value>>
+    async fn listed<F>(&self, list: impl Fn(ServerHandle) -> F) -> BTreeMap<String, Vec<Value>>
     where
         F: Future<Output = Vec<Value>> + Send + 'static,
     {
@@ -104,7 +105,7 @@ impl RelayedResources {
         {
             for mut prompt in prompts {
                 let Some(own) = prompt["name"].as_str().map(str::to_owned) else { continue };
-                let shown = haft_mcp::text::line(&own, NAME_CHARS_MAX);
+                let shown = haft_mcp::text::display_line(&own, NAME_CHARS_MAX);
                 let name = format!("{of}__{shown}");
                 if names.contains_key(&name) {
                     continue;
@@ -192,7 +193,7 @@ impl RelayedResources {
     }
 }
 
-fn find_server(pool: &ServerPool, input: &Value) -> Result<Server, ToolError> {
+fn find_server(pool: &ServerPool, input: &Value) -> Result<ServerHandle, ToolError> {
     let name = input["server"].as_str().unwrap_or_default();
     pool.servers().get(name).cloned().ok_or_else(|| ToolError::new("this server is no longer there"))
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use haft_mcp::server::{
     ContentBlock, ErrorData, MetaObject, ReadResourceResult, Resource, ResourceContents, binary_contents,
-    secret, unknown_resource,
+    random_secret, unknown_resource,
 };
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ impl StoredResults {
     /// Keeps a whole result, and returns the block that leads to it; nothing if there is no such file any more.
     pub(super) fn keep(&self, path: &Path, tool: &str, takes_links: bool) -> Option<ContentBlock> {
         let bytes = std::fs::metadata(path).ok()?.len();
-        let uri = format!("{ADDRESS}{}", secret(16)?);
+        let uri = format!("{ADDRESS}{}", random_secret(16)?);
         let kept = StoredResult { uri, path: path.to_owned(), tool: tool.to_owned(), bytes };
         let block = match takes_links {
             true => {

@@ -9,12 +9,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use haft::effects::table::Class;
-use haft::registry::{Offer, Origin, Snapshot};
+use haft::effects::table::ConcurrencyClass;
+use haft::registry::{OfferedTool, Snapshot, ToolOrigin};
 use haft::sync::lock;
 use haft::tool::{AnyTool, ListedClass};
 use haft_mcp::server::{DefinitionList, ListedDefinition};
-use haft_provider::{DefinitionForm, DefinitionCache};
+use haft_provider::{DefinitionCache, DefinitionForm};
 use serde_json::{Value, json};
 
 use crate::output;
@@ -52,18 +52,19 @@ impl ToolDefinitionCache {
     }
 }
 
-fn define_tool(offer: &Offer) -> Option<ListedDefinition> {
+fn define_tool(offer: &OfferedTool) -> Option<ListedDefinition> {
     let defined = DefinitionCache::new(DefinitionForm::Mcp).define_one(offer);
-    let text = defined.map_err(|left_out| output::print_warning(&output::one_line(&left_out.to_string()))).ok()?;
+    let text =
+        defined.map_err(|left_out| output::print_warning(&output::one_line(&left_out.to_string()))).ok()?;
     let mut definition: Value = serde_json::from_str(&text).ok()?;
     definition["annotations"] = tool_hints(offer);
     ListedDefinition::new(definition)
 }
 
-fn tool_hints(offer: &Offer) -> Value {
+fn tool_hints(offer: &OfferedTool) -> Value {
     let tool = offer.tool();
-    let looks = tool.listed_class() == ListedClass::Always(Class::ReadOnly);
+    let looks = tool.listed_class() == ListedClass::Always(ConcurrencyClass::ReadOnly);
     // Tools for files reach files and nothing else; of all others that isn't known.
-    let is_closed = *offer.origin() == Origin::BuiltIn && tool.group() == "files";
+    let is_closed = *offer.origin() == ToolOrigin::BuiltIn && tool.group() == "files";
     json!({"title": offer.name(), "readOnlyHint": looks, "destructiveHint": !looks, "openWorldHint": !is_closed})
 }

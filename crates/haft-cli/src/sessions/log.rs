@@ -46,7 +46,10 @@ pub(crate) fn run(args: &LogArgs, common: &CommonArgs) -> Result<ExitStatus, Usa
         _ => EntryFilter::All,
     };
     if !kept.damage.is_empty() {
-        output::print_warning(&format!("{} lines of session {id} are damaged and left out", kept.damage.len()));
+        output::print_warning(&format!(
+            "{} lines of session {id} are damaged and left out",
+            kept.damage.len()
+        ));
     }
     let (text, reader) = match args.output {
         OutputForm::Text => (render_log(&kept, which), OutputReader::Sampler),

@@ -7,11 +7,11 @@ use std::time::SystemTime;
 use haft::redact::redact_text;
 use haft::text::truncate_chars;
 use haft_journal::{JournalStore, RecoveredSession, SessionSummary, StoredSession};
-use haft_session::Environment;
+use haft_session::SessionEnvironment;
 use haft_session::loaded_settings::SessionFolders;
 use serde::Serialize;
 
-use super::args::{SessionListArgs, SessionRemoveArgs, SessionsArgs, SessionsCommand, SessionShowArgs};
+use super::args::{SessionListArgs, SessionRemoveArgs, SessionShowArgs, SessionsArgs, SessionsCommand};
 use super::{leftovers, log};
 use crate::args::{CommonArgs, OutputForm};
 use crate::output::{self, OutputReader, one_line};
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &SessionsArgs, common: &CommonArgs) -> Result<ExitStatus
 /// The sessions of the user.
 pub(super) fn session_store(common: &CommonArgs) -> Result<(JournalStore, PathBuf), UsageError> {
     let base = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let folders = SessionFolders::find(base, &Environment::default())?;
+    let folders = SessionFolders::find(base, &SessionEnvironment::default())?;
     let state = folders.state.ok_or_else(|| {
         UsageError("nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned())
     })?;
@@ -134,7 +134,7 @@ fn show_session(args: &SessionShowArgs, common: &CommonArgs) -> Result<ExitStatu
     let left = match row.state {
         "running" => Vec::new(),
         _ => {
-            let leftovers = leftovers::describe(&RecoveredSession::from_contents(&kept));
+            let leftovers = leftovers::describe_leftovers(&RecoveredSession::from_contents(&kept));
             leftovers.iter().map(|line| redact_text(line).into_owned()).collect()
         }
     };

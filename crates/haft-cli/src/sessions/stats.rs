@@ -147,7 +147,11 @@ pub(crate) struct ToolStats {
 }
 
 /// Counts sessions one after the other; of all of them, one that is gone meanwhile is left out.
-fn count_sessions(store: &JournalStore, ids: &[String], all: bool) -> Result<SessionStats, haft_journal::StoreError> {
+fn count_sessions(
+    store: &JournalStore,
+    ids: &[String],
+    all: bool,
+) -> Result<SessionStats, haft_journal::StoreError> {
     let mut stats = SessionStats::default();
     let mut tools = BTreeMap::new();
     for id in ids {
@@ -165,7 +169,9 @@ fn count_sessions(store: &JournalStore, ids: &[String], all: bool) -> Result<Ses
 impl SessionStats {
     fn add(&mut self, id: &str, kept: &JournalContents, tools: &mut BTreeMap<String, ToolStats>) {
         fn tool<'a>(tools: &'a mut BTreeMap<String, ToolStats>, name: &str) -> &'a mut ToolStats {
-            tools.entry(name.to_owned()).or_insert_with(|| ToolStats { tool: name.to_owned(), ..ToolStats::default() })
+            tools
+                .entry(name.to_owned())
+                .or_insert_with(|| ToolStats { tool: name.to_owned(), ..ToolStats::default() })
         }
         self.sessions.push(id.to_owned());
         self.damaged_lines += kept.damage.len();
@@ -293,7 +299,8 @@ impl SessionStats {
         ));
         let most = self.tools.iter().map(|tool| tool.calls).max().unwrap_or(0) as u64;
         for tool in &self.tools {
-            let [p50, p95, p99, max] = [tool.p50_ms, tool.p95_ms, tool.p99_ms, tool.max_ms].map(format_millis);
+            let [p50, p95, p99, max] =
+                [tool.p50_ms, tool.p95_ms, tool.p99_ms, tool.max_ms].map(format_millis);
             let style = |count: usize, bad: Style| if count > 0 { bad } else { Style::DIM };
             let line = Line::plain(&format!("{:<wide$}  {:>7} ", name(tool), number(tool.calls)))
                 .with(
@@ -360,7 +367,9 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_the_nearest_rank() {
-        let tool = ToolStats { times: (1..=100).rev().map(|ms| ms * 1_000).collect(), ..ToolStats::default() }.done();
+        let tool =
+            ToolStats { times: (1..=100).rev().map(|ms| ms * 1_000).collect(), ..ToolStats::default() }
+                .done();
         assert_eq!(
             [tool.p50_ms, tool.p95_ms, tool.p99_ms, tool.max_ms],
             [Some(50.0), Some(95.0), Some(99.0), Some(100.0)]

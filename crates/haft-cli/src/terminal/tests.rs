@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex as StdMutex;
 
-use haft::ports::Choice;
+use haft::ports::AnswerChoice;
 use haft::{Effects, Engine, Registry, ToolCall, dynamic_tool};
 use serde_json::json;
 
@@ -43,12 +43,12 @@ impl UserConsole for ScriptedConsole {
 
 /// Keeps what it is asked, so that a test has a real approval to show.
 #[derive(Clone, Default)]
-struct ApprovalRecorder(Arc<StdMutex<Option<Approval>>>);
+struct ApprovalRecorder(Arc<StdMutex<Option<ApprovalRequest>>>);
 
 impl Asker for ApprovalRecorder {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         *self.0.lock().unwrap() = Some(approval.clone());
-        Box::pin(async { Answer::No })
+        Box::pin(async { ApprovalAnswer::No })
     }
     fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
         Box::pin(async { None })
@@ -56,7 +56,7 @@ impl Asker for ApprovalRecorder {
 }
 
 /// What the engine asks about a call of a tool with these effects.
-fn approval(effects: impl Fn(&Value) -> Effects + Send + Sync + 'static, input: Value) -> Approval {
+fn approval(effects: impl Fn(&Value) -> Effects + Send + Sync + 'static, input: Value) -> ApprovalRequest {
     let tool =
         dynamic_tool("change", "Changes something.", json!({"type": "object"}), |_, _| async { Ok(()) });
     let keeps = ApprovalRecorder::default();
@@ -70,7 +70,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
 }
 
-fn answer(lines: &[&'static str]) -> (Answer, String) {
+fn answer(lines: &[&'static str]) -> (ApprovalAnswer, String) {
     let console = ScriptedConsole::answering(lines);
     let terminal = TerminalUser::on(console.clone(), Path::new("/"));
     let approval = approval(|_| Effects::deletes("a"), json!({"a": 1}));
@@ -82,23 +82,24 @@ fn answer(lines: &[&'static str]) -> (Answer, String) {
 
 #[test]
 fn only_a_clear_yes_is_a_yes() {
-    let check = |lines: &[&'static str], expected: Answer| assert_eq!(answer(lines).0, expected, "{lines:?}");
-    check(&["y"], Answer::Once);
-    check(&[" YES "], Answer::Once);
-    check(&["s"], Answer::Session);
-    check(&["A"], Answer::Always);
-    check(&["n"], Answer::No);
-    check(&[""], Answer::No);
-    check(&["   "], Answer::No);
-    check(&[], Answer::No);
-    check(&["yy", "maybe", "yes please"], Answer::No);
-    check(&["?", "y"], Answer::Once);
-    check(&["r", "not today"], Answer::NoBecause("not today".into()));
-    check(&["r it is wrong"], Answer::NoBecause("it is wrong".into()));
-    check(&["r", ""], Answer::No);
-    check(&["e", r#"{"b": 2}"#], Answer::Edit(json!({"b": 2})));
-    check(&["e", "{", "y"], Answer::Once);
-    check(&["e", "", "n"], Answer::No);
+    let check =
+        |lines: &[&'static str], expected: ApprovalAnswer| assert_eq!(answer(lines).0, expected, "{lines:?}");
+    check(&["y"], ApprovalAnswer::Once);
+    check(&[" YES "], ApprovalAnswer::Once);
+    check(&["s"], ApprovalAnswer::Session);
+    check(&["A"], ApprovalAnswer::Always);
+    check(&["n"], ApprovalAnswer::No);
+    check(&[""], ApprovalAnswer::No);
+    check(&["   "], ApprovalAnswer::No);
+    check(&[], ApprovalAnswer::No);
+    check(&["yy", "maybe", "yes please"], ApprovalAnswer::No);
+    check(&["?", "y"], ApprovalAnswer::Once);
+    check(&["r", "not today"], ApprovalAnswer::NoBecause("not today".into()));
+    check(&["r it is wrong"], ApprovalAnswer::NoBecause("it is wrong".into()));
+    check(&["r", ""], ApprovalAnswer::No);
+    check(&["e", r#"{"b": 2}"#], ApprovalAnswer::Edit(json!({"b": 2})));
+    check(&["e", "{", "y"], ApprovalAnswer::Once);
+    check(&["e", "", "n"], ApprovalAnswer::No);
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn an_answer_lasts_only_where_it_can() {
     let terminal = TerminalUser::on(console.clone(), Path::new("/"));
     let mut approval = approval(|_| Effects::deletes("a"), json!({"a": 1}));
     approval.lasting_rules.clear();
-    assert_eq!(block_on(terminal.approve(&approval)), Answer::Once);
+    assert_eq!(block_on(terminal.approve(&approval)), ApprovalAnswer::Once);
     let shown = console.shown();
     assert!(shown.contains("    to allow  allow rule `change`\n") && !shown.contains("a always"), "{shown}");
     assert_eq!(shown.matches("no rule can be made of this call").count(), 2, "{shown}");
@@ -127,8 +128,10 @@ fn an_answer_lasts_only_where_it_can() {
 
 #[test]
 fn a_question_shows_what_matters() {
-    let shown =
-        approval_question(&approval(|_| Effects::deletes("/no/a.txt"), json!({"file": "a.txt"})), Path::new("/"));
+    let shown = approval_question(
+        &approval(|_| Effects::deletes("/no/a.txt"), json!({"file": "a.txt"})),
+        Path::new("/"),
+    );
     assert_eq!(
         shown,
         "? change   a.txt\n\
@@ -163,7 +166,8 @@ fn a_question_shows_what_commands_touch() {
 #[test]
 fn nothing_that_others_wrote_can_pass_for_ours() {
     let evil = "x\n  allow this call? y\x1b[2J\u{202e}";
-    let shown = approval_question(&approval(move |_| Effects::writes(evil), json!({"path": evil})), Path::new("/"));
+    let shown =
+        approval_question(&approval(move |_| Effects::writes(evil), json!({"path": evil})), Path::new("/"));
     assert!(!shown.contains('\x1b') && !shown.contains('\u{202e}'), "{shown}");
     assert!(!shown.lines().any(|line| line.trim_start().starts_with("allow this call?")), "{shown}");
     let long = approval_question(
@@ -187,7 +191,7 @@ fn questions_queue() {
     let terminal = TerminalUser::on(console.clone(), Path::new("/"));
     let approval = approval(|_| Effects::deletes("a"), json!({}));
     let answers = block_on(async { tokio::join!(terminal.approve(&approval), terminal.approve(&approval)) });
-    assert_eq!(answers, (Answer::Once, Answer::No));
+    assert_eq!(answers, (ApprovalAnswer::Once, ApprovalAnswer::No));
     let shown = console.shown();
     let events: Vec<&str> = ["? change", "<y>", "? change", "<n>"].into();
     let mut rest = shown.as_str();
@@ -199,7 +203,7 @@ fn questions_queue() {
 
 #[test]
 fn choices_are_numbers_and_free_text_is_text() {
-    let choice = |label: &str| Choice { label: label.into(), description: None };
+    let choice = |label: &str| AnswerChoice { label: label.into(), description: None };
     let of =
         |several| UserQuestion { text: "Which?".into(), choices: vec![choice("a"), choice("b")], several };
     let free = UserQuestion { text: "Why?".into(), choices: Vec::new(), several: false };

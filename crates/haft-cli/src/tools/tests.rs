@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft::{Effects, Engine, NoInput, Permissions, Registry, tool};
+use haft::{Effects, Engine, NoInput, PermissionRules, Registry, tool};
 use schemars::JsonSchema;
 
 use super::*;
@@ -15,15 +15,17 @@ fn snapshot() -> Snapshot {
             .spec(|spec| spec.listed_class(class))
     };
     let registry = Registry::new()
-        .with(simple("Write", "files", Class::WriteExclusive.into()))
-        .and_then(|all| all.with(simple("Read", "files", Class::ReadOnly.into()).alias("read_file")))
+        .with(simple("Write", "files", ConcurrencyClass::WriteExclusive.into()))
+        .and_then(|all| {
+            all.with(simple("Read", "files", ConcurrencyClass::ReadOnly.into()).alias("read_file"))
+        })
         .and_then(|all| {
             all.with(simple("Bash", "shell", ListedClass::Depends).result_limit(haft::Chars(30_000)))
         })
-        .and_then(|all| all.with(simple("Agent", "agents", Class::Delegating.into())))
+        .and_then(|all| all.with(simple("Agent", "agents", ConcurrencyClass::Delegating.into())))
         .and_then(|all| all.with(simple("Secret", "other", ListedClass::default())))
         .unwrap();
-    Engine::builder(registry).permissions(Permissions::new().deny("Secret").unwrap()).build().snapshot()
+    Engine::builder(registry).permissions(PermissionRules::new().deny("Secret").unwrap()).build().snapshot()
 }
 
 #[test]
@@ -113,7 +115,10 @@ fn committed_schemas_are_current() {
         "settings-show.schema.json",
         "What `haft settings show --output json` prints",
     );
-    check_schema::<crate::doctor::DoctorReport>("doctor.schema.json", "What `haft doctor --output json` prints");
+    check_schema::<crate::doctor::DoctorReport>(
+        "doctor.schema.json",
+        "What `haft doctor --output json` prints",
+    );
     check_schema::<crate::trust::TrustReport>("trust.schema.json", "What `haft trust --output json` prints");
     check_schema::<Vec<crate::mcp::list::ServerRow>>(
         "mcp-list.schema.json",
@@ -127,6 +132,9 @@ fn committed_schemas_are_current() {
         "replay.schema.json",
         "What `haft replay --output json` prints",
     );
-    check_schema::<crate::sessions::stats::SessionStats>("stats.schema.json", "What `haft stats --output json` prints");
+    check_schema::<crate::sessions::stats::SessionStats>(
+        "stats.schema.json",
+        "What `haft stats --output json` prints",
+    );
     check_schema::<Vec<ToolRow>>("tools.schema.json", "What `haft tools --format json` prints");
 }

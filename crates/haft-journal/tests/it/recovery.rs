@@ -42,10 +42,10 @@ impl Tool for Append {
 }
 
 async fn session(folder: &Path, calls: Vec<ToolCall>) -> JournalContents {
-    session_with(folder, haft::Permissions::new().allow("append").unwrap(), calls).await
+    session_with(folder, haft::PermissionRules::new().allow("append").unwrap(), calls).await
 }
 
-async fn session_with(folder: &Path, rules: haft::Permissions, calls: Vec<ToolCall>) -> JournalContents {
+async fn session_with(folder: &Path, rules: haft::PermissionRules, calls: Vec<ToolCall>) -> JournalContents {
     let store = JournalStore::at(folder);
     let journal = store.create("a", SessionStart::in_folder(folder), JournalOptions::default()).unwrap();
     let look = tool("look", "Looks.", |_: haft::NoInput, _| async { Ok(1) }).effects(|_| Effects::none());
@@ -69,7 +69,7 @@ async fn session_with(folder: &Path, rules: haft::Permissions, calls: Vec<ToolCa
 #[tokio::test]
 async fn refused_calls_have_their_decision() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = async |rules: haft::Permissions, input: Value| {
+    let refused = async |rules: haft::PermissionRules, input: Value| {
         let folder = tempfile::tempdir_in(folder.path()).unwrap();
         let contents = session_with(folder.path(), rules, vec![call("1", "append", input)]).await;
         let refused = contents.records.into_iter().find_map(|stamped| match stamped.record {
@@ -78,7 +78,7 @@ async fn refused_calls_have_their_decision() {
         });
         refused.unwrap()
     };
-    let (rules, path) = (haft::Permissions::new(), json!({"path": "list.txt"}));
+    let (rules, path) = (haft::PermissionRules::new(), json!({"path": "list.txt"}));
     let asks = refused(rules.clone().ask("append").unwrap(), path.clone()).await;
     assert_eq!((asks.source, asks.unanswered), (Some(DecisionSource::NoUser), true));
     let [rule, no_user] = &asks.reasons[..] else { panic!("{asks:?}") };

@@ -100,7 +100,7 @@ async fn turn(disk: &Faulty, durability: Durability) -> (Vec<String>, Vec<ToolRe
         .unwrap();
     let recorder = Arc::new(journal.clone());
     let engine = Engine::builder(registry)
-        .permissions(haft::Permissions::new().allow("change").unwrap())
+        .permissions(haft::PermissionRules::new().allow("change").unwrap())
         .ports(|ports| ports.recorder = Some(recorder))
         .build();
     let _ = journal.items(0, &[json!({"role": "user"})]);

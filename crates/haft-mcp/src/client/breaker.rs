@@ -12,19 +12,19 @@ use std::sync::{Arc, Weak};
 use haft::circuit_breaker::CircuitBreaker;
 use tokio::time::Instant;
 
-use super::session::Session;
+use super::session::ClientSession;
 use crate::limits::{BREAKER_CALLERS_MAX, BREAKER_FAILURES, BREAKER_PAUSE};
 
 /// What is known of one server.
 #[derive(Debug, Default)]
-pub(crate) struct Breakers {
+pub(crate) struct ServerBreakers {
     /// Whether it can be connected.
     connects: ServerBreaker,
     /// Whether it survives the calls of each caller; only of those under whose last call it went away.
     callers: HashMap<Box<str>, ServerBreaker>,
 }
 
-impl Breakers {
+impl ServerBreakers {
     /// Whether a call may try, over a connection that is there or has to be made; if not, for how many seconds.
     pub(crate) fn admit(&mut self, caller: &str, is_connected: bool, now: Instant) -> Result<(), u64> {
         if let Some(breaker) = self.callers.get_mut(caller) {
@@ -45,7 +45,7 @@ impl Breakers {
     }
 
     /// A connection was lost under a call: that counts once, however many calls of the caller were under way.
-    pub(crate) fn lost(&mut self, caller: &str, connection: &Arc<Session>, now: Instant) {
+    pub(crate) fn lost(&mut self, caller: &str, connection: &Arc<ClientSession>, now: Instant) {
         if !self.callers.contains_key(caller) && self.callers.len() >= BREAKER_CALLERS_MAX {
             // Whoever may try soonest is missed least.
             let first = self.callers.iter().min_by_key(|(_, caller)| caller.breaker.open_until());
@@ -68,7 +68,7 @@ impl Breakers {
 struct ServerBreaker {
     breaker: CircuitBreaker,
     /// The connection whose loss was counted last.
-    lost: Weak<Session>,
+    lost: Weak<ClientSession>,
 }
 
 impl Default for ServerBreaker {
@@ -86,7 +86,7 @@ impl ServerBreaker {
             .map_err(|refused| refused.remaining().map_or(1, |remaining| remaining.as_secs().max(1)))
     }
 
-    fn lost(&mut self, connection: Weak<Session>, now: Instant) {
+    fn lost(&mut self, connection: Weak<ClientSession>, now: Instant) {
         if !self.lost.ptr_eq(&connection) {
             self.breaker.record_failure(now);
             self.lost = connection;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn it_closes_after_failures_in_a_row_and_lets_one_try() {
-        let (mut breakers, start) = (Breakers::default(), Instant::now());
+        let (mut breakers, start) = (ServerBreakers::default(), Instant::now());
         for _ in 1..BREAKER_FAILURES {
             breakers.not_connected(start);
         }

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use haft::effects::template;
-use haft::{Content, Effects, ToolError};
+use haft::{Effects, ResultBlock, ToolError};
 use serde_json::{Value, json};
 
 use super::definition::only_looks;
-use super::server::{Server, Status};
+use super::server::{ServerHandle, ServerStatus};
 use super::tools::wait_for_servers::is_new;
 use crate::config::ServerConfig;
 use crate::content;
@@ -19,20 +19,20 @@ use crate::text;
 
 /// The servers of a session, for those who look things up. Doesn't end them.
 #[derive(Clone)]
-pub(crate) struct Catalogue(pub(super) Arc<Vec<Server>>);
+pub(crate) struct ServerCatalogue(pub(super) Arc<Vec<ServerHandle>>);
 
-impl Catalogue {
-    pub(crate) fn new(servers: Vec<Server>) -> Catalogue {
-        Catalogue(Arc::new(servers))
+impl ServerCatalogue {
+    pub(crate) fn new(servers: Vec<ServerHandle>) -> ServerCatalogue {
+        ServerCatalogue(Arc::new(servers))
     }
 
-    pub(super) fn find(&self, name: &str) -> Result<&Server, ToolError> {
+    pub(super) fn find(&self, name: &str) -> Result<&ServerHandle, ToolError> {
         self.0.iter().find(|server| server.config().name == name).ok_or_else(|| {
             let names: Vec<String> =
                 self.0.iter().map(|server| format!("`{}`", server.config().name)).collect();
             ToolError::new(format!(
                 "no MCP server named `{}`; there are {}",
-                text::line(name, 60),
+                text::display_line(name, 60),
                 names.join(", ")
             ))
         })
@@ -48,8 +48,7 @@ impl Catalogue {
         let servers = match server {
             Some(name) => vec![self.find(name)?],
             None => {
-                let ready =
-                    |server: &&Server| matches!(server.status(), Status::Ready { facts, .. } if has(&facts));
+                let ready = |server: &&ServerHandle| matches!(server.status(), ServerStatus::Ready { facts, .. } if has(&facts));
                 self.0.iter().filter(ready).collect()
             }
         };
@@ -90,10 +89,10 @@ pub(crate) fn gets_from(config: Option<&ServerConfig>) -> Effects {
 
 /// The text of a field, on one line and bounded.
 pub(super) fn field_text(entry: &Value, key: &str, most: usize) -> Option<String> {
-    entry[key].as_str().map(|words| text::line(words, most)).filter(|words| !words.is_empty())
+    entry[key].as_str().map(|words| text::display_line(words, most)).filter(|words| !words.is_empty())
 }
 
 /// What a `resources/read` result holds.
-pub(super) fn contents(read: &Value) -> Vec<Content> {
-    read["contents"].as_array().into_iter().flatten().flat_map(content::resource).collect()
+pub(super) fn resource_contents(read: &Value) -> Vec<ResultBlock> {
+    read["contents"].as_array().into_iter().flatten().flat_map(content::convert_resource).collect()
 }

@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 use crate::config::ServerConfig;
 use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, RESULT_CHARS_MAX};
 use crate::text;
-use crate::transport::deep::TOO_DEEP;
+use crate::transport::deep_json::TOO_DEEP;
 
 /// A tool of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Definition {
+pub(crate) struct ToolDefinition {
     /// As the server calls it.
     pub(crate) name: String,
     pub(crate) title: Option<String>,
@@ -27,17 +27,17 @@ pub(crate) struct Definition {
     pub(crate) approved_as: Value,
 }
 
-impl Definition {
+impl ToolDefinition {
     /// Reads one.
     ///
     /// # Errors
     /// Why it can't be used, in words.
-    pub(crate) fn read(value: &Value) -> Result<Definition, String> {
+    pub(crate) fn read(value: &Value) -> Result<ToolDefinition, String> {
         let name = value["name"].as_str().filter(|name| !name.is_empty()).ok_or("it has no name")?;
         if name.chars().count() > NAME_CHARS_MAX {
             return Err(format!("its name is longer than {NAME_CHARS_MAX} characters"));
         }
-        let words = |value: &Value, most: usize| value.as_str().map(|words| text::shown(words, most));
+        let words = |value: &Value, most: usize| value.as_str().map(|words| text::display_text(words, most));
         let annotations = &value["annotations"];
         let title =
             words(&value["title"], NAME_CHARS_MAX).or_else(|| words(&annotations["title"], NAME_CHARS_MAX));
@@ -63,7 +63,7 @@ impl Definition {
                 Some(((*key).to_owned(), value.get(*key).filter(|value| !value.is_null())?.clone()))
             })
             .collect();
-        Ok(Definition {
+        Ok(ToolDefinition {
             name: name.to_owned(),
             description: description.unwrap_or_else(|| "No description was given.".to_owned()),
             title,
@@ -101,7 +101,7 @@ pub(crate) fn only_looks(config: &ServerConfig) -> Effects {
 
 /// The host that a remote server is at.
 pub(crate) fn host_of(config: &ServerConfig) -> Option<String> {
-    use crate::config::Transport::{Http, InProcess, Sse, Stdio, WebSocket};
+    use crate::config::ServerTransport::{Http, InProcess, Sse, Stdio, WebSocket};
     match &config.transport {
         Http(remote) | Sse(remote) | WebSocket(remote) => {
             url::Url::parse(&remote.url).ok()?.host_str().map(str::to_owned)
@@ -112,10 +112,10 @@ pub(crate) fn host_of(config: &ServerConfig) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use haft::effects::table::{Asks, Class, Facts};
+    use haft::effects::table::{ApprovalNeed, ConcurrencyClass, EffectFacts};
 
     use super::*;
-    use crate::config::Transport;
+    use crate::config::ServerTransport;
 
     fn hinting() -> Value {
         json!({"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}})
@@ -130,11 +130,11 @@ mod tests {
             json!({"name": "x", "inputSchema": true}),
             json!(3),
         ] {
-            assert!(Definition::read(&bad).is_err(), "{bad}");
+            assert!(ToolDefinition::read(&bad).is_err(), "{bad}");
         }
         let long = json!({"name": "x".repeat(NAME_CHARS_MAX + 1), "inputSchema": {}});
-        assert!(Definition::read(&long).is_err());
-        let bare = Definition::read(&json!({"name": "x", "inputSchema": {}})).unwrap();
+        assert!(ToolDefinition::read(&long).is_err());
+        let bare = ToolDefinition::read(&json!({"name": "x", "inputSchema": {}})).unwrap();
         assert_eq!((bare.description.as_str(), bare.read_only_hint), ("No description was given.", false));
     }
 
@@ -142,7 +142,7 @@ mod tests {
     fn words_are_bounded_and_visible_but_approved_as_they_came() {
         let value = json!({"name": "x", "description": format!("a\u{200b}{}", "b".repeat(5_000)), "inputSchema": {},
             "execution": {"taskSupport": "optional"}});
-        let read = Definition::read(&value).unwrap();
+        let read = ToolDefinition::read(&value).unwrap();
         assert!(read.description.starts_with("a\\u{200b}b") && read.description.ends_with("… (cut)"));
         assert_eq!(read.approved_as["description"], value["description"]);
         assert!(read.approved_as.get("execution").is_none());
@@ -151,25 +151,25 @@ mod tests {
     #[test]
     fn hints_never_loosen_and_count_for_concurrency_only_where_the_user_said_so() {
         let judged = |definition: &Value, config: &ServerConfig| {
-            let effects = Definition::read(definition).unwrap().effects(config);
+            let effects = ToolDefinition::read(definition).unwrap().effects(config);
             effects.consistent().unwrap();
-            let judged = effects.judge(&Facts::unresolved());
+            let judged = effects.judge(&EffectFacts::unresolved());
             (judged.concurrency_safe, judged.asks)
         };
-        let mut local = ServerConfig::new("s", Transport::stdio("x", ["y"]));
-        let mut remote = ServerConfig::new("s", Transport::http("https://x.example/mcp"));
+        let mut local = ServerConfig::new("s", ServerTransport::stdio("x", ["y"]));
+        let mut remote = ServerConfig::new("s", ServerTransport::http("https://x.example/mcp"));
         for config in [&local, &remote] {
-            assert_eq!(judged(&hinting(), config), (false, Asks::Always));
+            assert_eq!(judged(&hinting(), config), (false, ApprovalNeed::Always));
         }
         local.read_only_hints_hold = true;
         remote.read_only_hints_hold = true;
-        assert_eq!(judged(&hinting(), &local), (true, Asks::ByTool));
-        assert_eq!(judged(&hinting(), &remote), (true, Asks::Yes));
+        assert_eq!(judged(&hinting(), &local), (true, ApprovalNeed::ByTool));
+        assert_eq!(judged(&hinting(), &remote), (true, ApprovalNeed::Yes));
         let mut both = hinting();
         both["annotations"]["destructiveHint"] = json!(true);
-        assert_eq!(judged(&both, &remote), (false, Asks::Always), "a contradiction is no promise");
-        let unknown = Definition::read(&both).unwrap().effects(&remote);
-        assert_eq!(unknown.judge(&Facts::unresolved()).class, Class::Unsafe);
+        assert_eq!(judged(&both, &remote), (false, ApprovalNeed::Always), "a contradiction is no promise");
+        let unknown = ToolDefinition::read(&both).unwrap().effects(&remote);
+        assert_eq!(unknown.judge(&EffectFacts::unresolved()).class, ConcurrencyClass::Unsafe);
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         let with = |chars: Value| {
             let value =
                 json!({"name": "x", "inputSchema": {}, "_meta": {"anthropic/maxResultSizeChars": chars}});
-            Definition::read(&value).unwrap().result_chars
+            ToolDefinition::read(&value).unwrap().result_chars
         };
         assert_eq!(
             (with(json!(400_000)), with(json!(500_001)), with(json!(0)), with(json!("9"))),

@@ -3,7 +3,7 @@
 //!
 //! The user always sees which server asks. A page is shown and never opened by us: what a server names could be anything.
 
-use haft::ports::{Asker, Choice, Filled, UserForm, UserPage, UserQuestion};
+use haft::ports::{AnswerChoice, Asker, FormAnswer, UserForm, UserPage, UserQuestion};
 use haft::schema::InputSchema;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -17,7 +17,7 @@ const SKIP: &str = "(leave it empty)";
 ///
 /// # Errors
 /// The form makes no sense, in words for the server.
-pub(crate) async fn ask(
+pub(crate) async fn ask_form(
     asker: &dyn Asker,
     server: &str,
     message: &str,
@@ -30,8 +30,11 @@ pub(crate) async fn ask(
         return Err(format!("a form may have {FORM_FIELDS_MAX} fields"));
     }
     if fields.is_empty() {
-        let question =
-            question(format!("The server `{server}` asks: {message}"), choices(&["Yes", "No"]), false);
+        let question = form_question(
+            format!("The server `{server}` asks: {message}"),
+            answer_choices(&["Yes", "No"]),
+            false,
+        );
         return Ok(match asker.question(&question).await.as_deref() {
             Some([answer]) if answer == "Yes" => json!({"action": "accept", "content": {}}),
             _ => json!({"action": "decline"}),
@@ -41,17 +44,17 @@ pub(crate) async fn ask(
         schema["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
     };
     let order = in_order(fields, order);
-    if let Some(answer) = whole(asker, server, message, schema, &order).await {
+    if let Some(answer) = ask_whole_form(asker, server, message, schema, &order).await {
         return Ok(answer);
     }
     let mut content = Map::new();
     for name in &order {
-        let field = Field::new(name, &fields[name], required(name));
+        let field = FormField::new(name, &fields[name], required(name));
         match field.ask(asker, server, message).await {
-            Answered::Value(value) => drop(content.insert(name.clone(), value)),
-            Answered::Left => {}
-            Answered::Declined => return Ok(json!({"action": "decline"})),
-            Answered::GaveUp => return Ok(json!({"action": "cancel"})),
+            FieldAnswer::Value(value) => drop(content.insert(name.clone(), value)),
+            FieldAnswer::Left => {}
+            FieldAnswer::Declined => return Ok(json!({"action": "decline"})),
+            FieldAnswer::GaveUp => return Ok(json!({"action": "cancel"})),
         }
     }
     Ok(json!({"action": "accept", "content": content}))
@@ -69,7 +72,7 @@ fn in_order(fields: &Map<String, Value>, order: &[String]) -> Vec<String> {
 }
 
 /// Asks for all fields at once; nothing where that can't be.
-async fn whole(
+async fn ask_whole_form(
     asker: &dyn Asker,
     server: &str,
     message: &str,
@@ -87,9 +90,9 @@ async fn whole(
     let asked = form.text.clone();
     for _ in 0..FORM_TRIES_MAX {
         let mut values = match asker.form(&form).await {
-            Filled::Values(values) => values,
-            Filled::Declined => return Some(json!({"action": "decline"})),
-            Filled::Dismissed => return Some(json!({"action": "cancel"})),
+            FormAnswer::Values(values) => values,
+            FormAnswer::Declined => return Some(json!({"action": "decline"})),
+            FormAnswer::Dismissed => return Some(json!({"action": "cancel"})),
             _ => return None,
         };
         // What nobody asked for is nobody's matter.
@@ -119,20 +122,21 @@ pub(crate) async fn ask_to_open(
     }
     let page = UserPage {
         text: format!("The server `{server}` asks you to open a page: {message}"),
-        url: text::line(url.as_str(), 2_000),
+        url: text::display_line(url.as_str(), 2_000),
     };
     match asker.page(&page).await {
-        Filled::Values(_) => return Ok(json!({"action": "accept"})),
-        Filled::Declined => return Ok(json!({"action": "decline"})),
-        Filled::Dismissed => return Ok(json!({"action": "cancel"})),
+        FormAnswer::Values(_) => return Ok(json!({"action": "accept"})),
+        FormAnswer::Declined => return Ok(json!({"action": "decline"})),
+        FormAnswer::Dismissed => return Ok(json!({"action": "cancel"})),
         _ => {}
     }
     let words = format!(
         "The server `{server}` asks you to open a page: {message}\n{}\nIt leads to `{}`. Open it yourself if you trust it.",
-        text::line(url.as_str(), 2_000),
+        text::display_line(url.as_str(), 2_000),
         url.host_str().unwrap_or("?")
     );
-    let answer = asker.question(&question(words, choices(&["I have opened it", "No"]), false)).await;
+    let answer =
+        asker.question(&form_question(words, answer_choices(&["I have opened it", "No"]), false)).await;
     Ok(match answer.as_deref() {
         Some([answer]) if answer != "No" => json!({"action": "accept"}),
         Some(_) => json!({"action": "decline"}),
@@ -140,25 +144,25 @@ pub(crate) async fn ask_to_open(
     })
 }
 
-fn question(text: String, choices: Vec<Choice>, several: bool) -> UserQuestion {
+fn form_question(text: String, choices: Vec<AnswerChoice>, several: bool) -> UserQuestion {
     UserQuestion { text, choices, several }
 }
 
-fn choices(labels: &[&str]) -> Vec<Choice> {
-    labels.iter().map(|label| Choice { label: (*label).to_owned(), description: None }).collect()
+fn answer_choices(labels: &[&str]) -> Vec<AnswerChoice> {
+    labels.iter().map(|label| AnswerChoice { label: (*label).to_owned(), description: None }).collect()
 }
 
 /// One field of a form.
-struct Field {
+struct FormField {
     title: String,
     about: String,
     required: bool,
     /// What an empty answer means.
     default: Option<Value>,
-    kind: Kind,
+    kind: FieldKind,
 }
 
-enum Kind {
+enum FieldKind {
     Text,
     Number {
         whole: bool,
@@ -171,56 +175,58 @@ enum Kind {
     Several(Vec<(String, String)>),
 }
 
-enum Answered {
+enum FieldAnswer {
     Value(Value),
     Left,
     Declined,
     GaveUp,
 }
 
-impl Field {
-    fn new(name: &str, schema: &Value, required: bool) -> Field {
-        let words = |key: &str| schema[key].as_str().map(|words| text::line(words, 500));
-        Field {
-            title: words("title").unwrap_or_else(|| text::line(name, 100)),
+impl FormField {
+    fn new(name: &str, schema: &Value, required: bool) -> FormField {
+        let words = |key: &str| schema[key].as_str().map(|words| text::display_line(words, 500));
+        FormField {
+            title: words("title").unwrap_or_else(|| text::display_line(name, 100)),
             about: words("description").unwrap_or_default(),
             required,
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),
-            kind: kind(schema),
+            kind: field_kind(schema),
         }
     }
 
-    async fn ask(&self, asker: &dyn Asker, server: &str, message: &str) -> Answered {
+    async fn ask(&self, asker: &dyn Asker, server: &str, message: &str) -> FieldAnswer {
         let mut wrong = String::new();
         for _ in 0..FORM_TRIES_MAX {
             let about = if self.about.is_empty() { String::new() } else { format!(" ({})", self.about) };
             let optional = match (&self.default, self.required) {
-                (Some(default), _) => format!("; if left empty: {}", text::line(&default.to_string(), 200)),
+                (Some(default), _) => {
+                    format!("; if left empty: {}", text::display_line(&default.to_string(), 200))
+                }
                 (None, true) => String::new(),
                 (None, false) => ", optional".to_owned(),
             };
             let words =
                 format!("The server `{server}` asks: {message}\n{}{about}{optional}{wrong}", self.title);
             let (mut choices, several) = match &self.kind {
-                Kind::Text | Kind::Number { .. } => (Vec::new(), false),
-                Kind::YesNo => (choices(&["Yes", "No"]), false),
-                Kind::One(values) => (labels(values), false),
-                Kind::Several(values) => (labels(values), true),
+                FieldKind::Text | FieldKind::Number { .. } => (Vec::new(), false),
+                FieldKind::YesNo => (answer_choices(&["Yes", "No"]), false),
+                FieldKind::One(values) => (titled_choices(values), false),
+                FieldKind::Several(values) => (titled_choices(values), true),
             };
             if !choices.is_empty() && !several && (self.default.is_some() || !self.required) {
-                choices.push(Choice { label: SKIP.to_owned(), description: None });
+                choices.push(AnswerChoice { label: SKIP.to_owned(), description: None });
             }
-            let Some(answer) = asker.question(&question(words, choices, several)).await else {
-                return Answered::Declined;
+            let Some(answer) = asker.question(&form_question(words, choices, several)).await else {
+                return FieldAnswer::Declined;
             };
             match self.read(&answer) {
-                Ok(Some(value)) => return Answered::Value(value),
-                Ok(None) if !self.required => return Answered::Left,
+                Ok(Some(value)) => return FieldAnswer::Value(value),
+                Ok(None) if !self.required => return FieldAnswer::Left,
                 Ok(None) => wrong = "\nAn answer is needed.".to_owned(),
                 Err(words) => wrong = format!("\n{words}"),
             }
         }
-        Answered::GaveUp
+        FieldAnswer::GaveUp
     }
 
     /// The value of an answer; nothing if it was left empty.
@@ -234,7 +240,7 @@ impl Field {
         if left_empty && self.default.is_some() {
             return Ok(self.default.clone());
         }
-        if let Kind::Several(values) = &self.kind {
+        if let FieldKind::Several(values) = &self.kind {
             let chosen: Result<Vec<Value>, String> =
                 answer.iter().map(|label| value_of(values, label)).collect();
             return chosen.map(|chosen| Some(Value::Array(chosen)));
@@ -243,10 +249,10 @@ impl Field {
             return Ok(None);
         }
         match &self.kind {
-            Kind::Text => Ok(Some(json!(first))),
-            Kind::YesNo => Ok(Some(json!(matches!(first, "Yes" | "yes" | "y" | "true")))),
-            Kind::One(values) => value_of(values, first).map(Some),
-            Kind::Number { whole, from, to } => {
+            FieldKind::Text => Ok(Some(json!(first))),
+            FieldKind::YesNo => Ok(Some(json!(matches!(first, "Yes" | "yes" | "y" | "true")))),
+            FieldKind::One(values) => value_of(values, first).map(Some),
+            FieldKind::Number { whole, from, to } => {
                 let wanted = if *whole { "a whole number" } else { "a number" };
                 let number = first.trim();
                 let value = match whole {
@@ -260,20 +266,20 @@ impl Field {
                 }
                 Ok(Some(value))
             }
-            Kind::Several(_) => Ok(None),
+            FieldKind::Several(_) => Ok(None),
         }
     }
 }
 
-fn labels(values: &[(String, String)]) -> Vec<Choice> {
-    values.iter().map(|(_, shown)| Choice { label: shown.clone(), description: None }).collect()
+fn titled_choices(values: &[(String, String)]) -> Vec<AnswerChoice> {
+    values.iter().map(|(_, shown)| AnswerChoice { label: shown.clone(), description: None }).collect()
 }
 
 /// The kinds of fields that the revisions have: older ones name the titles of choices apart from the values.
-fn kind(schema: &Value) -> Kind {
+fn field_kind(schema: &Value) -> FieldKind {
     let text_of = |value: &Value| value.as_str().map(str::to_owned);
     let shown = |value: &str, title: Option<String>| {
-        (value.to_owned(), text::line(&title.unwrap_or(value.to_owned()), 200))
+        (value.to_owned(), text::display_line(&title.unwrap_or(value.to_owned()), 200))
     };
     let plain = |schema: &Value| -> Option<Vec<(String, String)>> {
         let titles = schema["enumNames"].as_array();
@@ -289,8 +295,8 @@ fn kind(schema: &Value) -> Kind {
         Some(values.filter_map(|one| Some(shown(one["const"].as_str()?, text_of(&one["title"])))).collect())
     };
     match schema["type"].as_str() {
-        Some("boolean") => Kind::YesNo,
-        Some(number @ ("integer" | "number")) => Kind::Number {
+        Some("boolean") => FieldKind::YesNo,
+        Some(number @ ("integer" | "number")) => FieldKind::Number {
             whole: number == "integer",
             from: schema["minimum"].as_f64(),
             to: schema["maximum"].as_f64(),
@@ -298,9 +304,9 @@ fn kind(schema: &Value) -> Kind {
         Some("array") => {
             let items = &schema["items"];
             let values = plain(items).or_else(|| titled(&items["anyOf"])).or_else(|| titled(&items["oneOf"]));
-            Kind::Several(values.unwrap_or_default())
+            FieldKind::Several(values.unwrap_or_default())
         }
-        _ => plain(schema).or_else(|| titled(&schema["oneOf"])).map_or(Kind::Text, Kind::One),
+        _ => plain(schema).or_else(|| titled(&schema["oneOf"])).map_or(FieldKind::Text, FieldKind::One),
     }
 }
 
@@ -310,7 +316,7 @@ mod tests {
     use std::sync::Mutex;
 
     use haft::future::BoxFuture;
-    use haft::ports::{Answer, Approval};
+    use haft::ports::{ApprovalAnswer, ApprovalRequest};
 
     use super::*;
 
@@ -328,8 +334,8 @@ mod tests {
     }
 
     impl Asker for User {
-        fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
-            Box::pin(async { Answer::No })
+        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+            Box::pin(async { ApprovalAnswer::No })
         }
 
         fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
@@ -365,7 +371,7 @@ mod tests {
             &["Yes"],
             &[SKIP],
         ]);
-        let answer = ask(&user, "s", "who?", &schema, &order).await.unwrap();
+        let answer = ask_form(&user, "s", "who?", &schema, &order).await.unwrap();
         assert_eq!(
             answer,
             json!({"action": "accept", "content": {"age": 42, "hue": "r", "many": ["a", "b"], "name": "Ada", "ok": true, "zone": "UTC"}})
@@ -380,12 +386,21 @@ mod tests {
     #[tokio::test]
     async fn no_is_an_answer_and_nonsense_ends_it() {
         let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "number"}}});
-        assert_eq!(ask(&User::new(&[]), "s", "?", &schema, &[]).await.unwrap(), json!({"action": "decline"}));
+        assert_eq!(
+            ask_form(&User::new(&[]), "s", "?", &schema, &[]).await.unwrap(),
+            json!({"action": "decline"})
+        );
         let never = User::new(&[&["x"], &["NaN"], &[""], &["1"]]);
-        assert_eq!(ask(&never, "s", "?", &schema, &[]).await.unwrap(), json!({"action": "cancel"}));
+        assert_eq!(ask_form(&never, "s", "?", &schema, &[]).await.unwrap(), json!({"action": "cancel"}));
         let bare = json!({"type": "object", "properties": {}});
-        assert_eq!(ask(&User::new(&[&["Yes"]]), "s", "?", &bare, &[]).await.unwrap()["action"], "accept");
-        assert_eq!(ask(&User::new(&[&["No"]]), "s", "?", &bare, &[]).await.unwrap()["action"], "decline");
+        assert_eq!(
+            ask_form(&User::new(&[&["Yes"]]), "s", "?", &bare, &[]).await.unwrap()["action"],
+            "accept"
+        );
+        assert_eq!(
+            ask_form(&User::new(&[&["No"]]), "s", "?", &bare, &[]).await.unwrap()["action"],
+            "decline"
+        );
     }
 
     #[tokio::test]
@@ -402,18 +417,18 @@ mod tests {
     }
 
     /// Shows forms, and fills them from a list.
-    struct Screen(Mutex<(VecDeque<Filled>, Vec<UserForm>)>);
+    struct Screen(Mutex<(VecDeque<FormAnswer>, Vec<UserForm>)>);
 
     impl Asker for Screen {
-        fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
-            Box::pin(async { Answer::No })
+        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+            Box::pin(async { ApprovalAnswer::No })
         }
 
         fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
             panic!("it can show forms")
         }
 
-        fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
+        fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, FormAnswer> {
             let mut kept = self.0.lock().unwrap();
             kept.1.push(form.clone());
             let filled = kept.0.pop_front().unwrap();
@@ -425,10 +440,10 @@ mod tests {
     async fn who_can_show_a_form_is_asked_once_for_all_of_it() {
         let schema = json!({"type": "object", "required": ["name"], "properties": {
             "name": {"type": "string", "title": "n\u{202e}"}, "age": {"type": "integer", "minimum": 1}}});
-        let values = |value: Value| Filled::Values(value.as_object().unwrap().clone());
-        let fill = async |filled: &[Filled]| {
+        let values = |value: Value| FormAnswer::Values(value.as_object().unwrap().clone());
+        let fill = async |filled: &[FormAnswer]| {
             let screen = Screen(Mutex::new((filled.iter().cloned().collect(), Vec::new())));
-            let answer = ask(&screen, "s", "who?", &schema, &["name".to_owned()]).await.unwrap();
+            let answer = ask_form(&screen, "s", "who?", &schema, &["name".to_owned()]).await.unwrap();
             (answer, screen.0.into_inner().unwrap().1)
         };
         let (answer, forms) = fill(&[values(json!({"name": "Ada", "age": 36, "other": 1}))]).await;
@@ -440,7 +455,7 @@ mod tests {
             fill(&[values(json!({"age": 0})), values(json!({"name": "Ada", "age": null}))]).await;
         assert_eq!(answer, json!({"action": "accept", "content": {"name": "Ada"}}));
         assert!(forms[1].text.starts_with("The server `s` asks: who?\n"), "it is said what was wrong");
-        assert_eq!(fill(&[Filled::Declined]).await.0, json!({"action": "decline"}));
-        assert_eq!(fill(&[Filled::Dismissed]).await.0, json!({"action": "cancel"}));
+        assert_eq!(fill(&[FormAnswer::Declined]).await.0, json!({"action": "decline"}));
+        assert_eq!(fill(&[FormAnswer::Dismissed]).await.0, json!({"action": "cancel"}));
     }
 }

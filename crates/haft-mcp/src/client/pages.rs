@@ -23,21 +23,21 @@ pub(crate) fn named_in(code: i32, data: Option<&Value>) -> Vec<Value> {
 }
 
 /// Pages that somebody waits for, by the names that their server gave them.
-pub(crate) struct Open(watch::Sender<BTreeSet<String>>);
+pub(crate) struct OpenPages(watch::Sender<BTreeSet<String>>);
 
-impl Default for Open {
-    fn default() -> Open {
-        Open(watch::Sender::new(BTreeSet::new()))
+impl Default for OpenPages {
+    fn default() -> OpenPages {
+        OpenPages(watch::Sender::new(BTreeSet::new()))
     }
 }
 
-impl Open {
+impl OpenPages {
     /// Waits for these from now on.
-    pub(crate) fn wait_for<'a>(&'a self, pages: &[Value]) -> Waiting<'a> {
+    pub(crate) fn wait_for<'a>(&'a self, pages: &[Value]) -> PageWait<'a> {
         let names: Vec<String> =
             pages.iter().filter_map(|page| Some(page["elicitationId"].as_str()?.to_owned())).collect();
         self.0.send_modify(|open| open.extend(names.iter().cloned()));
-        Waiting { open: self, names }
+        PageWait { open: self, names }
     }
 
     /// The server says that the user is done with one.
@@ -49,12 +49,12 @@ impl Open {
 }
 
 /// Somebody who waits; dropped, nobody does.
-pub(crate) struct Waiting<'a> {
-    open: &'a Open,
+pub(crate) struct PageWait<'a> {
+    open: &'a OpenPages,
     names: Vec<String>,
 }
 
-impl Waiting<'_> {
+impl PageWait<'_> {
     /// Completes when the server has said of all of them that the user is done.
     pub(crate) async fn done(&self) {
         let done = |open: &BTreeSet<String>| self.names.iter().all(|name| !open.contains(name));
@@ -62,7 +62,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PageWait<'_> {
     fn drop(&mut self) {
         self.open.0.send_modify(|open| open.retain(|name| !self.names.contains(name)));
     }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_page_is_waited_for_until_the_server_says_that_it_is_done() {
-        let open = Open::default();
+        let open = OpenPages::default();
         let named = |name: &str| json!({"elicitationId": name});
         open.done(&named("a"));
         let waiting = open.wait_for(&[named("a"), named("b"), json!({})]);

@@ -1,12 +1,12 @@
-//! One server, as others see it. How it lives is `life.rs`, what it offers `offered.rs`, what is asked of it `calls.rs`.
+//! One server, as others see it. How it lives is `connection_loop.rs`, what it offers `offered_tools.rs`, what is asked of it `calls.rs`.
 //!
 //! A task of its own connects, listens for changes and connects again; nobody waits for it but who needs it. What it found
 //! last stays when it is gone: its tools are still offered, and the next call brings it back. A call that was under way when
 //! it went is an error, once, and never made again by itself: nobody knows what it did.
 
 mod calls;
-mod life;
-mod offered;
+mod connection_loop;
+mod offered_tools;
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -17,70 +17,70 @@ use haft::{Cancel, Cause};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 
-pub use self::offered::LeftOut;
-pub(crate) use self::offered::Offered;
-use super::breaker::Breakers;
-use super::session::{ServerFacts, Session};
-use super::watched::Watched;
-use crate::approval::{Known, Subject, Withheld};
-use crate::config::{ServerConfig, Transport, Trust};
-use crate::host::Host;
-use crate::sign_in::account::{Account, SignedIn};
-use crate::transport::Log;
-use crate::transport::guard::Count;
+pub use self::offered_tools::LeftOut;
+pub(crate) use self::offered_tools::OfferedTools;
+use super::breaker::ServerBreakers;
+use super::session::{ClientSession, ServerFacts};
+use super::watched_resources::WatchedResources;
+use crate::approval::{ApprovalSubject, KnownApproval, WithheldItem};
+use crate::config::{ServerConfig, ServerTransport, ServerTrust};
+use crate::host::HostServices;
+use crate::sign_in::account::{ServerAccount, SignedIn};
+use crate::transport::ServerLog;
+use crate::transport::guard::DropCause;
 
 /// A server of a session. Clones are the same server.
 #[derive(Clone)]
-pub struct Server(Arc<Inner>);
+pub struct ServerHandle(Arc<ServerInner>);
 
 /// A server that may be gone.
 #[derive(Clone)]
-pub(crate) struct WeakServer(Weak<Inner>);
+pub(crate) struct WeakServer(Weak<ServerInner>);
 
 impl WeakServer {
-    pub(crate) fn upgrade(&self) -> Option<Server> {
-        self.0.upgrade().map(Server)
+    pub(crate) fn upgrade(&self) -> Option<ServerHandle> {
+        self.0.upgrade().map(ServerHandle)
     }
 }
 
-struct Inner {
+struct ServerInner {
     config: ServerConfig,
-    host: Host,
-    state: watch::Sender<State>,
+    host: HostServices,
+    state: watch::Sender<ServerState>,
     /// Rung by a call that needs it.
     wanted: Notify,
     stop: Cancel,
-    log: Log,
+    log: ServerLog,
     slots: Semaphore,
-    breakers: Mutex<Breakers>,
-    offered: Mutex<Arc<Offered>>,
-    watched: Watched,
+    breakers: Mutex<ServerBreakers>,
+    offered: Mutex<Arc<OfferedTools>>,
+    watched: WatchedResources,
     /// What we are to it, where it can be signed in to.
-    account: Option<Arc<Account>>,
+    account: Option<Arc<ServerAccount>>,
     /// Counts what changes for the registry, over all servers.
     version: watch::Sender<u64>,
 }
 
 #[derive(Clone)]
-struct State {
-    status: Status,
-    session: Option<Arc<Session>>,
+struct ServerState {
+    status: ServerStatus,
+    session: Option<Arc<ClientSession>>,
     /// How many attempts to connect have ended.
     attempts: u64,
     /// Why the last attempt failed, if it did.
     failure: Option<String>,
 }
 
-impl State {
+impl ServerState {
     fn is_settled(&self) -> bool {
-        !matches!(self.status, Status::Connecting) || self.attempts > 0
+        !matches!(self.status, ServerStatus::Connecting) || self.attempts > 0
     }
 }
 
 /// How a server is.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Status {
+pub enum ServerStatus {
     /// It is being connected.
     Connecting,
     /// It can be used.
@@ -98,8 +98,8 @@ pub enum Status {
         retries: bool,
     },
     /// It needs an approval before it is started.
-    Unapproved(Withheld),
-    /// It wants somebody to sign in: [`Server::sign_in`].
+    Unapproved(WithheldItem),
+    /// It wants somebody to sign in: [`ServerHandle::sign_in`].
     NeedsSignIn {
         /// What it said, and what the user can do, in words.
         reason: String,
@@ -111,7 +111,7 @@ pub enum Status {
 /// Messages of the present connection that were dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Dropped {
+pub struct DroppedMessages {
     /// They made no sense.
     pub invalid: u64,
     /// They answered nothing.
@@ -122,22 +122,23 @@ pub struct Dropped {
     pub refused: u64,
 }
 
-impl Server {
+impl ServerHandle {
     /// A server that connects from now on. Needs a runtime.
     pub(crate) fn start(
         config: ServerConfig,
-        host: Host,
+        host: HostServices,
         version: watch::Sender<u64>,
-    ) -> (Server, tokio::task::JoinHandle<()>) {
-        let first = State { status: Status::Connecting, session: None, attempts: 0, failure: None };
-        let log = Log::told_to(&config.name, host.on_log.clone());
+    ) -> (ServerHandle, tokio::task::JoinHandle<()>) {
+        let first =
+            ServerState { status: ServerStatus::Connecting, session: None, attempts: 0, failure: None };
+        let log = ServerLog::told_to(&config.name, host.on_log.clone());
         let account = match &config.transport {
-            Transport::Http(remote) | Transport::Sse(remote) => {
-                Account::new(&config.name, remote, &host, log.clone()).map(Arc::new)
+            ServerTransport::Http(remote) | ServerTransport::Sse(remote) => {
+                ServerAccount::new(&config.name, remote, &host, log.clone()).map(Arc::new)
             }
             _ => None,
         };
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(ServerInner {
             slots: Semaphore::new(config.concurrency.max(1)),
             config,
             host,
@@ -148,10 +149,10 @@ impl Server {
             account,
             breakers: Mutex::default(),
             offered: Mutex::default(),
-            watched: Watched::default(),
+            watched: WatchedResources::default(),
             version,
         });
-        let server = Server(inner);
+        let server = ServerHandle(inner);
         let task = tokio::spawn(server.clone().live());
         (server, task)
     }
@@ -162,7 +163,7 @@ impl Server {
     }
 
     /// How it is.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ServerStatus {
         self.0.state.borrow().status.clone()
     }
 
@@ -193,32 +194,32 @@ impl Server {
     }
 
     /// Its tools that need an approval.
-    pub fn withheld(&self) -> Vec<Withheld> {
+    pub fn withheld(&self) -> Vec<WithheldItem> {
         self.offered().withheld.clone()
     }
 
     /// What it says about how to use it, if a model may be told: of a server that came with a workspace only what was approved.
     pub fn instructions(&self) -> Option<String> {
-        let Status::Ready { facts, .. } = self.status() else { return None };
-        facts.instructions.filter(|words| self.withholds(words).is_none())
+        let ServerStatus::Ready { facts, .. } = self.status() else { return None };
+        facts.instructions.filter(|words| self.withheld_words(words).is_none())
     }
 
     /// What it says about how to use it, if that needs an approval.
-    pub fn withheld_instructions(&self) -> Option<Withheld> {
-        let Status::Ready { facts, .. } = self.status() else { return None };
-        self.withholds(&facts.instructions?)
+    pub fn withheld_instructions(&self) -> Option<WithheldItem> {
+        let ServerStatus::Ready { facts, .. } = self.status() else { return None };
+        self.withheld_words(&facts.instructions?)
     }
 
-    fn withholds(&self, words: &str) -> Option<Withheld> {
-        let Inner { config, host, .. } = &*self.0;
-        if config.trust != Trust::Approvals {
+    fn withheld_words(&self, words: &str) -> Option<WithheldItem> {
+        let ServerInner { config, host, .. } = &*self.0;
+        if config.trust != ServerTrust::Approvals {
             return None;
         }
-        let subject = Subject::instructions(&config.name, words);
+        let subject = ApprovalSubject::instructions(&config.name, words);
         match host.approvals.known(&subject) {
-            Known::Approved => None,
-            Known::New => Some(Withheld::new(subject, None)),
-            Known::Changed(before) => Some(Withheld::new(subject, Some(before))),
+            KnownApproval::Approved => None,
+            KnownApproval::New => Some(WithheldItem::new(subject, None)),
+            KnownApproval::Changed(before) => Some(WithheldItem::new(subject, Some(before))),
         }
     }
 
@@ -228,15 +229,15 @@ impl Server {
     }
 
     /// What was dropped of what it sent.
-    pub fn dropped(&self) -> Dropped {
+    pub fn dropped(&self) -> DroppedMessages {
         let state = self.0.state.borrow();
-        let Some(session) = &state.session else { return Dropped::default() };
+        let Some(session) = &state.session else { return DroppedMessages::default() };
         let counted = |what| session.watch().counted(what);
-        Dropped {
-            invalid: counted(Count::Invalid),
-            unknown: counted(Count::Unknown),
-            floods: counted(Count::Floods),
-            refused: counted(Count::Refused),
+        DroppedMessages {
+            invalid: counted(DropCause::Invalid),
+            unknown: counted(DropCause::Unknown),
+            floods: counted(DropCause::Floods),
+            refused: counted(DropCause::Refused),
         }
     }
 
@@ -245,13 +246,13 @@ impl Server {
     ///
     /// # Errors
     /// The approval can't be kept, in words.
-    pub fn approve(&self, subject: &Subject) -> Result<(), String> {
+    pub fn approve(&self, subject: &ApprovalSubject) -> Result<(), String> {
         self.0.host.approvals.approve(subject)?;
         self.reconsider();
         Ok(())
     }
 
-    /// Takes in what was approved by other ways than [`approve`](Server::approve).
+    /// Takes in what was approved by other ways than [`approve`](ServerHandle::approve).
     pub fn reconsider(&self) {
         if self.0.state.borrow().session.is_none() {
             self.0.wanted.notify_one();
@@ -263,7 +264,7 @@ impl Server {
         }
     }
 
-    /// Signs in to it, with the host's [`Browser`](crate::Browser), and connects again if it wasn't connected. What is given is
+    /// Signs in to it, with the host's [`Browser`](crate::PageOpener), and connects again if it wasn't connected. What is given is
     /// kept in the host's [`TokenStore`](crate::TokenStore).
     ///
     /// # Errors
@@ -275,7 +276,7 @@ impl Server {
         let account = self.account()?;
         // Only what it refuses says what it wants.
         self.settled().await;
-        if matches!(self.status(), Status::Unapproved(_)) {
+        if matches!(self.status(), ServerStatus::Unapproved(_)) {
             return Err("it has not been approved; the user can do that with `haft mcp approve`".to_owned());
         }
         let signed_in = account.sign_in(self.0.host.browser.as_deref()).await?;
@@ -283,8 +284,9 @@ impl Server {
         let before = state.borrow_and_update().clone();
         if before.session.as_ref().is_none_or(|session| session.watch().is_over()) {
             self.0.wanted.notify_one();
-            let known =
-                |state: &State| state.attempts > before.attempts || matches!(state.status, Status::Stopped);
+            let known = |state: &ServerState| {
+                state.attempts > before.attempts || matches!(state.status, ServerStatus::Stopped)
+            };
             // Whether it is there then is for its status to say.
             let _ = timeout(self.0.config.connect_timeout, state.wait_for(known)).await;
         }
@@ -314,13 +316,13 @@ impl Server {
         self.0.account.as_ref()?.needed().map(|needed| needed.words)
     }
 
-    fn account(&self) -> Result<&Account, String> {
+    fn account(&self) -> Result<&ServerAccount, String> {
         self.0.account.as_deref().ok_or_else(|| "only servers over HTTP can be signed in to".to_owned())
     }
 
     /// Completes when it is known whether it can be used.
     pub async fn settled(&self) {
-        let _ = self.0.state.subscribe().wait_for(State::is_settled).await;
+        let _ = self.0.state.subscribe().wait_for(ServerState::is_settled).await;
     }
 
     /// Whether it is known whether it can be used.
@@ -329,11 +331,11 @@ impl Server {
     }
 
     /// Completes when it is no longer as it was.
-    pub async fn changed_from(&self, status: &Status) {
+    pub async fn changed_from(&self, status: &ServerStatus) {
         let _ = self.0.state.subscribe().wait_for(|state| state.status != *status).await;
     }
 
-    pub(crate) fn offered(&self) -> Arc<Offered> {
+    pub(crate) fn offered(&self) -> Arc<OfferedTools> {
         lock(&self.0.offered).clone()
     }
 
@@ -345,12 +347,12 @@ impl Server {
         self.0.stop.cancel(Cause::Shutdown);
     }
 
-    fn set(&self, status: Status, session: Option<Arc<Session>>) {
+    fn set(&self, status: ServerStatus, session: Option<Arc<ClientSession>>) {
         self.0.state.send_modify(|state| {
-            state.attempts += u64::from(!matches!(status, Status::Connecting));
+            state.attempts += u64::from(!matches!(status, ServerStatus::Connecting));
             match &status {
-                Status::Failed { reason, .. } => state.failure = Some(reason.clone()),
-                Status::Connecting => {}
+                ServerStatus::Failed { reason, .. } => state.failure = Some(reason.clone()),
+                ServerStatus::Connecting => {}
                 _ => state.failure = None,
             }
             (state.status, state.session) = (status, session);

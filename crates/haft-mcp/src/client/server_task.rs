@@ -13,29 +13,29 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::session::{Failure, Patience, Progress, Session};
+use super::session::{ClientSession, RequestFailure, RequestProgress, RequestTimeouts};
 use crate::{limits, text};
 
 /// A task of a server. Dropped before it is done, it is cancelled.
 pub(super) struct ServerTask<'a> {
-    session: &'a Session,
+    session: &'a ClientSession,
     id: String,
     is_done: bool,
     /// How long to wait before its state is asked for.
     pause: Duration,
 }
 
-type OnProgress<'a> = &'a (dyn Fn(Progress) + Send + Sync);
+type OnProgress<'a> = &'a (dyn Fn(RequestProgress) + Send + Sync);
 
-impl Session {
+impl ClientSession {
     /// Calls a tool, as a task where that is needed.
     pub(crate) async fn call_tool(
         &self,
         request: &ClientRequest,
         needs_task: bool,
-        patience: Patience,
+        patience: RequestTimeouts,
         on_progress: OnProgress<'_>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, RequestFailure> {
         let ClientRequest::CallToolRequest(call) = request else {
             return self.request_in_rounds(request, patience, on_progress).await;
         };
@@ -56,16 +56,16 @@ impl Session {
         let result = CustomRequest::new("tasks/result", Some(json!({"taskId": task.id})));
         let result = ClientRequest::CustomRequest(result);
         let result = self.request_in_rounds(&result, patience, on_progress).await;
-        task.is_done = matches!(result, Ok(_) | Err(Failure::Refused { .. }));
+        task.is_done = matches!(result, Ok(_) | Err(RequestFailure::Refused { .. }));
         result
     }
 }
 
 impl<'a> ServerTask<'a> {
     /// The task of a result that made it.
-    pub(super) fn new(session: &'a Session, task: &Value) -> Result<ServerTask<'a>, Failure> {
+    pub(super) fn new(session: &'a ClientSession, task: &Value) -> Result<ServerTask<'a>, RequestFailure> {
         let id = task["taskId"].as_str().filter(|id| id.len() <= limits::URI_CHARS_MAX);
-        let id = id.ok_or_else(|| Failure::Odd("its task has no id".to_owned()))?.to_owned();
+        let id = id.ok_or_else(|| RequestFailure::Odd("its task has no id".to_owned()))?.to_owned();
         let mut task_of_server = ServerTask { session, id, is_done: false, pause: Duration::ZERO };
         task_of_server.read_pause(task);
         Ok(task_of_server)
@@ -80,22 +80,22 @@ impl<'a> ServerTask<'a> {
     /// Asks for the state until there is a result.
     pub(super) async fn follow(
         mut self,
-        patience: Patience,
+        patience: RequestTimeouts,
         on_progress: OnProgress<'_>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, RequestFailure> {
         let end = Instant::now() + patience.total;
         let mut answered = HashSet::new();
         loop {
             if Instant::now() + self.pause > end {
-                return Err(Failure::TimedOut(patience.total));
+                return Err(RequestFailure::TimedOut(patience.total));
             }
             tokio::time::sleep(self.pause).await;
             let request = ClientRequest::GetTaskRequest(Request::new(GetTaskParams::new(&*self.id)));
-            let mut state = self.session.request(&request, Patience::REQUEST, &|_| {}).await?;
+            let mut state = self.session.request(&request, RequestTimeouts::REQUEST, &|_| {}).await?;
             self.read_pause(&state);
             if let Some(words) = state["statusMessage"].as_str() {
-                let words = text::line(words, haft::limits::PROGRESS_CHARS_MAX);
-                on_progress(Progress { fraction: None, words });
+                let words = text::display_line(words, haft::limits::PROGRESS_CHARS_MAX);
+                on_progress(RequestProgress { fraction: None, words });
             }
             match state["status"].as_str() {
                 Some("working") => {}
@@ -106,12 +106,12 @@ impl<'a> ServerTask<'a> {
                 }
                 Some("failed") => {
                     self.is_done = true;
-                    return Err(Failure::Refused {
+                    return Err(RequestFailure::Refused {
                         code: state["error"]["code"]
                             .as_i64()
                             .and_then(|code| code.try_into().ok())
                             .unwrap_or(0),
-                        words: text::shown(
+                        words: text::display_text(
                             state["error"]["message"].as_str().unwrap_or("its task failed"),
                             limits::ERROR_CHARS_MAX,
                         ),
@@ -120,22 +120,22 @@ impl<'a> ServerTask<'a> {
                 }
                 Some("cancelled") => {
                     self.is_done = true;
-                    return Err(Failure::Odd("it cancelled its task".to_owned()));
+                    return Err(RequestFailure::Odd("it cancelled its task".to_owned()));
                 }
-                _ => return Err(Failure::Odd("its task is in no known state".to_owned())),
+                _ => return Err(RequestFailure::Odd("its task is in no known state".to_owned())),
             }
         }
     }
 
     /// Answers the questions that were not answered before.
-    async fn answer(&self, questions: &Value, answered: &mut HashSet<String>) -> Result<(), Failure> {
+    async fn answer(&self, questions: &Value, answered: &mut HashSet<String>) -> Result<(), RequestFailure> {
         let mut responses = InputResponses::new();
         for (key, question) in questions.as_object().into_iter().flatten() {
             if answered.contains(key) {
                 continue;
             }
             if answered.len() >= limits::REQUESTS_OPEN_MAX * limits::ROUNDS_MAX {
-                return Err(Failure::Odd("it asked for too much".to_owned()));
+                return Err(RequestFailure::Odd("it asked for too much".to_owned()));
             }
             responses.insert(key.clone(), self.session.answer_question(question).await?);
             answered.insert(key.clone());
@@ -145,7 +145,7 @@ impl<'a> ServerTask<'a> {
         }
         let update = UpdateTaskParams::new(&*self.id, responses);
         let request = ClientRequest::UpdateTaskRequest(Request::new(update));
-        self.session.request(&request, Patience::REQUEST, &|_| {}).await.map(drop)
+        self.session.request(&request, RequestTimeouts::REQUEST, &|_| {}).await.map(drop)
     }
 }
 

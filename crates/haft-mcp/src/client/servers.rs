@@ -15,10 +15,10 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::catalogue;
-use super::server::Server;
+use super::server::ServerHandle;
 use super::tools;
 use crate::config::ServerConfig;
-use crate::host::Host;
+use crate::host::HostServices;
 use crate::limits::CLOSE_GRACE;
 use crate::names::wire_name;
 
@@ -27,9 +27,9 @@ use crate::names::wire_name;
 /// ```no_run
 /// # async fn session(configs: Vec<haft_mcp::ServerConfig>, base: haft::Registry) -> Result<(), Box<dyn std::error::Error>> {
 /// use haft::Engine;
-/// use haft_mcp::{Host, Servers};
+/// use haft_mcp::{HostServices, ServerSet};
 ///
-/// let servers = Servers::start(configs, Host::new("/home/me/project"))?;      // at once; nobody waits for a server
+/// let servers = ServerSet::start(configs, HostServices::new("/home/me/project"))?;      // at once; nobody waits for a server
 /// let engine = Engine::new(base.clone());
 /// let mut seen = 0;
 /// loop {
@@ -44,18 +44,21 @@ use crate::names::wire_name;
 /// servers.close().await;
 /// # Ok(()) }
 /// ```
-pub struct Servers {
-    servers: BTreeMap<String, Server>,
+pub struct ServerSet {
+    servers: BTreeMap<String, ServerHandle>,
     version: watch::Sender<u64>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Servers {
+impl ServerSet {
     /// Starts them all. Needs a tokio runtime.
     ///
     /// # Errors
     /// A name that no server can have, or two with one name.
-    pub fn start(configs: impl IntoIterator<Item = ServerConfig>, host: Host) -> Result<Servers, BadServer> {
+    pub fn start(
+        configs: impl IntoIterator<Item = ServerConfig>,
+        host: HostServices,
+    ) -> Result<ServerSet, BadServer> {
         let configs: Vec<ServerConfig> = configs.into_iter().collect();
         let mut names = std::collections::HashSet::new();
         for config in &configs {
@@ -73,24 +76,24 @@ impl Servers {
         let (mut servers, mut tasks) = (BTreeMap::new(), Vec::new());
         for config in configs {
             let name = config.name.clone();
-            let (server, task) = Server::start(config, host.clone(), version.clone());
+            let (server, task) = ServerHandle::start(config, host.clone(), version.clone());
             servers.insert(name, server);
             tasks.push(task);
         }
-        Ok(Servers { servers, version, tasks: Mutex::new(tasks) })
+        Ok(ServerSet { servers, version, tasks: Mutex::new(tasks) })
     }
 
     /// All of them, by name.
-    pub fn iter(&self) -> impl Iterator<Item = &Server> {
+    pub fn iter(&self) -> impl Iterator<Item = &ServerHandle> {
         self.servers.values()
     }
 
     /// One of them.
-    pub fn get(&self, name: &str) -> Option<&Server> {
+    pub fn get(&self, name: &str) -> Option<&ServerHandle> {
         self.servers.get(name)
     }
 
-    /// Grows with everything that changes what [`registry`](Servers::registry) gives.
+    /// Grows with everything that changes what [`registry`](ServerSet::registry) gives.
     pub fn version(&self) -> u64 {
         *self.version.borrow()
     }
@@ -137,12 +140,12 @@ impl Servers {
     /// The tools for resources and prompts: `ListMcpResources`, `ReadMcpResource`, `ListMcpPrompts`, `GetMcpPrompt`; and, as
     /// long as one is being connected, `WaitForMcpServers`. They belong among the built-in ones of a session that has servers.
     pub fn tools(&self) -> Vec<AnyTool> {
-        tools::build_tools(&catalogue::Catalogue::new(self.servers.values().cloned().collect()))
+        tools::build_tools(&catalogue::ServerCatalogue::new(self.servers.values().cloned().collect()))
     }
 
     /// Begins to end all connections, and waits for none.
     pub fn stop(&self) {
-        self.servers.values().for_each(Server::stop);
+        self.servers.values().for_each(ServerHandle::stop);
     }
 
     /// Ends all connections politely, and waits for that for a bounded time.
@@ -158,7 +161,7 @@ impl Servers {
     }
 }
 
-impl Drop for Servers {
+impl Drop for ServerSet {
     fn drop(&mut self) {
         self.stop();
     }

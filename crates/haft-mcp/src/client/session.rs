@@ -31,8 +31,8 @@ use super::server_task::ServerTask;
 use crate::limits;
 use crate::text;
 use crate::transport::NotSent;
-use crate::transport::guard::{Asked, Guard, UNREADABLE, Watch};
-use crate::transport::order::ORDER;
+use crate::transport::field_order::ORDER;
+use crate::transport::guard::{ConnectionWatch, IdleEpoch, TransportGuard, UNREADABLE};
 
 /// What a server may ask of us, and tell us.
 pub(crate) trait ClientSide: Send + Sync + 'static {
@@ -46,14 +46,14 @@ pub(crate) trait ClientSide: Send + Sync + 'static {
     fn receive(&self, notification: &ServerNotification);
 
     /// Told of a request of ours that is over.
-    fn asked(&self, over: &Over<'_>);
+    fn asked(&self, over: &FinishedRequest<'_>);
 
     /// Told how long the connection lasted.
     fn ended(&self, revision: &str, after: Duration);
 }
 
 /// A request of ours that is over.
-pub(crate) struct Over<'a> {
+pub(crate) struct FinishedRequest<'a> {
     pub(crate) method: &'a str,
     /// The tool or prompt of the request.
     pub(crate) name: Option<&'a str>,
@@ -67,7 +67,7 @@ pub(crate) struct Over<'a> {
 
 /// The error for a server's request that this client doesn't support.
 pub(crate) fn unsupported_method(method: &str) -> ErrorData {
-    let message = format!("this client doesn't answer `{}`", text::line(method, 60));
+    let message = format!("this client doesn't answer `{}`", text::display_line(method, 60));
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
@@ -95,7 +95,7 @@ pub struct ServerFacts {
 
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum RequestFailure {
     /// The server refused it; before it is made again, the user has to open these pages.
     Refused { code: i32, words: String, pages: Vec<Value> },
     /// It can't have arrived, and the connection is of no use.
@@ -112,51 +112,51 @@ pub(crate) enum Failure {
     Odd(String),
 }
 
-impl Failure {
+impl RequestFailure {
     /// In a word, for who counts failures.
     fn word(&self) -> Cow<'static, str> {
         match self {
-            Failure::Refused { code, .. } => Cow::Owned(code.to_string()),
-            Failure::NotSent(_) => Cow::Borrowed("not_sent"),
-            Failure::WantsSignIn(_) => Cow::Borrowed("wants_sign_in"),
-            Failure::Gone(_) => Cow::Borrowed("connection_lost"),
-            Failure::Idle(_) | Failure::TimedOut(_) => Cow::Borrowed("timeout"),
-            Failure::Odd(_) => Cow::Borrowed("invalid_answer"),
+            RequestFailure::Refused { code, .. } => Cow::Owned(code.to_string()),
+            RequestFailure::NotSent(_) => Cow::Borrowed("not_sent"),
+            RequestFailure::WantsSignIn(_) => Cow::Borrowed("wants_sign_in"),
+            RequestFailure::Gone(_) => Cow::Borrowed("connection_lost"),
+            RequestFailure::Idle(_) | RequestFailure::TimedOut(_) => Cow::Borrowed("timeout"),
+            RequestFailure::Odd(_) => Cow::Borrowed("invalid_answer"),
         }
     }
 }
 
 /// How long a request may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct RequestTimeouts {
     pub(crate) idle: Duration,
     pub(crate) total: Duration,
 }
 
-impl Patience {
-    pub(crate) const REQUEST: Patience =
-        Patience { idle: limits::REQUEST_TIMEOUT, total: limits::REQUEST_TIMEOUT };
+impl RequestTimeouts {
+    pub(crate) const REQUEST: RequestTimeouts =
+        RequestTimeouts { idle: limits::REQUEST_TIMEOUT, total: limits::REQUEST_TIMEOUT };
 }
 
 /// How far a request is.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Progress {
+pub(crate) struct RequestProgress {
     pub(crate) fraction: Option<f64>,
     pub(crate) words: String,
 }
 
 /// A live connection. Dropped, it ends.
-pub(crate) struct Session {
+pub(crate) struct ClientSession {
     peer: Peer<RoleClient>,
-    service: Mutex<Option<RunningService<RoleClient, Answers>>>,
+    service: Mutex<Option<RunningService<RoleClient, ClientMessageHandler>>>,
     facts: ServerFacts,
-    watch: Watch,
-    shared: Arc<Shared>,
+    watch: ConnectionWatch,
+    shared: Arc<SessionShared>,
     client: Arc<dyn ClientSide>,
     begun: Instant,
 }
 
-impl Drop for Session {
+impl Drop for ClientSession {
     fn drop(&mut self) {
         self.client.ended(&self.facts.revision, self.begun.elapsed());
     }
@@ -164,19 +164,19 @@ impl Drop for Session {
 
 /// What the SDK's task and the requests share.
 #[derive(Default)]
-struct Shared {
-    progress: Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>,
+struct SessionShared {
+    progress: Mutex<HashMap<ProgressToken, mpsc::Sender<RequestProgress>>>,
     /// Requests of the server that somebody works on: while the user thinks, a call is not idle.
     busy: AtomicUsize,
     /// Resources that the server was asked to watch.
     subscribed: Mutex<HashSet<String>>,
     /// Pages that the user was asked to open and that requests wait for.
-    pages: pages::Open,
+    pages: pages::OpenPages,
     /// What the server is being told of requests that nobody waits for any more.
     cancelling: Mutex<JoinSet<()>>,
 }
 
-impl Shared {
+impl SessionShared {
     fn subscribed(&self) -> MutexGuard<'_, HashSet<String>> {
         lock(&self.subscribed)
     }
@@ -185,24 +185,24 @@ impl Shared {
         lock(&self.cancelling)
     }
 
-    fn progress(&self) -> MutexGuard<'_, HashMap<ProgressToken, mpsc::Sender<Progress>>> {
+    fn progress(&self) -> MutexGuard<'_, HashMap<ProgressToken, mpsc::Sender<RequestProgress>>> {
         lock(&self.progress)
     }
 }
 
-impl Session {
+impl ClientSession {
     /// Shakes hands, by the newest revision that both know.
     ///
     /// # Errors
     /// Why not, in words.
     pub(crate) async fn open(
-        guard: Guard,
-        watch: Watch,
+        guard: TransportGuard,
+        watch: ConnectionWatch,
         client: Arc<dyn ClientSide>,
-    ) -> Result<Session, String> {
+    ) -> Result<ClientSession, String> {
         let begun = Instant::now();
-        let opened = Session::shake_hands(guard, watch, client.clone(), begun).await;
-        client.asked(&Over {
+        let opened = ClientSession::shake_hands(guard, watch, client.clone(), begun).await;
+        client.asked(&FinishedRequest {
             method: "initialize",
             name: None,
             uri: None,
@@ -214,20 +214,24 @@ impl Session {
     }
 
     async fn shake_hands(
-        guard: Guard,
-        watch: Watch,
+        guard: TransportGuard,
+        watch: ConnectionWatch,
         client: Arc<dyn ClientSide>,
         begun: Instant,
-    ) -> Result<Session, String> {
-        let shared = Arc::new(Shared::default());
+    ) -> Result<ClientSession, String> {
+        let shared = Arc::new(SessionShared::default());
         let config = json!({
             "protocolVersion": ProtocolVersion::LATEST_WITH_INITIALIZE.as_str(),
             "capabilities": client.capabilities(),
             "clientInfo": {"name": "haft", "version": env!("CARGO_PKG_VERSION")},
         });
         let config: ClientConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
-        let answers =
-            Answers { config, client: client.clone(), shared: shared.clone(), watch: watch.clone() };
+        let answers = ClientMessageHandler {
+            config,
+            client: client.clone(),
+            shared: shared.clone(),
+            watch: watch.clone(),
+        };
         let mode = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
@@ -237,27 +241,29 @@ impl Session {
             words = watch.over() => return Err(words),
         };
         let service = opened.map_err(|error| {
-            watch.ended().unwrap_or_else(|| text::line(&format!("no handshake: {}", said(&error)), 500))
+            watch.ended().unwrap_or_else(|| {
+                text::display_line(&format!("no handshake: {}", describe_error(&error)), 500)
+            })
         })?;
         let peer = service.peer().clone();
-        let facts = peer.peer_info().map(|info| facts(&info)).unwrap_or_default();
+        let facts = peer.peer_info().map(|info| server_facts(&info)).unwrap_or_default();
         if !ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == facts.revision) {
             let known: Vec<&str> =
                 ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
             return Err(format!(
                 "it speaks revision `{}` of the protocol; known are {}",
-                text::line(&facts.revision, 60),
+                text::display_line(&facts.revision, 60),
                 known.join(", ")
             ));
         }
-        Ok(Session { peer, service: Mutex::new(Some(service)), facts, watch, shared, client, begun })
+        Ok(ClientSession { peer, service: Mutex::new(Some(service)), facts, watch, shared, client, begun })
     }
 
     pub(crate) fn facts(&self) -> &ServerFacts {
         &self.facts
     }
 
-    pub(crate) fn watch(&self) -> &Watch {
+    pub(crate) fn watch(&self) -> &ConnectionWatch {
         &self.watch
     }
 
@@ -265,39 +271,39 @@ impl Session {
     pub(crate) async fn request(
         &self,
         request: &ClientRequest,
-        patience: Patience,
-        on_progress: &(dyn Fn(Progress) + Send + Sync),
-    ) -> Result<Value, Failure> {
+        patience: RequestTimeouts,
+        on_progress: &(dyn Fn(RequestProgress) + Send + Sync),
+    ) -> Result<Value, RequestFailure> {
         // What stands if the future is dropped.
         let error = Some(Cow::Borrowed("cancelled"));
-        let mut telling = Telling { session: self, request, begun: Instant::now(), error };
+        let mut telling = CompletionReport { session: self, request, begun: Instant::now(), error };
         let answer = self.answered(request, patience, on_progress).await;
-        telling.error = answer.as_ref().err().map(Failure::word);
+        telling.error = answer.as_ref().err().map(RequestFailure::word);
         answer
     }
 
     async fn answered(
         &self,
         request: &ClientRequest,
-        patience: Patience,
-        on_progress: &(dyn Fn(Progress) + Send + Sync),
-    ) -> Result<Value, Failure> {
+        patience: RequestTimeouts,
+        on_progress: &(dyn Fn(RequestProgress) + Send + Sync),
+    ) -> Result<Value, RequestFailure> {
         let options = PeerRequestOptions::no_options();
         let sent = tokio::select! {
             sent = self.peer.send_cancellable_request(request.clone(), options) => sent,
-            words = self.watch.over() => return Err(Failure::NotSent(words)),
+            words = self.watch.over() => return Err(RequestFailure::NotSent(words)),
         };
-        let handle = sent.map_err(|error| Failure::NotSent(self.words(&error)))?;
+        let handle = sent.map_err(|error| RequestFailure::NotSent(self.words(&error)))?;
         let (sender, mut progress) = mpsc::channel(8);
         let token = handle.progress_token.clone();
         self.shared.progress().insert(token.clone(), sender);
-        let mut pending = Pending { handle: Some(handle), shared: &self.shared, token };
+        let mut pending = PendingRequest { handle: Some(handle), shared: &self.shared, token };
 
         let begun = Instant::now();
         let mut sign_of_life = begun;
         let end = begun + patience.total;
         loop {
-            let Some(handle) = &mut pending.handle else { return Err(Failure::Gone(String::new())) };
+            let Some(handle) = &mut pending.handle else { return Err(RequestFailure::Gone(String::new())) };
             tokio::select! {
                 biased;
                 answer = &mut handle.rx => {
@@ -305,16 +311,16 @@ impl Session {
                     return match answer {
                         Ok(Ok(ServerResult::CustomResult(CustomResult(result)))) => match result.is_object() {
                             true => Ok(result),
-                            false => Err(Failure::Odd("its result is no object".to_owned())),
+                            false => Err(RequestFailure::Odd("its result is no object".to_owned())),
                         },
-                        Ok(Ok(result)) => serde_json::to_value(result).map_err(|error| Failure::Odd(error.to_string())),
+                        Ok(Ok(result)) => serde_json::to_value(result).map_err(|error| RequestFailure::Odd(error.to_string())),
                         Ok(Err(error)) => Err(self.failure(&error)),
-                        Err(_) => Err(Failure::Gone(self.why())),
+                        Err(_) => Err(RequestFailure::Gone(self.why())),
                     };
                 }
                 words = self.watch.over() => {
                     pending.done();
-                    return Err(Failure::Gone(words));
+                    return Err(RequestFailure::Gone(words));
                 }
                 Some(far) = progress.recv() => {
                     sign_of_life = Instant::now();
@@ -322,10 +328,10 @@ impl Session {
                 }
                 () = tokio::time::sleep_until((sign_of_life + patience.idle).min(end)) => {
                     if Instant::now() >= end {
-                        return Err(Failure::TimedOut(patience.total));
+                        return Err(RequestFailure::TimedOut(patience.total));
                     }
                     if self.shared.busy.load(Ordering::Relaxed) == 0 {
-                        return Err(Failure::Idle(patience.idle));
+                        return Err(RequestFailure::Idle(patience.idle));
                     }
                     sign_of_life = Instant::now();
                 }
@@ -337,15 +343,15 @@ impl Session {
     pub(crate) async fn request_in_rounds(
         &self,
         request: &ClientRequest,
-        patience: Patience,
-        on_progress: &(dyn Fn(Progress) + Send + Sync),
-    ) -> Result<Value, Failure> {
+        patience: RequestTimeouts,
+        on_progress: &(dyn Fn(RequestProgress) + Send + Sync),
+    ) -> Result<Value, RequestFailure> {
         // What the server wants to know meanwhile nobody has to answer afterwards.
         let _under_way = self.watch.begin();
         let mut asked = Cow::Borrowed(request);
         for _ in 0..limits::ROUNDS_MAX {
             let answer = match self.request(&asked, patience, on_progress).await {
-                Err(Failure::Refused { words, pages, .. }) if !pages.is_empty() => {
+                Err(RequestFailure::Refused { words, pages, .. }) if !pages.is_empty() => {
                     self.show(&words, pages).await?;
                     asked = Cow::Borrowed(request);
                     continue;
@@ -362,7 +368,7 @@ impl Session {
             let mut responses = InputResponses::new();
             if let Some(requests) = answer["inputRequests"].as_object() {
                 if requests.len() > limits::REQUESTS_OPEN_MAX {
-                    return Err(Failure::Odd("it asked for too much at once".to_owned()));
+                    return Err(RequestFailure::Odd("it asked for too much at once".to_owned()));
                 }
                 for (key, request) in requests {
                     responses.insert(key.clone(), self.answer_question(request).await?);
@@ -371,14 +377,14 @@ impl Session {
             let state = answer["requestState"].as_str().map(str::to_owned);
             asked = Cow::Owned(with_responses(request.clone(), responses, state));
         }
-        Err(Failure::Odd(format!("it asked for more input {} times", limits::ROUNDS_MAX)))
+        Err(RequestFailure::Odd(format!("it asked for more input {} times", limits::ROUNDS_MAX)))
     }
 
     /// Answers one question of a result.
-    pub(super) async fn answer_question(&self, question: &Value) -> Result<Value, Failure> {
+    pub(super) async fn answer_question(&self, question: &Value) -> Result<Value, RequestFailure> {
         let method = question["method"].as_str().unwrap_or_default();
         let answer = self.client.answer(method, question["params"].clone()).await;
-        answer.map_err(|error| Failure::Refused {
+        answer.map_err(|error| RequestFailure::Refused {
             code: error.code.0,
             words: error.message.into_owned(),
             pages: Vec::new(),
@@ -398,10 +404,10 @@ impl Session {
     }
 
     /// Has the user open the pages without which the server refuses, and waits a while until it says that the user is done.
-    async fn show(&self, words: &str, pages: Vec<Value>) -> Result<(), Failure> {
+    async fn show(&self, words: &str, pages: Vec<Value>) -> Result<(), RequestFailure> {
         let waiting = self.shared.pages.wait_for(&pages);
         for mut page in pages {
-            let url = text::line(page["url"].as_str().unwrap_or("?"), limits::URI_CHARS_MAX);
+            let url = text::display_line(page["url"].as_str().unwrap_or("?"), limits::URI_CHARS_MAX);
             let about = page["message"].as_str().unwrap_or_default();
             page["message"] = json!(format!("{about}\nThe call is made again when you are done there."));
             let answer = self.client.answer("elicitation/create", page).await;
@@ -414,7 +420,7 @@ impl Session {
                 Err(error) => format!("and the user was not asked: {}", error.message),
             };
             let words = format!("{words}; the user has to open {url} first, {why}");
-            return Err(Failure::Refused { code: pages::NEEDS_PAGES, words, pages: Vec::new() });
+            return Err(RequestFailure::Refused { code: pages::NEEDS_PAGES, words, pages: Vec::new() });
         }
         // Not every server says so.
         let _ = tokio::time::timeout(limits::PAGE_WAIT, waiting.done()).await;
@@ -431,7 +437,7 @@ impl Session {
                 // One that can't be watched was read all the same.
                 let request = Request::new(SubscribeRequestParams::new(uri.as_str()));
                 let request = ClientRequest::SubscribeRequest(request);
-                let _ = self.request(&request, Patience::REQUEST, &|_| {}).await;
+                let _ = self.request(&request, RequestTimeouts::REQUEST, &|_| {}).await;
                 self.shared.subscribed().insert(uri);
             }
             return std::future::pending().await;
@@ -472,50 +478,50 @@ impl Session {
     fn words(&self, error: &ServiceError) -> String {
         match error {
             ServiceError::TransportClosed => self.why(),
-            ServiceError::TransportSend(error) => crate::transport::chain(&*error.error),
-            error => text::line(&error.to_string(), 500),
+            ServiceError::TransportSend(error) => crate::transport::error_chain(&*error.error),
+            error => text::display_line(&error.to_string(), 500),
         }
     }
 
-    fn failure(&self, error: &ServiceError) -> Failure {
+    fn failure(&self, error: &ServiceError) -> RequestFailure {
         match error {
             // Ours, not the server's.
             ServiceError::McpError(error) if error.code == UNREADABLE => {
-                Failure::Odd(text::line(&error.message, limits::ERROR_CHARS_MAX))
+                RequestFailure::Odd(text::display_line(&error.message, limits::ERROR_CHARS_MAX))
             }
-            ServiceError::McpError(error) => Failure::Refused {
+            ServiceError::McpError(error) => RequestFailure::Refused {
                 code: error.code.0,
-                words: text::shown(&error.message, limits::ERROR_CHARS_MAX),
+                words: text::display_text(&error.message, limits::ERROR_CHARS_MAX),
                 pages: pages::named_in(error.code.0, error.data.as_ref()),
             },
-            ServiceError::TransportClosed => Failure::Gone(self.why()),
+            ServiceError::TransportClosed => RequestFailure::Gone(self.why()),
             ServiceError::TransportSend(unsent) => {
                 let words = self.words(error);
                 match unsent.error.downcast_ref::<NotSent>() {
                     Some(NotSent { certain: true, .. }) => {
                         // Whoever comes next needs another connection.
                         self.watch.end(Some(words.clone()));
-                        Failure::NotSent(words)
+                        RequestFailure::NotSent(words)
                     }
-                    Some(NotSent { wants_sign_in: true, .. }) => Failure::WantsSignIn(words),
+                    Some(NotSent { wants_sign_in: true, .. }) => RequestFailure::WantsSignIn(words),
                     // By HTTP the answer comes with the sending, so nobody knows whether it arrived.
-                    _ => Failure::Gone(words),
+                    _ => RequestFailure::Gone(words),
                 }
             }
-            error => Failure::Odd(self.words(error)),
+            error => RequestFailure::Odd(self.words(error)),
         }
     }
 }
 
 /// Tells of a request when it is over, also where nobody waits any more.
-struct Telling<'a> {
-    session: &'a Session,
+struct CompletionReport<'a> {
+    session: &'a ClientSession,
     request: &'a ClientRequest,
     begun: Instant,
     error: Option<Cow<'static, str>>,
 }
 
-impl Drop for Telling<'_> {
+impl Drop for CompletionReport<'_> {
     fn drop(&mut self) {
         let (name, uri) = match self.request {
             ClientRequest::CallToolRequest(request) => (Some(&*request.params.name), None),
@@ -527,7 +533,7 @@ impl Drop for Telling<'_> {
             }
             _ => (None, None),
         };
-        self.session.client.asked(&Over {
+        self.session.client.asked(&FinishedRequest {
             method: self.request.method(),
             name,
             uri,
@@ -539,11 +545,11 @@ impl Drop for Telling<'_> {
 }
 
 /// A handshake that failed, without the SDK's word for each layer.
-fn said(error: &rmcp::service::ClientInitializeError) -> String {
+fn describe_error(error: &rmcp::service::ClientInitializeError) -> String {
     use rmcp::service::ClientInitializeError as Bad;
     match error {
-        Bad::TransportError { error, .. } => crate::transport::chain(&*error.error),
-        Bad::LegacyFallbackFailed { fallback, .. } => said(fallback),
+        Bad::TransportError { error, .. } => crate::transport::error_chain(&*error.error),
+        Bad::LegacyFallbackFailed { fallback, .. } => describe_error(fallback),
         Bad::JsonRpcError(error) => format!("{} ({})", error.message, error.code.0),
         Bad::ConnectionClosed(_) => "it ended the connection".to_owned(),
         Bad::ConflictInitResponseId(..) | Bad::UncorrelatedErrorResponse { .. } => {
@@ -556,7 +562,7 @@ fn said(error: &rmcp::service::ClientInitializeError) -> String {
     }
 }
 
-fn facts(info: &ServerPeerInfo) -> ServerFacts {
+fn server_facts(info: &ServerPeerInfo) -> ServerFacts {
     let can = &info.capabilities;
     let changes = [
         can.tools.as_ref().and_then(|tools| tools.list_changed),
@@ -566,9 +572,9 @@ fn facts(info: &ServerPeerInfo) -> ServerFacts {
     let implementation = info
         .server_info
         .as_ref()
-        .map(|server| text::line(format!("{} {}", server.name, server.version).trim(), 120));
+        .map(|server| text::display_line(format!("{} {}", server.name, server.version).trim(), 120));
     let instructions = info.instructions.as_deref();
-    let instructions = instructions.map(|words| text::shown(words, limits::DESCRIPTION_CHARS_MAX));
+    let instructions = instructions.map(|words| text::display_text(words, limits::DESCRIPTION_CHARS_MAX));
     ServerFacts {
         revision: info.protocol_version.as_str().to_owned(),
         implementation,
@@ -604,19 +610,19 @@ fn with_responses(
 }
 
 /// A request that waits. Dropped before its answer, it tells the server.
-struct Pending<'a> {
+struct PendingRequest<'a> {
     handle: Option<RequestHandle<RoleClient>>,
-    shared: &'a Shared,
+    shared: &'a SessionShared,
     token: ProgressToken,
 }
 
-impl Pending<'_> {
+impl PendingRequest<'_> {
     fn done(&mut self) {
         self.handle = None;
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         self.shared.progress().remove(&self.token);
         if let (Some(handle), Ok(runtime)) = (self.handle.take(), tokio::runtime::Handle::try_current()) {
@@ -631,23 +637,23 @@ impl Drop for Pending<'_> {
 }
 
 /// What the SDK calls for what comes from the server.
-struct Answers {
+struct ClientMessageHandler {
     config: ClientConfig,
     client: Arc<dyn ClientSide>,
-    shared: Arc<Shared>,
-    watch: Watch,
+    shared: Arc<SessionShared>,
+    watch: ConnectionWatch,
 }
 
 /// A request that somebody works on.
-struct Busy<'a>(&'a AtomicUsize);
+struct BusyGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Busy<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Service<RoleClient> for Answers {
+impl Service<RoleClient> for ClientMessageHandler {
     async fn handle_request(
         &self,
         request: ServerRequest,
@@ -660,8 +666,8 @@ impl Service<RoleClient> for Answers {
             return empty();
         }
         self.shared.busy.fetch_add(1, Ordering::Relaxed);
-        let _busy = Busy(&self.shared.busy);
-        let asked = context.extensions.get::<Asked>().copied();
+        let _busy = BusyGuard(&self.shared.busy);
+        let asked = context.extensions.get::<IdleEpoch>().copied();
         let mut params = request["params"].clone();
         // The SDK has taken this out.
         if let (Value::Object(params), Some(names)) = (&mut params, context.meta.get(ORDER)) {
@@ -672,7 +678,7 @@ impl Service<RoleClient> for Answers {
             answer = self.client.answer(method, params) => answer,
             // Nobody hears the answer.
             () = context.ct.cancelled() => return empty(),
-            () = self.watch.unwanted(asked) => {
+            () = self.watch.wait_until_unwanted(asked) => {
                 let message = "withdrawn: the request that this was for has ended";
                 Err(ErrorData::internal_error(message, None))
             }
@@ -689,9 +695,9 @@ impl Service<RoleClient> for Answers {
             let far = &notification.params;
             let fraction = far.total.filter(|total| *total > 0.0).map(|total| far.progress / total);
             let words = far.message.as_deref().unwrap_or_default();
-            let progress = Progress {
+            let progress = RequestProgress {
                 fraction: fraction.filter(|fraction| fraction.is_finite()),
-                words: text::line(words, haft::limits::PROGRESS_CHARS_MAX),
+                words: text::display_line(words, haft::limits::PROGRESS_CHARS_MAX),
             };
             // One that doesn't fit is replaced by the next.
             if let Some(waits) = self.shared.progress().get(&far.progress_token) {

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haft::schema::InputSchema;
-use haft::tool::{AnyTool, Exposure, Interrupt, Timeout};
-use haft::{Cause, Chars, Content, Context, Output, ToolError, dynamic_tool};
+use haft::tool::{AnyTool, CallTimeout, Interrupt, ToolExposure};
+use haft::{Cause, Chars, Context, ResultBlock, ToolError, ToolOutput, dynamic_tool};
 use serde_json::Value;
 
-use super::definition::Definition;
-use super::server::Server;
+use super::definition::ToolDefinition;
+use super::server::ServerHandle;
 use crate::content;
 use crate::names::wire_name;
 
@@ -18,24 +18,25 @@ use crate::names::wire_name;
 ///
 /// # Errors
 /// Why it can't be offered, in words: nearly always its schema.
-pub(crate) fn make(server: &Server, definition: &Definition) -> Result<AnyTool, String> {
+pub(crate) fn make_tool(server: &ServerHandle, definition: &ToolDefinition) -> Result<AnyTool, String> {
     let config = server.config();
-    let Definition { name, title, description, input_schema, .. } = definition.clone();
+    let ToolDefinition { name, title, description, input_schema, .. } = definition.clone();
     let wire = wire_name(&config.name, &name);
     // One that can't be checked is not shown either; the tool itself is none the worse.
     let output = definition.output_schema.clone().and_then(|schema| InputSchema::of_output(schema).ok());
     let effects = definition.effects(config);
     let only_looks = !effects.unknown;
-    let calls = Calls {
+    let calls = RemoteTool {
         server: server.downgrade(),
         name: name.clone(),
         needs_task: definition.needs_task,
-        about: format!("`{}` of `{}`", crate::text::line(&name, 100), config.name),
+        about: format!("`{}` of `{}`", crate::text::display_line(&name, 100), config.name),
         output: output.clone(),
         moves_after: config.background_after,
     };
     let shown = title.unwrap_or_else(|| name.clone());
-    let sentence = format!("calls `{}` of the MCP server `{}`", crate::text::line(&name, 100), config.name);
+    let sentence =
+        format!("calls `{}` of the MCP server `{}`", crate::text::display_line(&name, 100), config.name);
     let always = config.always_load.unwrap_or(definition.always_load == Some(true));
     let needs_user = definition.needs_user;
     let mut tool = dynamic_tool(wire, description, input_schema, move |input, cx| {
@@ -46,11 +47,11 @@ pub(crate) fn make(server: &Server, definition: &Definition) -> Result<AnyTool, 
     .describe(move |_| sentence.clone())
     .group("mcp")
     .search_hint(format!("{shown} {}", config.name))
-    .exposure(if always { Exposure::AlwaysLoaded } else { Exposure::Normal })
+    .exposure(if always { ToolExposure::AlwaysLoaded } else { ToolExposure::Normal })
     // A server is told when nobody waits any more; but what it changes should come to its end.
     .interrupt(if only_looks { Interrupt::Cancel } else { Interrupt::Block })
     // The server's own limits come first and say more.
-    .timeout(Timeout::After(config.call_timeout.saturating_add(Duration::from_secs(10))))
+    .timeout(CallTimeout::After(config.call_timeout.saturating_add(Duration::from_secs(10))))
     .spec(|spec| if needs_user { spec.needs_user() } else { spec });
     if let Some(chars) = definition.result_chars {
         tool = tool.result_limit(Chars(chars));
@@ -63,7 +64,7 @@ pub(crate) fn make(server: &Server, definition: &Definition) -> Result<AnyTool, 
 
 /// What every call of one tool shares. It doesn't keep the server alive: the session does.
 #[derive(Clone)]
-struct Calls {
+struct RemoteTool {
     server: super::server::WeakServer,
     name: String,
     needs_task: bool,
@@ -73,9 +74,9 @@ struct Calls {
     moves_after: Option<Duration>,
 }
 
-impl Calls {
+impl RemoteTool {
     /// Calls it, and answers before it is done where it takes too long: then it goes on as a task.
-    async fn call(self, input: Value, cx: Context) -> Result<Output, ToolError> {
+    async fn call(self, input: Value, cx: Context) -> Result<ToolOutput, ToolError> {
         let Some(after) = self.moves_after.filter(|_| cx.ports().tasks().is_some()) else {
             return self.to_its_end(input, &cx).await;
         };
@@ -111,7 +112,7 @@ impl Calls {
         }
         in_background.store(true, Ordering::Relaxed);
         match cx.background().spawn(self.about.as_str(), cancel, work) {
-            Ok(task) => Ok(Output::from(Content::text(format!(
+            Ok(task) => Ok(ToolOutput::from(ResultBlock::text(format!(
                 "not finished after {} s, so it goes on in the background as {task}\n\
                  TaskOutput {{\"task_id\": \"{task}\"}} shows its result once there is one, TaskStop ends it",
                 after.as_secs_f64()
@@ -123,7 +124,7 @@ impl Calls {
         }
     }
 
-    async fn to_its_end(&self, input: Value, cx: &Context) -> Result<Output, ToolError> {
+    async fn to_its_end(&self, input: Value, cx: &Context) -> Result<ToolOutput, ToolError> {
         let server = self.server.upgrade().ok_or_else(|| ToolError::new("the MCP server was shut down"))?;
         let result = server.call(&self.name, input, self.needs_task, cx).await?;
         let output = content::of_call(&result)?;
@@ -135,7 +136,7 @@ impl Calls {
             if let Some(words) = wrong {
                 cx.warn(format!(
                     "the result of `{}` doesn't fit its own schema: {words}",
-                    crate::text::line(&self.name, 100)
+                    crate::text::display_line(&self.name, 100)
                 ));
             }
         }

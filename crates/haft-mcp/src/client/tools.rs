@@ -6,33 +6,33 @@ mod list_resources;
 mod read_resource;
 pub(super) mod wait_for_servers;
 
-use haft::effects::table::Class;
-use haft::tool::{AnyTool, BadTool, IntoTools as _};
+use haft::effects::table::ConcurrencyClass;
+use haft::tool::{AnyTool, IntoTools as _, InvalidTool};
 use haft::{Effects, ToolSpec};
 
 use self::get_prompt::GetPrompt;
 use self::list_prompts::ListPrompts;
 use self::list_resources::ListResources;
 use self::read_resource::ReadResource;
-use self::wait_for_servers::Wait;
-use super::catalogue::Catalogue;
+use self::wait_for_servers::WaitForServers;
+use super::catalogue::ServerCatalogue;
 
 /// The tools, over the servers of a session.
-pub(crate) fn build_tools(catalogue: &Catalogue) -> Vec<AnyTool> {
-    let built_in = |made: Result<Vec<AnyTool>, BadTool>| made.expect("our own tools can be registered");
+pub(crate) fn build_tools(catalogue: &ServerCatalogue) -> Vec<AnyTool> {
+    let built_in = |made: Result<Vec<AnyTool>, InvalidTool>| made.expect("our own tools can be registered");
     [
         built_in(GetPrompt(catalogue.clone()).into_tools()),
         built_in(ListPrompts(catalogue.clone()).into_tools()),
         built_in(ListResources(catalogue.clone()).into_tools()),
         built_in(ReadResource(catalogue.clone()).into_tools()),
-        built_in(Wait(catalogue.0.to_vec()).into_tools()),
+        built_in(WaitForServers(catalogue.0.to_vec()).into_tools()),
     ]
     .concat()
 }
 
-fn spec(name: &'static str, aliases: [&'static str; 2]) -> ToolSpec {
+fn tool_spec(name: &'static str, aliases: [&'static str; 2]) -> ToolSpec {
     let [one, other] = aliases;
-    ToolSpec::new(name).alias(one).alias(other).group("mcp").listed_class(Class::ReadOnly)
+    ToolSpec::new(name).alias(one).alias(other).group("mcp").listed_class(ConcurrencyClass::ReadOnly)
 }
 
 /// Listing what a server has is looking at that server.

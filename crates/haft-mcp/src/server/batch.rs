@@ -5,15 +5,15 @@ use std::sync::Arc;
 use haft::future::BoxFuture;
 use serde_json::value::RawValue;
 
-use super::client_info::Revision;
+use super::client_info::ProtocolRevision;
 use super::json_rpc::{
     IncomingMessage, InvalidMessage, RpcRequest, read_batch, read_message, write_invalid, write_response,
 };
-use super::session::{MessageSink, RequestContext, RequestOutcome, Session};
+use super::session::{MessageSink, RequestContext, RequestOutcome, ServerSession};
 
 /// The requests of a batch.
 pub(crate) struct MessageBatch {
-    session: Arc<Session>,
+    session: Arc<ServerSession>,
     requests: Vec<(Box<RawValue>, BoxFuture<'static, RequestOutcome>)>,
     /// Responses to messages that were refused.
     responses: Vec<Vec<u8>>,
@@ -27,11 +27,11 @@ impl MessageBatch {
     /// # Errors
     /// The revision has no batches, or it is no list of messages.
     pub(crate) fn begin(
-        session: &Arc<Session>,
+        session: &Arc<ServerSession>,
         text: &[u8],
         sink: &Arc<dyn MessageSink>,
     ) -> Result<MessageBatch, InvalidMessage> {
-        if session.revision() > Revision::V2025_03_26 {
+        if session.revision() > ProtocolRevision::V2025_03_26 {
             return Err(MessageBatch::unsupported());
         }
         let mut batch =

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// A revision of the protocol, ordered by date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Revision {
+pub enum ProtocolRevision {
     /// The first one.
     V2024_11_05,
     /// With Streamable HTTP and batches.
@@ -22,41 +22,41 @@ pub enum Revision {
     V2026_07_28,
 }
 
-impl Revision {
+impl ProtocolRevision {
     /// All supported revisions, the newest first.
-    pub const ALL: [Revision; 5] = [
-        Revision::V2026_07_28,
-        Revision::V2025_11_25,
-        Revision::V2025_06_18,
-        Revision::V2025_03_26,
-        Revision::V2024_11_05,
+    pub const ALL: [ProtocolRevision; 5] = [
+        ProtocolRevision::V2026_07_28,
+        ProtocolRevision::V2025_11_25,
+        ProtocolRevision::V2025_06_18,
+        ProtocolRevision::V2025_03_26,
+        ProtocolRevision::V2024_11_05,
     ];
     /// The newest revision with a handshake.
-    pub const LATEST_WITH_HANDSHAKE: Revision = Revision::V2025_11_25;
+    pub const LATEST_WITH_HANDSHAKE: ProtocolRevision = ProtocolRevision::V2025_11_25;
 
     /// The revision of this name.
-    pub fn from_name(name: &str) -> Option<Revision> {
-        Revision::ALL.into_iter().find(|revision| revision.name() == name)
+    pub fn from_name(name: &str) -> Option<ProtocolRevision> {
+        ProtocolRevision::ALL.into_iter().find(|revision| revision.name() == name)
     }
 
     /// Its name: a date.
     pub fn name(self) -> &'static str {
         match self {
-            Revision::V2024_11_05 => "2024-11-05",
-            Revision::V2025_03_26 => "2025-03-26",
-            Revision::V2025_06_18 => "2025-06-18",
-            Revision::V2025_11_25 => "2025-11-25",
-            Revision::V2026_07_28 => "2026-07-28",
+            ProtocolRevision::V2024_11_05 => "2024-11-05",
+            ProtocolRevision::V2025_03_26 => "2025-03-26",
+            ProtocolRevision::V2025_06_18 => "2025-06-18",
+            ProtocolRevision::V2025_11_25 => "2025-11-25",
+            ProtocolRevision::V2026_07_28 => "2026-07-28",
         }
     }
 
     /// Whether there is no handshake, no session and no request by the server.
     pub fn is_stateless(self) -> bool {
-        self >= Revision::V2026_07_28
+        self >= ProtocolRevision::V2026_07_28
     }
 }
 
-impl fmt::Display for Revision {
+impl fmt::Display for ProtocolRevision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -122,12 +122,12 @@ pub struct ClientInfo {
     /// The capabilities that it declared.
     pub capabilities: ClientCapabilities,
     /// The negotiated revision.
-    pub revision: Revision,
+    pub revision: ProtocolRevision,
 }
 
 impl ClientInfo {
     /// A client that stated nothing about itself.
-    pub fn new(transport: TransportKind, revision: Revision) -> ClientInfo {
+    pub fn new(transport: TransportKind, revision: ProtocolRevision) -> ClientInfo {
         ClientInfo {
             transport,
             principal: None,
@@ -185,11 +185,11 @@ mod tests {
 
     #[test]
     fn revisions_are_found_by_name_and_ordered_by_date() {
-        for pair in Revision::ALL.windows(2) {
+        for pair in ProtocolRevision::ALL.windows(2) {
             assert!(pair[0] > pair[1] && pair[0].name() > pair[1].name());
         }
-        assert_eq!(Revision::from_name("2025-06-18"), Some(Revision::V2025_06_18));
-        assert_eq!(Revision::from_name("2025-06-19"), None);
+        assert_eq!(ProtocolRevision::from_name("2025-06-18"), Some(ProtocolRevision::V2025_06_18));
+        assert_eq!(ProtocolRevision::from_name("2025-06-19"), None);
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl OpenConnection {
     }
 
     /// Completes when the connection has to be closed.
-    pub(crate) async fn evicted(&self) {
+    pub(crate) async fn wait_for_eviction(&self) {
         self.eviction.cancelled().await;
     }
 }

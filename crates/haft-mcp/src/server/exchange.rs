@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::ServerCore;
 use super::batch::MessageBatch;
-use super::client_info::{ClientInfo, Revision, TransportKind};
+use super::client_info::{ClientInfo, ProtocolRevision, TransportKind};
 use super::event_stream::{EventStream, StreamStart};
 use super::http_message::{
     HttpError, HttpRequest, PROTOCOL_VERSION, ResponseBody, SESSION_ID, empty_response, event_response,
@@ -27,7 +27,7 @@ use super::http_session::{HttpSession, HttpSessions, SessionMaximum};
 use super::json_rpc::{IncomingMessage, RequestResult, RpcRequest, is_batch, read_message, write_response};
 use super::request::{McpRequest, SharedParams, read_handshake};
 use super::results::ResultStamp;
-use super::session::{MessageSink, RequestContext, RequestOutcome, Session};
+use super::session::{MessageSink, RequestContext, RequestOutcome, ServerSession};
 use crate::limits;
 
 /// The MCP exchanges of one listener.
@@ -76,8 +76,9 @@ impl HttpExchange {
             Err(invalid) => return Ok(invalid_response(StatusCode::BAD_REQUEST, &invalid)),
         };
         let version = http.header(PROTOCOL_VERSION);
-        let is_stateless =
-            version.is_some_and(|version| Revision::from_name(version).is_none_or(Revision::is_stateless));
+        let is_stateless = version.is_some_and(|version| {
+            ProtocolRevision::from_name(version).is_none_or(ProtocolRevision::is_stateless)
+        });
         if http.headers.contains_key(SESSION_ID) && !is_stateless {
             return self.in_session(&self.sessions.find(&http)?, &message).await;
         }
@@ -92,7 +93,7 @@ impl HttpExchange {
                     Err(HttpError::bad_request(message))
                 }
                 Err(error) => {
-                    let stamp = ResultStamp::new(Revision::V2026_07_28);
+                    let stamp = ResultStamp::new(ProtocolRevision::V2026_07_28);
                     Ok(rpc_response(request.id, Err(error), &stamp))
                 }
             },
@@ -111,7 +112,8 @@ impl HttpExchange {
         request: &RpcRequest<'_>,
         shared: SharedParams,
     ) -> Response<ResponseBody> {
-        let refuse = |error| rpc_response(request.id, Err(error), &ResultStamp::new(Revision::V2026_07_28));
+        let refuse =
+            |error| rpc_response(request.id, Err(error), &ResultStamp::new(ProtocolRevision::V2026_07_28));
         let (session, work, stream, guard) = match self.begin_stateless(http, request, shared).await {
             Ok(begun) => begun,
             Err(error) => return refuse(error),
@@ -132,7 +134,7 @@ impl HttpExchange {
         mut shared: SharedParams,
     ) -> Result<
         (
-            Arc<Session>,
+            Arc<ServerSession>,
             impl Future<Output = RequestOutcome> + Send + use<>,
             Arc<EventStream>,
             CancelOnDisconnect,
@@ -140,7 +142,7 @@ impl HttpExchange {
         ErrorData,
     > {
         shared.check_sender()?;
-        let call = McpRequest::read(&request.method, request.params, Revision::V2026_07_28)?;
+        let call = McpRequest::read(&request.method, request.params, ProtocolRevision::V2026_07_28)?;
         http.check_headers(&request.method, &call, &shared)?;
         let sender = shared.take_sender()?;
         let session = self.open(http, sender.client(self.transport)).await?;
@@ -153,16 +155,20 @@ impl HttpExchange {
         Ok((session, work, stream, guard))
     }
 
-    async fn open(&self, http: &HttpRequest, mut client: ClientInfo) -> Result<Arc<Session>, ErrorData> {
+    async fn open(
+        &self,
+        http: &HttpRequest,
+        mut client: ClientInfo,
+    ) -> Result<Arc<ServerSession>, ErrorData> {
         client.principal = http.principal.clone();
-        Session::open(&self.core, client, self.core.cancel.child(), self.core.stopping.clone()).await
+        ServerSession::open(&self.core, client, self.core.cancel.child(), self.core.stopping.clone()).await
     }
 
     /// Runs a request: returns its result if it is ready at once, else finishes the stream in a task.
     async fn run(
         &self,
         id: &RawValue,
-        session: &Arc<Session>,
+        session: &Arc<ServerSession>,
         work: impl Future<Output = RequestOutcome> + Send + 'static,
         stream: &Arc<EventStream>,
     ) -> Option<Result<RequestResult, ErrorData>> {
@@ -195,7 +201,11 @@ impl HttpExchange {
 
     async fn initialize(&self, http: &HttpRequest, request: &RpcRequest<'_>) -> HttpResult {
         let refuse = |error| {
-            Ok(rpc_response(request.id, Err(error), &ResultStamp::new(Revision::LATEST_WITH_HANDSHAKE)))
+            Ok(rpc_response(
+                request.id,
+                Err(error),
+                &ResultStamp::new(ProtocolRevision::LATEST_WITH_HANDSHAKE),
+            ))
         };
         let client = match read_handshake(request.params, self.transport) {
             Ok(client) => client,
@@ -234,7 +244,7 @@ impl HttpExchange {
             let error = ErrorData::invalid_request("this session is initialized already", None);
             return Ok(rpc_response(request.id, Err(error), session.stamp()));
         }
-        let (number, stream) = http.new_stream(session.revision() >= Revision::V2025_11_25);
+        let (number, stream) = http.new_stream(session.revision() >= ProtocolRevision::V2025_11_25);
         let cancel = session.cancel().child();
         let context = RequestContext { sink: stream.clone(), cancel, log_level: None };
         let work = match session.begin_raw(request.id, &request.method, request.params, context) {

@@ -42,7 +42,7 @@ pub trait HandlerFactory: Send + Sync + 'static {
 impl<H: ServerHandler> HandlerFactory for Arc<H> {
     fn handler<'a>(&'a self, _: &'a ClientInfo) -> BoxFuture<'a, Result<Arc<dyn ServerHandler>, ErrorData>> {
         let handler: Arc<dyn ServerHandler> = self.clone();
-        ready(Ok(handler))
+        ready_result(Ok(handler))
     }
 }
 
@@ -88,7 +88,7 @@ impl<H: ServerHandler> HandlerFactory for Arc<H> {
 /// }
 ///
 /// let tool = json!({"name": "greet", "description": "Greets.", "inputSchema": {"type": "object"}});
-/// let server = haft_mcp::server::Server::new(Arc::new(Greeter(DefinitionList::new([tool]))));
+/// let server = haft_mcp::server::McpServer::new(Arc::new(Greeter(DefinitionList::new([tool]))));
 /// # drop(server);
 /// ```
 pub trait ServerHandler: Send + Sync + 'static {
@@ -105,7 +105,7 @@ pub trait ServerHandler: Send + Sync + 'static {
 
     /// The tools. Called for each page of the list.
     fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
-        ready(Ok(DefinitionList::default()))
+        ready_result(Ok(DefinitionList::default()))
     }
 
     /// The same without waiting, to look one of them up.
@@ -119,17 +119,17 @@ pub trait ServerHandler: Send + Sync + 'static {
     /// [`unknown_tool`] for a tool that is not offered. Other failures of a tool, invalid arguments included, are a
     /// [`CallToolResult`], because the model reads it.
     fn call(&self, call: ToolCallRequest) -> BoxFuture<'_, Result<CallToolResult, ErrorData>> {
-        ready(Err(unknown_tool(&call.name)))
+        ready_result(Err(unknown_tool(&call.name)))
     }
 
     /// The resources that can be listed.
     fn resources(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
-        ready(Ok(DefinitionList::default()))
+        ready_result(Ok(DefinitionList::default()))
     }
 
     /// URI templates of resources that can't be listed.
     fn resource_templates(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
-        ready(Ok(DefinitionList::default()))
+        ready_result(Ok(DefinitionList::default()))
     }
 
     /// Reads a resource.
@@ -137,7 +137,7 @@ pub trait ServerHandler: Send + Sync + 'static {
     /// # Errors
     /// [`unknown_resource`] for an unknown URI.
     fn read(&self, read: ReadRequest) -> BoxFuture<'_, Result<ReadResourceResult, ErrorData>> {
-        ready(Err(unknown_resource(&read.uri)))
+        ready_result(Err(unknown_resource(&read.uri)))
     }
 
     /// The client subscribes to [`ListChange::Resource`] of this URI. Called for the first of several subscriptions.
@@ -155,7 +155,7 @@ pub trait ServerHandler: Send + Sync + 'static {
 
     /// The prompts.
     fn prompts(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
-        ready(Ok(DefinitionList::default()))
+        ready_result(Ok(DefinitionList::default()))
     }
 
     /// A prompt with its arguments filled in.
@@ -163,7 +163,7 @@ pub trait ServerHandler: Send + Sync + 'static {
     /// # Errors
     /// [`unknown_prompt`], or invalid arguments.
     fn prompt(&self, get: PromptRequest) -> BoxFuture<'_, Result<GetPromptResult, ErrorData>> {
-        ready(Err(unknown_prompt(&get.name)))
+        ready_result(Err(unknown_prompt(&get.name)))
     }
 
     /// Completions for an argument of a prompt or a template.
@@ -172,7 +172,7 @@ pub trait ServerHandler: Send + Sync + 'static {
     /// The prompt or template is unknown.
     fn complete(&self, params: CompleteRequestParams) -> BoxFuture<'_, Result<CompletionInfo, ErrorData>> {
         let _ = params;
-        ready(Ok(CompletionInfo::default()))
+        ready_result(Ok(CompletionInfo::default()))
     }
 
     /// Changes from now on. Default: nothing changes.
@@ -181,7 +181,7 @@ pub trait ServerHandler: Send + Sync + 'static {
     }
 }
 
-fn ready<'a, T: Send + 'a>(result: Result<T, ErrorData>) -> BoxFuture<'a, Result<T, ErrorData>> {
+fn ready_result<'a, T: Send + 'a>(result: Result<T, ErrorData>) -> BoxFuture<'a, Result<T, ErrorData>> {
     Box::pin(std::future::ready(result))
 }
 

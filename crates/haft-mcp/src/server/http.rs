@@ -7,7 +7,7 @@ use std::sync::Arc;
 use haft::Cancel;
 use tokio::net::TcpListener;
 
-use super::Server;
+use super::McpServer;
 use super::client_info::TransportKind;
 use super::connection_limits::ConnectionMaximum;
 use super::http_auth::{ServedHosts, is_loopback};
@@ -161,7 +161,7 @@ impl HttpConfig {
     }
 }
 
-impl Server {
+impl McpServer {
     /// Serves the clients of a TCP listener.
     ///
     /// # Errors

@@ -136,7 +136,7 @@ impl HttpListener {
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             _ = &mut connection => return,
-            () = open.evicted() => return,
+            () = open.wait_for_eviction() => return,
             _ = self.core.stopping.cancelled() => connection.as_mut().graceful_shutdown(),
         }
         // Clients are still sent the responses of cancelled requests.

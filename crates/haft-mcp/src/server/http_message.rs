@@ -17,7 +17,7 @@ use super::event_stream::EventBody;
 use super::json_rpc::{InvalidMessage, RequestResult, write_invalid, write_response};
 use super::request::{McpRequest, SharedParams};
 use super::results::ResultStamp;
-use super::session::Session;
+use super::session::ServerSession;
 use crate::limits;
 
 pub(super) const SESSION_ID: &str = "mcp-session-id";
@@ -166,7 +166,7 @@ impl HttpRequest {
     /// The headers for arguments of a tool differ from its arguments.
     pub(super) async fn check_argument_headers(
         &self,
-        session: &Session,
+        session: &ServerSession,
         request: &McpRequest,
     ) -> Result<(), ErrorData> {
         let McpRequest::CallTool { name, arguments } = request else { return Ok(()) };
@@ -262,24 +262,24 @@ pub(super) fn invalid_response(status: StatusCode, invalid: &InvalidMessage) -> 
 /// The body of a response: a whole text, or a stream of events.
 pub(crate) type ResponseBody = Either<Full<Bytes>, EventBody>;
 
-fn response(status: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
+fn build_response(status: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response
 }
 
 pub(crate) fn empty_response(status: StatusCode) -> Response<ResponseBody> {
-    response(status, Either::Left(Full::default()))
+    build_response(status, Either::Left(Full::default()))
 }
 
 pub(crate) fn json_response(status: StatusCode, text: Vec<u8>) -> Response<ResponseBody> {
-    let mut response = response(status, Either::Left(Full::from(text)));
+    let mut response = build_response(status, Either::Left(Full::from(text)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 pub(crate) fn event_response(body: EventBody) -> Response<ResponseBody> {
-    let mut response = response(StatusCode::OK, Either::Right(body));
+    let mut response = build_response(StatusCode::OK, Either::Right(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert("cache-control", HeaderValue::from_static("no-cache, no-transform"));

@@ -12,16 +12,16 @@ use haft::sync::lock;
 use http::StatusCode;
 use tokio::time::Instant;
 
-use super::client_info::{Principal, Revision};
+use super::client_info::{Principal, ProtocolRevision};
 use super::event_stream::EventStream;
 use super::http_message::{HttpError, HttpRequest, PROTOCOL_VERSION, SESSION_ID};
-use super::session::Session;
-use super::tokens::secret;
+use super::session::ServerSession;
+use super::tokens::random_secret;
 use crate::limits;
 
 /// A session of a revision with a handshake.
 pub(super) struct HttpSession {
-    pub(super) session: Arc<Session>,
+    pub(super) session: Arc<ServerSession>,
     principal: Option<Principal>,
     /// The stream of messages that belong to no request.
     pub(super) standalone: Arc<EventStream>,
@@ -32,8 +32,8 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
-    pub(super) fn new(session: Arc<Session>, principal: Option<Principal>) -> Arc<HttpSession> {
-        let is_primed = session.revision() >= Revision::V2025_11_25;
+    pub(super) fn new(session: Arc<ServerSession>, principal: Option<Principal>) -> Arc<HttpSession> {
+        let is_primed = session.revision() >= ProtocolRevision::V2025_11_25;
         Arc::new(HttpSession {
             principal,
             standalone: Arc::new(EventStream::new(Some(0), is_primed)),
@@ -131,7 +131,7 @@ impl HttpSessions {
     pub(super) fn admit(&self, session: &Arc<HttpSession>) -> Result<Box<str>, HttpError> {
         let refuse = |status, message: &str| HttpError::new(status, message);
         let full = || refuse(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions; try again later");
-        let id: Box<str> = secret(16).ok_or_else(full)?.into();
+        let id: Box<str> = random_secret(16).ok_or_else(full)?.into();
         self.sweep();
         let now = Instant::now();
         let mut sessions = lock(&self.by_id);
@@ -165,7 +165,7 @@ impl HttpSessions {
         let missing = || HttpError::bad_request("`Mcp-Session-Id` is missing");
         let id = http.header(SESSION_ID).ok_or_else(missing)?;
         if let Some(version) = http.header(PROTOCOL_VERSION)
-            && Revision::from_name(version).is_none()
+            && ProtocolRevision::from_name(version).is_none()
         {
             return Err(HttpError::bad_request("`MCP-Protocol-Version` names an unsupported revision"));
         }

@@ -144,7 +144,7 @@ impl RequestFraming {
         let colon = header.iter().position(|byte| *byte == b':').ok_or(InvalidLine)?;
         let (name, value) = (&header[..colon], header[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
-            let is_first = self.length.replace(number(value, 10)?).is_none();
+            let is_first = self.length.replace(parse_number(value, 10)?).is_none();
             return if is_first { Ok(()) } else { Err(InvalidLine) };
         }
         if name.eq_ignore_ascii_case(b"transfer-encoding") {
@@ -171,10 +171,10 @@ impl RequestFraming {
 /// The size in the line before a chunk, without its extensions.
 fn chunk_size(line: &[u8]) -> Result<u64, InvalidLine> {
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
-    number(digits.trim_ascii(), 16)
+    parse_number(digits.trim_ascii(), 16)
 }
 
-fn number(digits: &[u8], radix: u32) -> Result<u64, InvalidLine> {
+fn parse_number(digits: &[u8], radix: u32) -> Result<u64, InvalidLine> {
     let is_plain = digits.iter().all(|byte| char::from(*byte).is_digit(radix));
     let digits = str::from_utf8(digits).ok().filter(|_| is_plain).ok_or(InvalidLine)?;
     u64::from_str_radix(digits, radix).map_err(|_| InvalidLine)

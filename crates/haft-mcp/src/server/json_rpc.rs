@@ -248,16 +248,16 @@ impl RequestResult {
                 let TaskSnapshot { task, payload } = *snapshot;
                 let common = BareResult::new(stamp, None);
                 let result = match &payload {
-                    TaskPayload::None => TaskState::new(common, task),
-                    TaskPayload::Questions(questions) => TaskState {
+                    TaskPayload::None => TaskStateBody::new(common, task),
+                    TaskPayload::Questions(questions) => TaskStateBody {
                         input_requests: Some(wire_questions(questions)),
-                        ..TaskState::new(common, task)
+                        ..TaskStateBody::new(common, task)
                     },
                     TaskPayload::Result(result) => {
-                        TaskState { result: Some(result), ..TaskState::new(common, task) }
+                        TaskStateBody { result: Some(result), ..TaskStateBody::new(common, task) }
                     }
                     TaskPayload::Error(error) => {
-                        TaskState { error: Some(error), ..TaskState::new(common, task) }
+                        TaskStateBody { error: Some(error), ..TaskStateBody::new(common, task) }
                     }
                 };
                 serde_json::to_writer(to, &result)
@@ -338,7 +338,7 @@ fn wire_questions(requests: &BTreeMap<String, InputRequest>) -> BTreeMap<&String
 /// The result of `tasks/get`.
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct TaskState<'a> {
+struct TaskStateBody<'a> {
     #[serde(flatten)]
     common: BareResult,
     #[serde(flatten)]
@@ -351,9 +351,9 @@ struct TaskState<'a> {
     error: Option<&'a ErrorData>,
 }
 
-impl TaskState<'_> {
+impl TaskStateBody<'_> {
     fn new(common: BareResult, task: Task) -> Self {
-        TaskState { common, task, input_requests: None, result: None, error: None }
+        TaskStateBody { common, task, input_requests: None, result: None, error: None }
     }
 }
 
@@ -409,7 +409,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::server::client_info::Revision;
+    use crate::server::client_info::ProtocolRevision;
     use crate::server::results::{unknown_resource, unknown_tool};
 
     fn kind(text: &str) -> String {
@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(kind(&deep), "request 1 a");
     }
 
-    fn response(result: Result<RequestResult, ErrorData>, revision: Revision) -> Value {
+    fn response(result: Result<RequestResult, ErrorData>, revision: ProtocolRevision) -> Value {
         let mut text = Vec::new();
         let id = RawValue::from_string("7".to_owned()).unwrap();
         write_response(&mut text, &id, result, &ResultStamp::new(revision));
@@ -476,10 +476,10 @@ mod tests {
     fn lists_are_sent_in_pages() {
         let list = DefinitionList::new((0..limits::PAGE_ITEMS + 1).map(|at| json!({"name": at.to_string()})));
         let page = |from| Ok(RequestResult::Page { key: "tools", list: list.clone(), from });
-        let first = response(page(0), Revision::V2025_11_25);
+        let first = response(page(0), ProtocolRevision::V2025_11_25);
         assert_eq!(first["result"]["tools"].as_array().unwrap().len(), limits::PAGE_ITEMS);
         assert_eq!(first["result"]["nextCursor"], limits::PAGE_ITEMS.to_string());
-        let last = response(page(limits::PAGE_ITEMS), Revision::V2026_07_28);
+        let last = response(page(limits::PAGE_ITEMS), ProtocolRevision::V2026_07_28);
         let name = limits::PAGE_ITEMS.to_string();
         assert_eq!(
             last,
@@ -491,9 +491,12 @@ mod tests {
     #[test]
     fn results_and_errors_depend_on_the_revision() {
         let result = |outcome, revision| response(Ok(outcome), revision)["result"].clone();
-        assert_eq!(result(RequestResult::Empty, Revision::V2025_11_25), json!({}));
-        assert_eq!(result(RequestResult::Empty, Revision::V2026_07_28), json!({"resultType": "complete"}));
-        let ended = result(RequestResult::SubscriptionEnded, Revision::V2026_07_28);
+        assert_eq!(result(RequestResult::Empty, ProtocolRevision::V2025_11_25), json!({}));
+        assert_eq!(
+            result(RequestResult::Empty, ProtocolRevision::V2026_07_28),
+            json!({"resultType": "complete"})
+        );
+        let ended = result(RequestResult::SubscriptionEnded, ProtocolRevision::V2026_07_28);
         assert_eq!(ended["_meta"][SUBSCRIPTION_ID], 7);
         let called = |value: Value, revision| {
             let mut called = CallToolResult::default();
@@ -501,19 +504,19 @@ mod tests {
             result(RequestResult::Called(Box::new(called)), revision)
         };
         let structured = json!({"content": [], "structuredContent": {"a": 1}});
-        assert_eq!(called(json!({"a": 1}), Revision::V2025_06_18), structured);
-        assert_eq!(called(json!({"a": 1}), Revision::V2025_03_26), json!({"content": []}));
-        assert_eq!(called(json!([1]), Revision::V2025_11_25), json!({"content": []}));
+        assert_eq!(called(json!({"a": 1}), ProtocolRevision::V2025_06_18), structured);
+        assert_eq!(called(json!({"a": 1}), ProtocolRevision::V2025_03_26), json!({"content": []}));
+        assert_eq!(called(json!([1]), ProtocolRevision::V2025_11_25), json!({"content": []}));
         assert_eq!(
-            called(json!([1]), Revision::V2026_07_28),
+            called(json!([1]), ProtocolRevision::V2026_07_28),
             json!({"resultType": "complete", "content": [], "structuredContent": [1]})
         );
         let error = |error, revision| response(Err(error), revision)["error"].clone();
         assert_eq!(
-            error(unknown_tool("x"), Revision::V2025_11_25),
+            error(unknown_tool("x"), ProtocolRevision::V2025_11_25),
             json!({"code": -32602, "message": "Unknown tool: x"})
         );
-        assert_eq!(error(unknown_resource("x://y"), Revision::V2025_11_25)["code"], -32002);
-        assert_eq!(error(unknown_resource("x://y"), Revision::V2026_07_28)["code"], -32602);
+        assert_eq!(error(unknown_resource("x://y"), ProtocolRevision::V2025_11_25)["code"], -32002);
+        assert_eq!(error(unknown_resource("x://y"), ProtocolRevision::V2026_07_28)["code"], -32602);
     }
 }

@@ -18,26 +18,26 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::batch::MessageBatch;
-use super::client_info::{Revision, TransportKind};
+use super::client_info::{ProtocolRevision, TransportKind};
 use super::json_rpc::{
     INVALID_REQUEST, IncomingMessage, InvalidMessage, RequestResult, RpcRequest, is_batch, read_message,
     write_invalid, write_response,
 };
 use super::request::{McpRequest, RequestSender, SharedParams, read_handshake};
 use super::results::ResultStamp;
-use super::session::{DUPLICATE_ID, MessageSink, RequestContext, Session, shut_down};
+use super::session::{DUPLICATE_ID, MessageSink, RequestContext, ServerSession, shut_down};
 use super::{CancelOnDrop, ServerCore};
 use crate::limits::{self, READ_BYTES, UNREAD_BYTES_MAX};
 use crate::line_buffer::LineBuffer;
 
 /// Serves one client until it disconnects or the server shuts down.
-pub(crate) async fn serve<R, W>(core: Arc<ServerCore>, reader: R, writer: W)
+pub(crate) async fn serve_lines<R, W>(core: Arc<ServerCore>, reader: R, writer: W)
 where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin,
 {
     let _cancel_on_drop = CancelOnDrop(core.clone());
-    let outbox = Arc::new(Outbox::default());
+    let outbox = Arc::new(LineOutbox::default());
     let mut connection = LineConnection {
         core: core.clone(),
         outbox: outbox.clone(),
@@ -61,7 +61,7 @@ where
             tokio::time::sleep(core.limits.shutdown_grace.max(limits::CUT_WAIT)).await;
         };
         tokio::select! {
-            () = outbox.stalled() => {}
+            () = outbox.wait_for_stall() => {}
             () = shutdown => {}
         }
     };
@@ -77,23 +77,23 @@ where
 
 struct LineConnection {
     core: Arc<ServerCore>,
-    outbox: Arc<Outbox>,
+    outbox: Arc<LineOutbox>,
     cancel: Cancel,
     /// Ends subscriptions when the input has ended.
     ending: Cancel,
     /// The session of the handshake.
-    session: Option<Arc<Session>>,
+    session: Option<Arc<ServerSession>>,
     /// The last client of stateless requests.
-    stateless: Option<(RequestSender, Arc<Session>)>,
+    stateless: Option<(RequestSender, Arc<ServerSession>)>,
     requests: JoinSet<()>,
     invalid_messages: u64,
 }
 
 /// Whether to read on.
-type Continues = bool;
+type KeepsReading = bool;
 
 /// A refused request, with the revision of its error.
-type RefusedRequest = (ErrorData, Revision);
+type RefusedRequest = (ErrorData, ProtocolRevision);
 
 impl LineConnection {
     async fn read_from<R: AsyncRead + Unpin>(&mut self, mut reader: R) {
@@ -111,7 +111,7 @@ impl LineConnection {
                 return;
             }
             while self.requests.try_join_next().is_some() {}
-            self.outbox.drained().await;
+            self.outbox.wait_for_drain().await;
             match buffer.fill(&mut reader).await {
                 Ok(true) => {}
                 Ok(false) => {
@@ -125,7 +125,7 @@ impl LineConnection {
         }
     }
 
-    async fn receive(&mut self, line: &[u8], is_last: bool) -> Continues {
+    async fn receive(&mut self, line: &[u8], is_last: bool) -> KeepsReading {
         if is_batch(line) {
             return self.receive_batch(line);
         }
@@ -137,7 +137,7 @@ impl LineConnection {
         true
     }
 
-    fn sessions(&self) -> impl Iterator<Item = &Arc<Session>> {
+    fn sessions(&self) -> impl Iterator<Item = &Arc<ServerSession>> {
         self.session.iter().chain(self.stateless.as_ref().map(|(_, session)| session))
     }
 
@@ -196,7 +196,7 @@ impl LineConnection {
         let revision = self.revision();
         let mut shared = SharedParams::read(params).map_err(|error| (error, revision))?;
         let (session, log_level) = if shared.is_stateless() || method == "server/discover" {
-            let newest = |error| (error, Revision::V2026_07_28);
+            let newest = |error| (error, ProtocolRevision::V2026_07_28);
             let sender = shared.take_sender().map_err(newest)?;
             let log_level = sender.log_level;
             (self.stateless_session(sender).await.map_err(newest)?, Some(log_level))
@@ -219,8 +219,8 @@ impl LineConnection {
         })
     }
 
-    fn revision(&self) -> Revision {
-        self.session.as_ref().map_or(Revision::LATEST_WITH_HANDSHAKE, |session| session.revision())
+    fn revision(&self) -> ProtocolRevision {
+        self.session.as_ref().map_or(ProtocolRevision::LATEST_WITH_HANDSHAKE, |session| session.revision())
     }
 
     async fn initialize(&mut self, params: Option<&RawValue>) -> Result<RequestResult, ErrorData> {
@@ -229,7 +229,8 @@ impl LineConnection {
             return Err(ErrorData::new(ErrorCode(INVALID_REQUEST), message, None));
         }
         let client = read_handshake(params, TransportKind::Stdio)?;
-        let session = Session::open(&self.core, client, self.cancel.child(), self.ending.clone()).await?;
+        let session =
+            ServerSession::open(&self.core, client, self.cancel.child(), self.ending.clone()).await?;
         let result = session.initialize_result();
         let (forwarding, outbox) = (session.clone(), self.outbox.clone());
         tokio::spawn(async move { forwarding.forward_changes(&*outbox).await });
@@ -237,19 +238,20 @@ impl LineConnection {
         Ok(result)
     }
 
-    async fn stateless_session(&mut self, sender: RequestSender) -> Result<Arc<Session>, ErrorData> {
+    async fn stateless_session(&mut self, sender: RequestSender) -> Result<Arc<ServerSession>, ErrorData> {
         if let Some((known, session)) = &self.stateless
             && known.is_same_client(&sender)
         {
             return Ok(session.clone());
         }
         let client = sender.client(TransportKind::Stdio);
-        let session = Session::open(&self.core, client, self.cancel.child(), self.ending.clone()).await?;
+        let session =
+            ServerSession::open(&self.core, client, self.cancel.child(), self.ending.clone()).await?;
         self.stateless = Some((sender, session.clone()));
         Ok(session)
     }
 
-    fn receive_batch(&mut self, line: &[u8]) -> Continues {
+    fn receive_batch(&mut self, line: &[u8]) -> KeepsReading {
         let Some(session) = &self.session else { return self.report_invalid(&MessageBatch::unsupported()) };
         let sink: Arc<dyn MessageSink> = self.outbox.clone();
         let batch = match MessageBatch::begin(session, line, &sink) {
@@ -269,7 +271,7 @@ impl LineConnection {
         self.outbox.push(|to| write_response(to, id, result, stamp));
     }
 
-    fn report_invalid(&mut self, invalid: &InvalidMessage) -> Continues {
+    fn report_invalid(&mut self, invalid: &InvalidMessage) -> KeepsReading {
         self.outbox.push(|to| write_invalid(to, invalid));
         self.invalid_messages += 1;
         self.invalid_messages < limits::INVALID_MAX
@@ -312,7 +314,7 @@ impl LineConnection {
 
 /// Messages that wait to be written.
 #[derive(Default)]
-pub(crate) struct Outbox {
+pub(crate) struct LineOutbox {
     queue: Mutex<OutboxQueue>,
     /// There is something to write, or the outbox was closed.
     filled: Notify,
@@ -326,7 +328,7 @@ struct OutboxQueue {
     is_closed: bool,
 }
 
-impl Outbox {
+impl LineOutbox {
     fn queue(&self) -> MutexGuard<'_, OutboxQueue> {
         lock(&self.queue)
     }
@@ -351,14 +353,14 @@ impl Outbox {
     }
 
     /// Waits until a slow client has read something.
-    async fn drained(&self) {
+    async fn wait_for_drain(&self) {
         while self.queue().bytes.len() > UNREAD_BYTES_MAX {
             self.emptied.notified().await;
         }
     }
 
     /// Waits until nothing was read for a while.
-    async fn stalled(&self) {
+    async fn wait_for_stall(&self) {
         while tokio::time::timeout(limits::READ_STALL, self.emptied.notified()).await.is_ok() {}
     }
 
@@ -406,7 +408,7 @@ impl Outbox {
     }
 }
 
-impl MessageSink for Outbox {
+impl MessageSink for LineOutbox {
     fn notify(&self, message: Vec<u8>) {
         if self.queue().bytes.len() <= UNREAD_BYTES_MAX {
             self.push(|to| to.extend_from_slice(&message));

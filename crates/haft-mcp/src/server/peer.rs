@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::client_info::ClientInfo;
 use super::json_rpc::write_call;
-use super::session::{MessageSink, Session};
+use super::session::{MessageSink, ServerSession};
 use super::suspended_calls::SignalSender;
 
 /// The client of one request. Clones are the same.
@@ -44,7 +44,7 @@ pub(crate) struct ResponseRoute {
 /// How the client can be asked.
 pub(crate) enum AskMethod {
     /// By requests of this server, until the request is cancelled.
-    Requests(Arc<Session>, Cancel),
+    Requests(Arc<ServerSession>, Cancel),
     /// By the result of its request.
     Results(SignalSender),
     Unavailable,
@@ -55,7 +55,7 @@ impl RequestLink {
         Arc::new(RequestLink { route: Mutex::new(route), asking })
     }
 
-    pub(crate) fn reroute(&self, route: ResponseRoute) {
+    pub(crate) fn set_route(&self, route: ResponseRoute) {
         *self.route() = route;
     }
 
@@ -485,11 +485,11 @@ impl LogLevel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::client_info::{ClientCapabilities, Revision, TransportKind};
+    use crate::server::client_info::{ClientCapabilities, ProtocolRevision, TransportKind};
 
     #[tokio::test]
     async fn undeclared_capabilities_are_not_asked_for() {
-        let mut client = ClientInfo::new(TransportKind::Stdio, Revision::V2026_07_28);
+        let mut client = ClientInfo::new(TransportKind::Stdio, ProtocolRevision::V2026_07_28);
         client.capabilities = ClientCapabilities::from_value(&json!({"elicitation": {}}));
         let peer = ClientPeer::disconnected(client);
         let unsupported = |needs| Err(InputError::Unsupported(needs));

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::client_info::{ClientCapabilities, ClientInfo, Revision, TransportKind};
+use super::client_info::{ClientCapabilities, ClientInfo, ProtocolRevision, TransportKind};
 use super::json_rpc::present;
 use super::peer::LogLevel;
 use super::results::{invalid_params, unknown_method};
@@ -102,7 +102,7 @@ impl SharedParams {
         let Value::String(revision) = revision else {
             return Err(invalid_params(format!("`{PROTOCOL_VERSION}` has to be a string")));
         };
-        if !Revision::from_name(&revision).is_some_and(Revision::is_stateless) {
+        if !ProtocolRevision::from_name(&revision).is_some_and(ProtocolRevision::is_stateless) {
             return Err(unsupported_revision(&revision));
         }
         let info = self.meta.remove(CLIENT_INFO).unwrap_or(Value::Null);
@@ -114,11 +114,15 @@ impl SharedParams {
 
 /// The names of the revisions without a handshake.
 pub(crate) fn stateless_revisions() -> Vec<&'static str> {
-    Revision::ALL.into_iter().filter(|revision| revision.is_stateless()).map(Revision::name).collect()
+    ProtocolRevision::ALL
+        .into_iter()
+        .filter(|revision| revision.is_stateless())
+        .map(ProtocolRevision::name)
+        .collect()
 }
 
 fn unsupported_revision(requested: &str) -> ErrorData {
-    let (requested, supported) = (text::line(requested, 60), stateless_revisions());
+    let (requested, supported) = (text::display_line(requested, 60), stateless_revisions());
     let message = format!("revision `{requested}` is not supported; supported are {}", supported.join(", "));
     let data = json!({"supported": supported, "requested": requested});
     ErrorData::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, message, Some(data))
@@ -138,17 +142,18 @@ impl RequestSender {
     }
 
     pub(crate) fn client(&self, transport: TransportKind) -> ClientInfo {
-        described_client(transport, Revision::V2026_07_28, &self.info, &self.capabilities)
+        described_client(transport, ProtocolRevision::V2026_07_28, &self.info, &self.capabilities)
     }
 }
 
 fn described_client(
     transport: TransportKind,
-    revision: Revision,
+    revision: ProtocolRevision,
     info: &Value,
     capabilities: &Value,
 ) -> ClientInfo {
-    let field = |key: &str| text::line(info[key].as_str().unwrap_or_default(), limits::NAME_CHARS_MAX);
+    let field =
+        |key: &str| text::display_line(info[key].as_str().unwrap_or_default(), limits::NAME_CHARS_MAX);
     let mut client = ClientInfo::new(transport, revision);
     client.capabilities = ClientCapabilities::from_value(capabilities);
     (client.name, client.version) = (field("name"), field("version"));
@@ -175,8 +180,9 @@ pub(crate) fn read_handshake(
     }
     let asked: HandshakeParams<'_> = parse(params)?;
     // An unknown revision, or one without a handshake, is answered with the newest that has one.
-    let revision = Revision::from_name(&asked.protocol_version).filter(|revision| !revision.is_stateless());
-    let revision = revision.unwrap_or(Revision::LATEST_WITH_HANDSHAKE);
+    let revision =
+        ProtocolRevision::from_name(&asked.protocol_version).filter(|revision| !revision.is_stateless());
+    let revision = revision.unwrap_or(ProtocolRevision::LATEST_WITH_HANDSHAKE);
     Ok(described_client(transport, revision, &asked.client_info, &asked.capabilities))
 }
 
@@ -208,7 +214,7 @@ impl McpRequest {
     pub(crate) fn read(
         method: &str,
         params: Option<&RawValue>,
-        revision: Revision,
+        revision: ProtocolRevision,
     ) -> Result<McpRequest, ErrorData> {
         let is_stateless = revision.is_stateless();
         Ok(match method {
@@ -342,7 +348,7 @@ mod tests {
     }
 
     /// The error of a request, or 0.
-    fn code(method: &str, params: &Value, revision: Revision) -> i32 {
+    fn code(method: &str, params: &Value, revision: ProtocolRevision) -> i32 {
         let params = raw(params);
         let read = SharedParams::read(Some(&params));
         let read = read.and_then(|_| McpRequest::read(method, Some(&params), revision));
@@ -353,7 +359,8 @@ mod tests {
     fn methods_belong_to_revisions() {
         let code = |method| {
             let params = json!({"level": "info", "uri": "x", "notifications": {}});
-            [Revision::V2025_11_25, Revision::V2026_07_28].map(|revision| code(method, &params, revision))
+            [ProtocolRevision::V2025_11_25, ProtocolRevision::V2026_07_28]
+                .map(|revision| code(method, &params, revision))
         };
         for method in ["ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"] {
             assert_eq!(code(method), [0, -32601], "{method}");
@@ -391,7 +398,7 @@ mod tests {
             ("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": [3]}})),
             ("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": vec!["x"; 999]}})),
         ] {
-            assert_eq!(code(method, &params, Revision::V2026_07_28), -32602, "{method} {params}");
+            assert_eq!(code(method, &params, ProtocolRevision::V2026_07_28), -32602, "{method} {params}");
         }
     }
 

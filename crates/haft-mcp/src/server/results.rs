@@ -2,15 +2,15 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use haft::content::Blob;
-use haft::{Content, Output, ToolResult};
+use haft::content::BinaryContent;
+use haft::{ResultBlock, ToolOutput, ToolResult};
 use rmcp::model::{
     AudioContent, CallToolResult, ContentBlock, EmbeddedResource, ErrorCode, ErrorData, GetPromptResult,
     ImageContent, MetaObject, PromptMessage, ReadResourceResult, Resource, ResourceContents, ResultType,
 };
 use serde_json::{Value, json};
 
-use super::client_info::Revision;
+use super::client_info::ProtocolRevision;
 use crate::limits::URI_CHARS_MAX;
 use crate::text;
 
@@ -19,16 +19,16 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The result of a call. A failed call is a result as well: the model reads it.
 pub fn tool_result(result: &ToolResult) -> CallToolResult {
-    let mut sent = output_result(Output::new(result.for_model()));
+    let mut sent = output_result(ToolOutput::new(result.for_model()));
     sent.is_error = result.is_error().then_some(true);
     sent
 }
 
 /// The first structured block becomes `structuredContent`; as the protocol requires, its text is sent as well.
-pub fn output_result(output: Output) -> CallToolResult {
+pub fn output_result(output: ToolOutput) -> CallToolResult {
     let mut result = CallToolResult::default();
     for block in output.into_blocks() {
-        if let Content::Structured(value) = block {
+        if let ResultBlock::Structured(value) = block {
             result.content.push(ContentBlock::text(match &value {
                 Value::String(text) => text.clone(),
                 value => value.to_string(),
@@ -42,18 +42,18 @@ pub fn output_result(output: Output) -> CallToolResult {
 }
 
 /// A block of the engine. Sound is sent as audio, any other document as an embedded resource.
-pub fn content_block(content: &Content) -> ContentBlock {
-    let data = |blob: &Blob| BASE64_STANDARD.encode(&blob.bytes);
+pub fn content_block(content: &ResultBlock) -> ContentBlock {
+    let data = |blob: &BinaryContent| BASE64_STANDARD.encode(&blob.bytes);
     match content {
-        Content::Image(blob) => ContentBlock::Image(ImageContent::new(data(blob), &*blob.media_type)),
-        Content::Document(blob) if blob.media_type.starts_with("audio/") => {
+        ResultBlock::Image(blob) => ContentBlock::Image(ImageContent::new(data(blob), &*blob.media_type)),
+        ResultBlock::Document(blob) if blob.media_type.starts_with("audio/") => {
             ContentBlock::Audio(AudioContent::new(data(blob), &*blob.media_type))
         }
-        Content::Document(blob) => {
+        ResultBlock::Document(blob) => {
             let contents = binary_contents(&document_uri(blob), &blob.media_type, &blob.bytes);
             ContentBlock::Resource(EmbeddedResource::new(contents))
         }
-        Content::Link(link) => {
+        ResultBlock::Link(link) => {
             let mut resource = Resource::new(&*link.uri, &*link.name);
             resource.mime_type = link.media_type.as_deref().map(str::to_owned);
             ContentBlock::ResourceLink(resource)
@@ -68,7 +68,7 @@ pub fn binary_contents(uri: &str, media_type: &str, bytes: &[u8]) -> ResourceCon
 }
 
 /// A name that is a URI already stays as it is.
-fn document_uri(blob: &Blob) -> String {
+fn document_uri(blob: &BinaryContent) -> String {
     match blob.name.as_deref().unwrap_or("document") {
         name if name.contains("://") => name.to_owned(),
         name => {
@@ -105,22 +105,22 @@ pub fn relay_prompt(result: &Value) -> GetPromptResult {
 
 /// The error for a tool that is not offered.
 pub fn unknown_tool(name: &str) -> ErrorData {
-    invalid_params(format!("Unknown tool: {}", text::line(name, 200)))
+    invalid_params(format!("Unknown tool: {}", text::display_line(name, 200)))
 }
 
 /// The error for a prompt that is not offered.
 pub fn unknown_prompt(name: &str) -> ErrorData {
-    invalid_params(format!("Unknown prompt: {}", text::line(name, 200)))
+    invalid_params(format!("Unknown prompt: {}", text::display_line(name, 200)))
 }
 
 /// The error for a URI without a resource.
 pub fn unknown_resource(uri: &str) -> ErrorData {
-    let uri = text::line(uri, URI_CHARS_MAX);
+    let uri = text::display_line(uri, URI_CHARS_MAX);
     ErrorData::resource_not_found("Resource not found", Some(json!({"uri": uri})))
 }
 
 pub(crate) fn unknown_method(method: &str) -> ErrorData {
-    let message = format!("the method `{}` is not known here", text::line(method, 100));
+    let message = format!("the method `{}` is not known here", text::display_line(method, 100));
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
@@ -131,13 +131,13 @@ pub(crate) fn invalid_params(message: impl Into<String>) -> ErrorData {
 /// What a revision adds to every result, or changes in it.
 #[derive(Debug, Clone)]
 pub(crate) struct ResultStamp {
-    pub(crate) revision: Revision,
+    pub(crate) revision: ProtocolRevision,
     /// The server's description; the stateless revision repeats it in each result.
     pub(crate) server_info: Option<Value>,
 }
 
 impl ResultStamp {
-    pub(crate) fn new(revision: Revision) -> ResultStamp {
+    pub(crate) fn new(revision: ProtocolRevision) -> ResultStamp {
         ResultStamp { revision, server_info: None }
     }
 
@@ -158,7 +158,7 @@ impl ResultStamp {
 
     /// Objects are accepted since results can be structured, other values in the stateless revision.
     pub(crate) fn accepts_structured(&self, value: &Value) -> bool {
-        self.revision.is_stateless() || (value.is_object() && self.revision >= Revision::V2025_06_18)
+        self.revision.is_stateless() || (value.is_object() && self.revision >= ProtocolRevision::V2025_06_18)
     }
 
     /// The stateless revision has no number of its own for a missing resource.
@@ -177,20 +177,20 @@ mod tests {
     #[test]
     fn every_content_kind_has_a_block() {
         let document = |kind: &str, name: Option<&str>| {
-            Content::Document(Blob {
+            ResultBlock::Document(BinaryContent {
                 media_type: kind.into(),
                 bytes: b"abc".as_slice().into(),
                 name: name.map(Into::into),
             })
         };
-        let output = Output::new(vec![
-            Content::text("hi"),
-            Content::image("image/png", b"abc".as_slice()),
+        let output = ToolOutput::new(vec![
+            ResultBlock::text("hi"),
+            ResultBlock::image("image/png", b"abc".as_slice()),
             document("audio/wav", None),
             document("application/pdf", Some("a b.pdf")),
             document("application/pdf", Some("x://y")),
-            Content::link("file:///a", "a"),
-            Content::Structured(json!([1])),
+            ResultBlock::link("file:///a", "a"),
+            ResultBlock::Structured(json!([1])),
         ]);
         let result = serde_json::to_value(output_result(output)).unwrap();
         assert_eq!(

@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, oneshot};
 
 use super::ServerCore;
-use super::client_info::{ClientInfo, Principal, Revision};
+use super::client_info::{ClientInfo, Principal, ProtocolRevision};
 use super::handler::{
     ListChange, PromptRequest, ReadRequest, ServerFeatures, ServerHandler, ToolCallRequest,
 };
@@ -53,7 +53,7 @@ pub(crate) trait MessageSink: Send + Sync {
 }
 
 /// One client while it is connected.
-pub(crate) struct Session {
+pub(crate) struct ServerSession {
     core: Arc<ServerCore>,
     client: Arc<ClientInfo>,
     handler: Arc<dyn ServerHandler>,
@@ -81,7 +81,7 @@ pub(crate) struct RequestContext {
     pub(crate) log_level: Option<u8>,
 }
 
-impl Session {
+impl ServerSession {
     /// Asks the factory for the client's handler.
     ///
     /// # Errors
@@ -91,15 +91,15 @@ impl Session {
         client: ClientInfo,
         cancel: Cancel,
         ending: Cancel,
-    ) -> Result<Arc<Session>, ErrorData> {
+    ) -> Result<Arc<ServerSession>, ErrorData> {
         let client = Arc::new(client);
         let opening = AssertUnwindSafe(core.handlers.handler(&client)).catch_unwind();
-        let handler = opening.await.unwrap_or_else(|_| Err(panicked()))?;
+        let handler = opening.await.unwrap_or_else(|_| Err(panic_error()))?;
         let mut stamp = ResultStamp::new(client.revision);
         if client.revision.is_stateless() {
             stamp.server_info = serde_json::to_value(handler.info()).ok();
         }
-        Ok(Arc::new(Session {
+        Ok(Arc::new(ServerSession {
             core: core.clone(),
             features: handler.features(),
             client,
@@ -115,7 +115,7 @@ impl Session {
         }))
     }
 
-    pub(crate) fn revision(&self) -> Revision {
+    pub(crate) fn revision(&self) -> ProtocolRevision {
         self.client.revision
     }
 
@@ -139,7 +139,7 @@ impl Session {
 
     /// The result of the handshake.
     pub(crate) fn initialize_result(&self) -> RequestResult {
-        let mut result = InitializeResult::new(capabilities(self.features, self.revision()));
+        let mut result = InitializeResult::new(server_capabilities(self.features, self.revision()));
         let revision = serde_json::from_value::<ProtocolVersion>(self.revision().name().into());
         result.protocol_version = revision.unwrap_or_default();
         result.server_info = self.handler.info();
@@ -149,18 +149,18 @@ impl Session {
 
     fn discover_result(&self) -> RequestResult {
         let versions = serde_json::from_value::<Vec<ProtocolVersion>>(stateless_revisions().into());
-        let capabilities = capabilities(self.features, self.revision());
+        let capabilities = server_capabilities(self.features, self.revision());
         let mut result = DiscoverResult::new(versions.unwrap_or_default(), capabilities);
         result.instructions = self.handler.instructions();
         RequestResult::Discovered(Box::new(result))
     }
 
-    /// Reads a request and begins it, as [`Session::begin`].
+    /// Reads a request and begins it, as [`ServerSession::begin`].
     ///
     /// # Errors
     /// It is invalid or refused; nothing was begun.
     pub(crate) fn begin_raw(
-        self: &Arc<Session>,
+        self: &Arc<ServerSession>,
         id: &RawValue,
         method: &str,
         params: Option<&RawValue>,
@@ -176,7 +176,7 @@ impl Session {
     /// # Errors
     /// It is refused; nothing was begun.
     pub(crate) fn begin(
-        self: &Arc<Session>,
+        self: &Arc<ServerSession>,
         id: &RawValue,
         method: &str,
         mut request: McpRequest,
@@ -222,7 +222,7 @@ impl Session {
 
     /// Runs a call that may ask by its result, or resumes it.
     async fn run_resumable(
-        self: Arc<Session>,
+        self: Arc<ServerSession>,
         request: McpRequest,
         shared: SharedParams,
         route: ResponseRoute,
@@ -249,7 +249,7 @@ impl Session {
     }
 
     async fn dispatch(
-        self: Arc<Session>,
+        self: Arc<ServerSession>,
         request: McpRequest,
         meta: Map<String, Value>,
         peer: ClientPeer,
@@ -284,7 +284,7 @@ impl Session {
             }
             McpRequest::Complete(params) => {
                 let completion = or_cancelled(handler.complete(params), &cancel).await?;
-                RequestResult::Completed(CompleteResult::new(limited(completion)))
+                RequestResult::Completed(CompleteResult::new(limit_completion(completion)))
             }
             McpRequest::SetLogLevel(level) => {
                 self.log_level.store(level, Ordering::Relaxed);
@@ -351,7 +351,7 @@ impl Session {
 
     /// Registers a request. A ping is answered at any load.
     fn enter(
-        self: &Arc<Session>,
+        self: &Arc<ServerSession>,
         id: &RawValue,
         cancel: Cancel,
         is_ping: bool,
@@ -397,7 +397,7 @@ impl Session {
                 .and_then(|value| if value.is_object() { Ok(value) } else { Err(InputError::InvalidAnswer) }),
             Err(error) => parse(error).and_then(|error| {
                 let message = error["message"].as_str().unwrap_or_default();
-                Err(InputError::Refused(text::line(message, 500)))
+                Err(InputError::Refused(text::display_line(message, 500)))
             }),
         };
         let _ = question.send(answer);
@@ -464,7 +464,7 @@ impl Session {
         }
         let meta = json!({SUBSCRIPTION_ID: id});
         let accepted = json!({"notifications": filter, "_meta": meta});
-        notify(sink, "notifications/subscriptions/acknowledged", &accepted);
+        send_notification(sink, "notifications/subscriptions/acknowledged", &accepted);
         let is_wanted = |change: &ListChange| match change {
             ListChange::Tools => filter.tools_list_changed.is_some(),
             ListChange::Prompts => filter.prompts_list_changed.is_some(),
@@ -496,7 +496,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for ServerSession {
     fn drop(&mut self) {
         for uri in lock(&self.subscribed).drain() {
             self.handler.unsubscribe(&uri);
@@ -512,7 +512,7 @@ const SERVER_ERROR: ErrorCode = ErrorCode(-32000);
 
 /// A request in flight.
 struct InFlightRequest {
-    session: Arc<Session>,
+    session: Arc<ServerSession>,
     id: Box<str>,
     cancel: Cancel,
 }
@@ -579,11 +579,11 @@ async fn run_until_cancelled(
         biased;
         done = &mut work => {
             let is_wanted = matches!(cancel.cause(), None | Some(Cause::Shutdown));
-            is_wanted.then(|| done.unwrap_or_else(|_| Err(panicked())))
+            is_wanted.then(|| done.unwrap_or_else(|_| Err(panic_error())))
         }
         cause = cancel.cancelled() => {
             let done = tokio::time::timeout(limits::CANCEL_GRACE, work).await;
-            let outcome = || done.unwrap_or_else(|_| Ok(Err(shut_down()))).unwrap_or_else(|_| Err(panicked()));
+            let outcome = || done.unwrap_or_else(|_| Ok(Err(shut_down()))).unwrap_or_else(|_| Err(panic_error()));
             (cause == Cause::Shutdown).then(outcome)
         }
     }
@@ -595,7 +595,7 @@ pub(crate) fn shut_down() -> ErrorData {
     ErrorData::new(SERVER_ERROR, message, None)
 }
 
-fn panicked() -> ErrorData {
+fn panic_error() -> ErrorData {
     ErrorData::internal_error("the server failed at this request; nothing more is known", None)
 }
 
@@ -603,7 +603,7 @@ fn empty_object() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
 }
 
-fn capabilities(features: ServerFeatures, revision: Revision) -> ServerCapabilities {
+fn server_capabilities(features: ServerFeatures, revision: ProtocolRevision) -> ServerCapabilities {
     let list_changed = features.list_changes.then_some(true);
     let mut capabilities = ServerCapabilities::default();
     if features.tools {
@@ -622,7 +622,7 @@ fn capabilities(features: ServerFeatures, revision: Revision) -> ServerCapabilit
         prompts.list_changed = list_changed;
         capabilities.prompts = Some(prompts);
     }
-    let has_completions = features.completions && revision >= Revision::V2025_03_26;
+    let has_completions = features.completions && revision >= ProtocolRevision::V2025_03_26;
     capabilities.completions = has_completions.then(Map::new);
     capabilities.logging = features.logging.then(Map::new);
     if features.tasks && revision.is_stateless() {
@@ -632,7 +632,7 @@ fn capabilities(features: ServerFeatures, revision: Revision) -> ServerCapabilit
 }
 
 /// A completion with at most as many values as the protocol allows.
-fn limited(mut completion: CompletionInfo) -> CompletionInfo {
+fn limit_completion(mut completion: CompletionInfo) -> CompletionInfo {
     let count = completion.values.len();
     completion.values.truncate(CompletionInfo::MAX_VALUES);
     let known = completion.total.map_or(count, |total| total as usize);
@@ -654,7 +654,7 @@ async fn forward_changes(
                 if let Some(meta) = meta {
                     params["_meta"] = meta.clone();
                 }
-                notify(sink, method, &params);
+                send_notification(sink, method, &params);
             }
         }
     }
@@ -689,7 +689,7 @@ fn change_notification(change: &ListChange) -> (&'static str, Value) {
     }
 }
 
-fn notify(sink: &dyn MessageSink, method: &str, params: &impl Serialize) {
+fn send_notification(sink: &dyn MessageSink, method: &str, params: &impl Serialize) {
     let mut message = Vec::with_capacity(160);
     write_call(&mut message, None, method, params);
     sink.notify(message);
@@ -697,7 +697,7 @@ fn notify(sink: &dyn MessageSink, method: &str, params: &impl Serialize) {
 
 /// A request of this server without a response. Dropped before that, it is cancelled at the client.
 struct OpenQuestion<'a> {
-    session: &'a Session,
+    session: &'a ServerSession,
     sink: &'a dyn MessageSink,
     id: u64,
     answer: oneshot::Receiver<Result<Value, InputError>>,
@@ -706,7 +706,7 @@ struct OpenQuestion<'a> {
 
 impl<'a> OpenQuestion<'a> {
     fn send(
-        session: &'a Session,
+        session: &'a ServerSession,
         sink: &'a dyn MessageSink,
         request: &InputRequest,
     ) -> Result<OpenQuestion<'a>, InputError> {
@@ -721,7 +721,7 @@ impl<'a> OpenQuestion<'a> {
         }
         let open = OpenQuestion { session, sink, id, answer, is_answered: false };
         let mut message = Vec::with_capacity(256);
-        let params = request.wire_params(session.revision() >= Revision::V2025_11_25);
+        let params = request.wire_params(session.revision() >= ProtocolRevision::V2025_11_25);
         write_call(&mut message, Some(id), request.method, &params);
         if sink.send(message) { Ok(open) } else { Err(InputError::Disconnected) }
     }
@@ -733,7 +733,7 @@ impl Drop for OpenQuestion<'_> {
         if !self.is_answered {
             let params =
                 json!({"requestId": format!("haft-{}", self.id), "reason": "the answer is no longer needed"});
-            notify(self.sink, "notifications/cancelled", &params);
+            send_notification(self.sink, "notifications/cancelled", &params);
         }
     }
 }

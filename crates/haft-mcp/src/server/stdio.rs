@@ -12,15 +12,15 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 /// Standard input.
-pub(crate) fn input() -> Box<dyn AsyncRead + Send + Unpin> {
-    match duplicate(std::io::stdin()) {
+pub(crate) fn open_stdin() -> Box<dyn AsyncRead + Send + Unpin> {
+    match duplicate_stream(std::io::stdin()) {
         Some(StdioDescriptor::Pipe(file)) => {
             if let Ok(pipe) = pipe::Receiver::from_file(file) {
                 return Box::new(pipe);
             }
         }
         Some(StdioDescriptor::Socket(fd)) => {
-            if let Ok(socket) = socket(fd) {
+            if let Ok(socket) = tokio_socket(fd) {
                 return Box::new(socket);
             }
         }
@@ -30,15 +30,15 @@ pub(crate) fn input() -> Box<dyn AsyncRead + Send + Unpin> {
 }
 
 /// Standard output.
-pub(crate) fn output() -> Box<dyn AsyncWrite + Send + Unpin> {
-    match duplicate(std::io::stdout()) {
+pub(crate) fn open_stdout() -> Box<dyn AsyncWrite + Send + Unpin> {
+    match duplicate_stream(std::io::stdout()) {
         Some(StdioDescriptor::Pipe(file)) => {
             if let Ok(pipe) = pipe::Sender::from_file(file) {
                 return Box::new(pipe);
             }
         }
         Some(StdioDescriptor::Socket(fd)) => {
-            if let Ok(socket) = socket(fd) {
+            if let Ok(socket) = tokio_socket(fd) {
                 return Box::new(socket);
             }
         }
@@ -53,7 +53,7 @@ enum StdioDescriptor {
     Socket(OwnedFd),
 }
 
-fn duplicate(stream: impl AsFd) -> Option<StdioDescriptor> {
+fn duplicate_stream(stream: impl AsFd) -> Option<StdioDescriptor> {
     let file = File::from(stream.as_fd().try_clone_to_owned().ok()?);
     let kind = file.metadata().ok()?.file_type();
     if kind.is_fifo() {
@@ -62,7 +62,7 @@ fn duplicate(stream: impl AsFd) -> Option<StdioDescriptor> {
     kind.is_socket().then(|| StdioDescriptor::Socket(file.into()))
 }
 
-fn socket(fd: OwnedFd) -> std::io::Result<UnixStream> {
+fn tokio_socket(fd: OwnedFd) -> std::io::Result<UnixStream> {
     let socket = std::os::unix::net::UnixStream::from(fd);
     socket.set_nonblocking(true)?;
     UnixStream::from_std(socket)

@@ -27,7 +27,7 @@ use super::request::McpRequest;
 use super::results::invalid_params;
 use super::session::{RequestOutcome, shut_down};
 use super::tasks::CallTasks;
-use super::tokens::secret;
+use super::tokens::random_secret;
 use crate::limits;
 
 /// All calls that wait for input.
@@ -194,7 +194,7 @@ impl SuspendedCalls {
         let state = match &self.key {
             Some(key) if !is_full && self.random.fill(&mut id).is_ok() => {
                 call.round += 1;
-                sign(key, &id, call.round, &call.identity)
+                sign_state(key, &id, call.round, &call.identity)
             }
             _ => {
                 for questions in call.open.drain(..) {
@@ -241,7 +241,7 @@ impl SuspendedCalls {
                  again without it",
             )));
         };
-        call.link.reroute(route);
+        call.link.set_route(route);
         call.open.retain(|questions| !questions.is_withdrawn());
         let open = std::mem::take(&mut call.open);
         call.open = open.into_iter().filter_map(|questions| questions.answer(&mut responses)).collect();
@@ -255,7 +255,7 @@ impl SuspendedCalls {
     }
 
     fn take(&self, state: &str, identity: &CallIdentity) -> Option<ResumableCall> {
-        let (id, round) = verify(self.key.as_ref()?, state, identity)?;
+        let (id, round) = verify_state(self.key.as_ref()?, state, identity)?;
         let mut waiting = self.waiting();
         if waiting.get(&id)?.call.round != round {
             return None;
@@ -296,13 +296,13 @@ fn signed_bytes(id: &StateId, round: u32, identity: &CallIdentity) -> Vec<u8> {
     bytes
 }
 
-fn sign(key: &hmac::Key, id: &StateId, round: u32, identity: &CallIdentity) -> String {
+fn sign_state(key: &hmac::Key, id: &StateId, round: u32, identity: &CallIdentity) -> String {
     let tag = hmac::sign(key, &signed_bytes(id, round, identity));
     BASE64_URL_SAFE_NO_PAD.encode([id.as_slice(), &round.to_le_bytes(), tag.as_ref()].concat())
 }
 
 /// The call of a state that was signed here for the same request of the same client.
-fn verify(key: &hmac::Key, state: &str, identity: &CallIdentity) -> Option<(StateId, u32)> {
+fn verify_state(key: &hmac::Key, state: &str, identity: &CallIdentity) -> Option<(StateId, u32)> {
     if state.len() > 128 {
         return None;
     }
@@ -397,7 +397,7 @@ impl SignalSender {
                     answers.extend(early_answers.remove_entry(key));
                     key.clone()
                 }
-                None => format!("ask-{}", secret(12)?),
+                None => format!("ask-{}", random_secret(12)?),
             };
             questions.push((key, request));
         }
@@ -414,7 +414,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::server::client_info::{ClientInfo, Revision, TransportKind};
+    use crate::server::client_info::{ClientInfo, ProtocolRevision, TransportKind};
     use crate::server::peer::{AskMethod, ClientPeer};
     use crate::server::session::MessageSink;
     use crate::server::tasks::TaskPayload;
@@ -452,7 +452,7 @@ mod tests {
     ) -> (Cancel, impl Future<Output = RequestOutcome>) {
         let (sender, questions) = SignalSender::new(Map::new());
         let link = RequestLink::new(route(), AskMethod::Results(sender));
-        let mut client = ClientInfo::new(TransportKind::Http, Revision::V2026_07_28);
+        let mut client = ClientInfo::new(TransportKind::Http, ProtocolRevision::V2026_07_28);
         (client.capabilities.roots, client.capabilities.tasks) = (true, true);
         let peer = ClientPeer::new(Arc::new(client), link.clone());
         let work = async move {

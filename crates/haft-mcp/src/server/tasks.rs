@@ -15,13 +15,13 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::client_info::Revision;
+use super::client_info::ProtocolRevision;
 use super::json_rpc::RequestResult;
 use super::peer::InputRequest;
 use super::results::{ResultStamp, invalid_params};
 use super::session::RequestOutcome;
 use super::suspended_calls::{CallSignal, QuestionSet, ResumableCall};
-use super::tokens::secret;
+use super::tokens::random_secret;
 use crate::limits::{TASK_KEPT, TASK_POLL_INTERVAL, TASKS_EACH_MAX, TASKS_MAX};
 
 /// All tasks of one server.
@@ -78,7 +78,7 @@ impl CallTasks {
         let principal = call.identity.principal.clone();
         let mut tasks = lock(&self.tasks);
         let own_count = tasks.values().filter(|task| task.principal == principal).count();
-        let id = secret(16).filter(|_| tasks.len() < TASKS_MAX && own_count < TASKS_EACH_MAX);
+        let id = random_secret(16).filter(|_| tasks.len() < TASKS_MAX && own_count < TASKS_EACH_MAX);
         let Some(id) = id else { return Err(Box::new(call)) };
         let now = SystemTime::now();
         let open = std::mem::take(&mut call.open);
@@ -187,7 +187,7 @@ impl CallTask {
         let done = match outcome {
             None => TaskPhase::Cancelled,
             Some(Err(error)) => TaskPhase::Failed(error),
-            Some(Ok(result)) => match result.into_raw(&ResultStamp::new(Revision::V2026_07_28)) {
+            Some(Ok(result)) => match result.into_raw(&ResultStamp::new(ProtocolRevision::V2026_07_28)) {
                 Ok(text) => TaskPhase::Completed(text),
                 Err(error) => TaskPhase::Failed(ErrorData::internal_error(error.to_string(), None)),
             },

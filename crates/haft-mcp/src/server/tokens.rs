@@ -21,7 +21,7 @@ use super::client_info::Principal;
 use crate::limits::{TOKEN_ANSWER_BYTES_MAX, TOKEN_BELIEVED, TOKEN_CHECK_TIMEOUT, TOKENS_REMEMBERED};
 
 /// So many random bytes as text; `None` if the system has no random numbers. 32 bytes are enough for a token.
-pub fn secret(bytes: usize) -> Option<String> {
+pub fn random_secret(bytes: usize) -> Option<String> {
     let mut random = vec![0; bytes];
     SystemRandom::new().fill(&mut random).ok()?;
     Some(BASE64_URL_SAFE_NO_PAD.encode(random))
@@ -123,7 +123,7 @@ impl TokenIntrospection {
         audience: impl Into<String>,
     ) -> Result<TokenIntrospection, String> {
         Ok(TokenIntrospection {
-            client: crate::transport::http::client(None)?,
+            client: crate::transport::http::http_client(None)?,
             endpoint,
             credentials: (client_id.into(), client_secret.into()),
             audience: audience.into(),
@@ -157,7 +157,7 @@ impl TokenIntrospection {
         let failed = |error: reqwest::Error| {
             format!(
                 "the authorization server can't be asked: {}",
-                crate::transport::chain(&error.without_url())
+                crate::transport::error_chain(&error.without_url())
             )
         };
         let mut answer = asked.await.map_err(failed)?;
@@ -236,7 +236,7 @@ mod tests {
         let hashed = StaticTokens::new().with_digest(Sha256::digest("ccc").into(), Principal::new("c"));
         assert_eq!(hashed.find("ccc").unwrap().name, "c".into());
         assert!(!hashed.is_empty() && StaticTokens::new().is_empty());
-        assert_ne!(secret(32), secret(32));
+        assert_ne!(random_secret(32), random_secret(32));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::limits::{CHALLENGE_CHARS_MAX, SCOPES_MAX};
 
 /// A refusal, read. Of several, those for bearers and for proofs of possession count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Challenge {
+pub(crate) struct AuthChallenge {
     /// Whether it wants tokens that come with a proof.
     pub(crate) wants_proof: bool,
     /// Where the server describes itself.
@@ -20,9 +20,9 @@ pub(crate) struct Challenge {
     pub(crate) words: Option<String>,
 }
 
-impl Challenge {
-    pub(crate) fn read(headers: &HeaderMap) -> Challenge {
-        let mut challenge = Challenge::default();
+impl AuthChallenge {
+    pub(crate) fn read(headers: &HeaderMap) -> AuthChallenge {
+        let mut challenge = AuthChallenge::default();
         for value in headers.get_all(WWW_AUTHENTICATE) {
             let Ok(text) = value.to_str() else { continue };
             let text = text.get(..CHALLENGE_CHARS_MAX).unwrap_or(text);
@@ -62,14 +62,14 @@ impl Challenge {
             "resource_metadata" => _ = self.resource_metadata.get_or_insert(value),
             "error" => _ = self.error.get_or_insert(value),
             "error_description" => _ = self.words.get_or_insert(value),
-            "scope" => _ = self.scopes.get_or_insert_with(|| scopes(&value)),
+            "scope" => _ = self.scopes.get_or_insert_with(|| split_scopes(&value)),
             _ => {}
         }
     }
 }
 
 /// The scopes of a text, each once.
-pub(crate) fn scopes(text: &str) -> Vec<String> {
+pub(crate) fn split_scopes(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for scope in text.split_ascii_whitespace().take(SCOPES_MAX) {
         if !all.iter().any(|known| known == scope) {
@@ -105,12 +105,12 @@ fn read_value(text: &str) -> (String, &str) {
 mod tests {
     use super::*;
 
-    fn read(values: &[&str]) -> Challenge {
+    fn read(values: &[&str]) -> AuthChallenge {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(WWW_AUTHENTICATE, value.parse().unwrap());
         }
-        Challenge::read(&headers)
+        AuthChallenge::read(&headers)
     }
 
     #[test]

@@ -4,22 +4,22 @@ use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::discovery::Issuer;
-use super::jwt::now;
-use super::net::{Net, shown};
+use super::discovery::TokenIssuer;
+use super::jwt::unix_time;
+use super::net::{SignInClient, display_url};
 use super::secret::Secret;
-use super::settings::{Grant, OAuth};
+use super::settings::{OAuth, TokenGrant};
 use crate::limits::NAME_CHARS_MAX;
 use crate::text;
 
 /// A name, and how it is shown to be ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Client {
+pub(crate) struct OAuthClient {
     pub(crate) id: String,
     /// The secret of a name that was registered. One from the settings stays there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) secret: Option<Secret>,
-    pub(crate) method: Method,
+    pub(crate) method: ClientAuthMethod,
     /// Where answers to this name go, if it was registered for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) redirect: Option<String>,
@@ -31,64 +31,65 @@ pub(crate) struct Client {
 /// How a name is shown to be ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Method {
+pub(crate) enum ClientAuthMethod {
     None,
     ClientSecretBasic,
     ClientSecretPost,
     PrivateKeyJwt,
 }
 
-impl Method {
+impl ClientAuthMethod {
     fn name(self) -> &'static str {
         match self {
-            Method::None => "none",
-            Method::ClientSecretBasic => "client_secret_basic",
-            Method::ClientSecretPost => "client_secret_post",
-            Method::PrivateKeyJwt => "private_key_jwt",
+            ClientAuthMethod::None => "none",
+            ClientAuthMethod::ClientSecretBasic => "client_secret_basic",
+            ClientAuthMethod::ClientSecretPost => "client_secret_post",
+            ClientAuthMethod::PrivateKeyJwt => "private_key_jwt",
         }
     }
 
     /// The best that the issuer takes, for a name with or without a secret. One that says nothing takes a header.
-    fn for_name(issuer: &Issuer, has_secret: bool) -> Method {
-        let with_secret = [Method::ClientSecretBasic, Method::ClientSecretPost];
+    fn for_name(issuer: &TokenIssuer, has_secret: bool) -> ClientAuthMethod {
+        let with_secret = [ClientAuthMethod::ClientSecretBasic, ClientAuthMethod::ClientSecretPost];
         match &issuer.methods {
-            _ if !has_secret => Method::None,
-            None => Method::ClientSecretBasic,
+            _ if !has_secret => ClientAuthMethod::None,
+            None => ClientAuthMethod::ClientSecretBasic,
             Some(known) => {
-                let known = |method: &Method| known.iter().any(|known| known == method.name());
-                with_secret.into_iter().find(known).unwrap_or(Method::None)
+                let known = |method: &ClientAuthMethod| known.iter().any(|known| known == method.name());
+                with_secret.into_iter().find(known).unwrap_or(ClientAuthMethod::None)
             }
         }
     }
 
     /// What a name is registered with: nothing to keep secret, where that is taken.
-    fn to_register(issuer: &Issuer) -> Method {
-        let order = [Method::None, Method::ClientSecretBasic, Method::ClientSecretPost];
+    fn to_register(issuer: &TokenIssuer) -> ClientAuthMethod {
+        let order =
+            [ClientAuthMethod::None, ClientAuthMethod::ClientSecretBasic, ClientAuthMethod::ClientSecretPost];
         match &issuer.methods {
-            None => Method::None,
+            None => ClientAuthMethod::None,
             Some(known) => {
-                let known = |method: &Method| known.iter().any(|known| known == method.name());
-                order.into_iter().find(known).unwrap_or(Method::None)
+                let known = |method: &ClientAuthMethod| known.iter().any(|known| known == method.name());
+                order.into_iter().find(known).unwrap_or(ClientAuthMethod::None)
             }
         }
     }
 }
 
-impl Client {
+impl OAuthClient {
     /// The name that the settings have, if they do.
-    pub(crate) fn of_settings(settings: &OAuth, issuer: &Issuer) -> Option<Client> {
+    pub(crate) fn of_settings(settings: &OAuth, issuer: &TokenIssuer) -> Option<OAuthClient> {
         let id = settings.client_id.clone()?;
         let method = match &settings.grant {
-            Grant::Client(Some(_)) => Method::PrivateKeyJwt,
-            _ => Method::for_name(issuer, settings.client_secret.is_some()),
+            TokenGrant::Client(Some(_)) => ClientAuthMethod::PrivateKeyJwt,
+            _ => ClientAuthMethod::for_name(issuer, settings.client_secret.is_some()),
         };
-        Some(Client { id, secret: None, method, redirect: None, until: None })
+        Some(OAuthClient { id, secret: None, method, redirect: None, until: None })
     }
 
     /// The port that it was registered for, if it can still be used.
     pub(crate) fn registered_port(&self) -> Option<u16> {
         let redirect = url::Url::parse(self.redirect.as_deref()?).ok()?;
-        redirect.port().filter(|_| self.until.is_none_or(|until| until > now() + 60))
+        redirect.port().filter(|_| self.until.is_none_or(|until| until > unix_time() + 60))
     }
 }
 
@@ -97,21 +98,21 @@ impl Client {
 /// # Errors
 /// There is none to be had, in words.
 pub(crate) async fn for_sign_in(
-    net: &Net,
-    issuer: &Issuer,
+    net: &SignInClient,
+    issuer: &TokenIssuer,
     settings: &OAuth,
     redirect: &str,
-    before: Option<&Client>,
+    before: Option<&OAuthClient>,
     scopes: &[String],
-) -> Result<Client, String> {
-    if let Some(client) = Client::of_settings(settings, issuer) {
+) -> Result<OAuthClient, String> {
+    if let Some(client) = OAuthClient::of_settings(settings, issuer) {
         return Ok(client);
     }
     if let (true, Some(address)) = (issuer.reads_documents, &settings.client_metadata_url) {
-        return Ok(Client {
+        return Ok(OAuthClient {
             id: address.clone(),
             secret: None,
-            method: Method::None,
+            method: ClientAuthMethod::None,
             redirect: None,
             until: None,
         });
@@ -119,18 +120,23 @@ pub(crate) async fn for_sign_in(
     if let Some(before) = before.filter(|before| before.redirect.as_deref() == Some(redirect)) {
         return Ok(before.clone());
     }
-    register(net, issuer, redirect, scopes).await
+    register_client(net, issuer, redirect, scopes).await
 }
 
-async fn register(net: &Net, issuer: &Issuer, redirect: &str, scopes: &[String]) -> Result<Client, String> {
+async fn register_client(
+    net: &SignInClient,
+    issuer: &TokenIssuer,
+    redirect: &str,
+    scopes: &[String],
+) -> Result<OAuthClient, String> {
     let Some(url) = &issuer.registration else {
         return Err(format!(
             "`{}` registers nobody by itself; have a client registered there with the redirect \
              `http://localhost:PORT/callback`, and put `clientId` and `callbackPort` into `oauth`",
-            text::line(&issuer.name, 200)
+            text::display_line(&issuer.name, 200)
         ));
     };
-    let wanted = Method::to_register(issuer);
+    let wanted = ClientAuthMethod::to_register(issuer);
     let mut body = json!({
         "client_name": "haft",
         "redirect_uris": [redirect],
@@ -146,10 +152,10 @@ async fn register(net: &Net, issuer: &Issuer, redirect: &str, scopes: &[String])
     let said = &answer.body;
     if !answer.status.is_success() {
         let words = ["error", "error_description"].map(|key| said[key].as_str().unwrap_or_default());
-        return Err(text::line(
+        return Err(text::display_line(
             &format!(
                 "`{}` registered nothing: HTTP {} {}",
-                shown(url),
+                display_url(url),
                 answer.status.as_u16(),
                 words.join(" ").trim()
             ),
@@ -157,15 +163,19 @@ async fn register(net: &Net, issuer: &Issuer, redirect: &str, scopes: &[String])
         ));
     }
     let id = said["client_id"].as_str().filter(|id| !id.is_empty() && id.len() <= NAME_CHARS_MAX * 8);
-    let id = id.ok_or_else(|| format!("`{}` registered a client without a name", shown(url)))?;
+    let id = id.ok_or_else(|| format!("`{}` registered a client without a name", display_url(url)))?;
     let secret = said["client_secret"].as_str().filter(|secret| !secret.is_empty()).map(Secret::new);
     let told =
         said.get("token_endpoint_auth_method").and_then(|method| serde_json::from_value(method.clone()).ok());
     let method = match told {
-        Some(method @ (Method::ClientSecretBasic | Method::ClientSecretPost)) if secret.is_some() => method,
-        Some(_) => Method::None,
-        None => Method::for_name(issuer, secret.is_some()),
+        Some(method @ (ClientAuthMethod::ClientSecretBasic | ClientAuthMethod::ClientSecretPost))
+            if secret.is_some() =>
+        {
+            method
+        }
+        Some(_) => ClientAuthMethod::None,
+        None => ClientAuthMethod::for_name(issuer, secret.is_some()),
     };
     let until = said["client_secret_expires_at"].as_u64().filter(|until| *until > 0 && secret.is_some());
-    Ok(Client { id: id.to_owned(), secret, method, redirect: Some(redirect.to_owned()), until })
+    Ok(OAuthClient { id: id.to_owned(), secret, method, redirect: Some(redirect.to_owned()), until })
 }

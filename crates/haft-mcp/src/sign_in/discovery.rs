@@ -7,15 +7,15 @@
 use serde_json::Value;
 use url::Url;
 
-use super::challenge::{self, Challenge};
-use super::net::{Net, shown};
+use super::challenge::{self, AuthChallenge};
+use super::net::{SignInClient, display_url};
 use super::settings::OAuth;
 use crate::limits::SCOPES_MAX;
 use crate::text;
 
 /// Who gives tokens for a server.
 #[derive(Debug, Clone)]
-pub(crate) struct Issuer {
+pub(crate) struct TokenIssuer {
     /// Its name, to the letter.
     pub(crate) name: String,
     /// What the tokens are for, to the letter as the server says it.
@@ -43,65 +43,67 @@ pub(crate) struct Issuer {
 ///
 /// # Errors
 /// Nobody does, or what is said of it can't be believed, in words.
-pub(crate) async fn discover(
-    net: &Net,
+pub(crate) async fn discover_issuer(
+    net: &SignInClient,
     server: &Url,
-    challenge: &Challenge,
+    challenge: &AuthChallenge,
     settings: &OAuth,
-) -> Result<Issuer, String> {
+) -> Result<TokenIssuer, String> {
     if let Some(address) = &settings.metadata_url {
         let url = net.places.check(address, "the address `authServerMetadataUrl`")?;
-        let found = net.document(&url).await?.ok_or_else(|| format!("`{}` is not there", shown(&url)))?;
+        let found =
+            net.document(&url).await?.ok_or_else(|| format!("`{}` is not there", display_url(&url)))?;
         let name = found["issuer"].as_str().unwrap_or_default().to_owned();
-        let id = Some(identifier(server));
-        let resource = Resource { id, wants_proof: challenge.wants_proof, ..Resource::default() };
-        return wanted(issuer(net, &name, &found, resource)?, settings);
+        let id = Some(resource_identifier(server));
+        let resource =
+            ResourceMetadata { id, wants_proof: challenge.wants_proof, ..ResourceMetadata::default() };
+        return require_issuer(parse_issuer(net, &name, &found, resource)?, settings);
     }
-    let (resource, name) = match described(net, server, challenge).await? {
+    let (resource, name) = match fetch_resource_metadata(net, server, challenge).await? {
         Some(found) => {
-            let mut resource = Resource::read(server, &found)?;
+            let mut resource = ResourceMetadata::read(server, &found)?;
             resource.wants_proof |= challenge.wants_proof;
             let name = resource.choose_issuer(settings)?;
             (resource, name)
         }
-        None => (Resource::default(), None),
+        None => (ResourceMetadata::default(), None),
     };
     let Some(name) = name else { return first_revision(net, server, resource, settings).await };
     let base = net.places.check(&name, "the issuer")?;
-    let Some(found) = metadata(net, &base).await? else {
+    let Some(found) = fetch_issuer_metadata(net, &base).await? else {
         return Err(format!(
             "`{}` gives tokens for it and doesn't describe how; put `authServerMetadataUrl` into `oauth`, or a token \
              into `headers`",
-            text::line(&name, 200)
+            text::display_line(&name, 200)
         ));
     };
-    wanted(issuer(net, &name, &found, resource)?, settings)
+    require_issuer(parse_issuer(net, &name, &found, resource)?, settings)
 }
 
 /// What a server says of itself.
 #[derive(Default)]
-struct Resource {
+struct ResourceMetadata {
     id: Option<String>,
     issuers: Vec<String>,
     scopes: Option<Vec<String>>,
     wants_proof: bool,
 }
 
-impl Resource {
-    fn read(server: &Url, found: &Value) -> Result<Resource, String> {
+impl ResourceMetadata {
+    fn read(server: &Url, found: &Value) -> Result<ResourceMetadata, String> {
         let id = found["resource"].as_str().unwrap_or_default();
         if !is_about(server, id) {
             return Err(format!(
                 "its description is about `{}`, which is another server; no token is asked for",
-                text::line(id, 200)
+                text::display_line(id, 200)
             ));
         }
         let wants_proof = found["dpop_bound_access_tokens_required"] == true
             || found["dpop_signing_alg_values_supported"].is_array();
-        let scopes = found.get("scopes_supported").map(texts);
-        Ok(Resource {
+        let scopes = found.get("scopes_supported").map(string_list);
+        Ok(ResourceMetadata {
             id: Some(id.to_owned()),
-            issuers: texts(&found["authorization_servers"]),
+            issuers: string_list(&found["authorization_servers"]),
             scopes,
             wants_proof,
         })
@@ -115,26 +117,32 @@ impl Resource {
             }
             Some(wanted) => Err(format!(
                 "tokens for it are given by {}, and `oauth.issuer` is `{}`",
-                text::line(&format!("{:?}", self.issuers), 300),
-                text::line(wanted, 200)
+                text::display_line(&format!("{:?}", self.issuers), 300),
+                text::display_line(wanted, 200)
             )),
         }
     }
 }
 
 /// The server's description, if it has one.
-async fn described(net: &Net, server: &Url, challenge: &Challenge) -> Result<Option<Value>, String> {
+async fn fetch_resource_metadata(
+    net: &SignInClient,
+    server: &Url,
+    challenge: &AuthChallenge,
+) -> Result<Option<Value>, String> {
     if let Some(address) = &challenge.resource_metadata {
         let url = net.places.check(address, "the server's description")?;
         let found = net.document(&url).await?;
-        return found.map(Some).ok_or_else(|| format!("its description `{}` is not there", shown(&url)));
+        return found
+            .map(Some)
+            .ok_or_else(|| format!("its description `{}` is not there", display_url(&url)));
     }
     let path = server.path().trim_end_matches('/');
     let root = "/.well-known/oauth-protected-resource";
     for path in
         [Some(format!("{root}{path}")).filter(|_| !path.is_empty()), Some(root.to_owned())].iter().flatten()
     {
-        if let Some(found) = net.document(&at(server, path)).await? {
+        if let Some(found) = net.document(&with_path(server, path)).await? {
             return Ok(Some(found));
         }
     }
@@ -142,7 +150,7 @@ async fn described(net: &Net, server: &Url, challenge: &Challenge) -> Result<Opt
 }
 
 /// What an issuer says of itself, if it does.
-async fn metadata(net: &Net, issuer: &Url) -> Result<Option<Value>, String> {
+async fn fetch_issuer_metadata(net: &SignInClient, issuer: &Url) -> Result<Option<Value>, String> {
     let path = issuer.path().trim_end_matches('/');
     let mut places = vec![
         format!("/.well-known/oauth-authorization-server{path}"),
@@ -152,7 +160,7 @@ async fn metadata(net: &Net, issuer: &Url) -> Result<Option<Value>, String> {
         places.push(format!("{path}/.well-known/openid-configuration"));
     }
     for path in &places {
-        if let Some(found) = net.document(&at(issuer, path)).await? {
+        if let Some(found) = net.document(&with_path(issuer, path)).await? {
             return Ok(Some(found));
         }
     }
@@ -161,25 +169,25 @@ async fn metadata(net: &Net, issuer: &Url) -> Result<Option<Value>, String> {
 
 /// The issuer of a server that says nothing of one: itself, with addresses that are what the first revision says they are.
 async fn first_revision(
-    net: &Net,
+    net: &SignInClient,
     server: &Url,
-    resource: Resource,
+    resource: ResourceMetadata,
     settings: &OAuth,
-) -> Result<Issuer, String> {
-    let base = at(server, "/");
+) -> Result<TokenIssuer, String> {
+    let base = with_path(server, "/");
     net.places.check(base.as_str(), "the server")?;
     let name = server.origin().ascii_serialization();
-    if let Some(found) = metadata(net, &base).await? {
-        return wanted(issuer(net, &name, &found, resource)?, settings);
+    if let Some(found) = fetch_issuer_metadata(net, &base).await? {
+        return require_issuer(parse_issuer(net, &name, &found, resource)?, settings);
     }
-    wanted(
-        Issuer {
+    require_issuer(
+        TokenIssuer {
             name,
             resource: resource.id,
             resource_scopes: resource.scopes,
-            authorization: Some(at(server, "/authorize")),
-            token: at(server, "/token"),
-            registration: Some(at(server, "/register")),
+            authorization: Some(with_path(server, "/authorize")),
+            token: with_path(server, "/token"),
+            registration: Some(with_path(server, "/register")),
             revocation: None,
             methods: None,
             scopes: Vec::new(),
@@ -192,14 +200,19 @@ async fn first_revision(
 }
 
 /// Reads what an issuer says of itself.
-fn issuer(net: &Net, name: &str, found: &Value, resource: Resource) -> Result<Issuer, String> {
+fn parse_issuer(
+    net: &SignInClient,
+    name: &str,
+    found: &Value,
+    resource: ResourceMetadata,
+) -> Result<TokenIssuer, String> {
     let said = found["issuer"].as_str().unwrap_or_default();
     // Whether the name ends in a slash makes no other address of it, and many get it wrong.
     if said.is_empty() || said.trim_end_matches('/') != name.trim_end_matches('/') {
         return Err(format!(
             "`{}` describes itself as `{}`; somebody who says to be another gets nothing",
-            text::line(name, 200),
-            text::line(said, 200)
+            text::display_line(name, 200),
+            text::display_line(said, 200)
         ));
     }
     let address = |key: &str| match &found[key] {
@@ -207,16 +220,16 @@ fn issuer(net: &Net, name: &str, found: &Value, resource: Resource) -> Result<Is
         Value::String(address) => net.places.check(address, &format!("its `{key}`")).map(Some),
         _ => Err(format!("its `{key}` is no address")),
     };
-    let challenges = found.get("code_challenge_methods_supported").map(texts);
+    let challenges = found.get("code_challenge_methods_supported").map(string_list);
     let authorization = address("authorization_endpoint")?;
     if authorization.is_some() && !challenges.is_some_and(|known| known.iter().any(|known| known == "S256")) {
         return Err(format!(
             "`{}` doesn't say that it knows PKCE with S256, without which a code can be stolen",
-            text::line(name, 200)
+            text::display_line(name, 200)
         ));
     }
-    let proofs = texts(&found["dpop_signing_alg_values_supported"]);
-    Ok(Issuer {
+    let proofs = string_list(&found["dpop_signing_alg_values_supported"]);
+    Ok(TokenIssuer {
         name: said.to_owned(),
         resource: resource.id,
         resource_scopes: resource.scopes,
@@ -224,8 +237,8 @@ fn issuer(net: &Net, name: &str, found: &Value, resource: Resource) -> Result<Is
         token: address("token_endpoint")?.ok_or("it names no `token_endpoint`")?,
         registration: address("registration_endpoint")?,
         revocation: address("revocation_endpoint")?,
-        methods: found.get("token_endpoint_auth_methods_supported").map(texts),
-        scopes: texts(&found["scopes_supported"]),
+        methods: found.get("token_endpoint_auth_methods_supported").map(string_list),
+        scopes: string_list(&found["scopes_supported"]),
         names_itself: found["authorization_response_iss_parameter_supported"] == true,
         reads_documents: found["client_id_metadata_document_supported"] == true,
         wants_proof: resource.wants_proof && proofs.iter().any(|proof| proof == "ES256"),
@@ -233,24 +246,24 @@ fn issuer(net: &Net, name: &str, found: &Value, resource: Resource) -> Result<Is
 }
 
 /// The issuer, if it is the one that the settings want.
-fn wanted(issuer: Issuer, settings: &OAuth) -> Result<Issuer, String> {
+fn require_issuer(issuer: TokenIssuer, settings: &OAuth) -> Result<TokenIssuer, String> {
     match &settings.issuer {
         Some(wanted) if wanted.trim_end_matches('/') != issuer.name.trim_end_matches('/') => Err(format!(
             "tokens for it are given by `{}`, and `oauth.issuer` is `{}`",
-            text::line(&issuer.name, 200),
-            text::line(wanted, 200)
+            text::display_line(&issuer.name, 200),
+            text::display_line(wanted, 200)
         )),
         _ => Ok(issuer),
     }
 }
 
-fn texts(value: &Value) -> Vec<String> {
+fn string_list(value: &Value) -> Vec<String> {
     let all = value.as_array().into_iter().flatten().filter_map(Value::as_str);
     all.take(SCOPES_MAX).map(str::to_owned).collect()
 }
 
 /// The same host with another path.
-fn at(url: &Url, path: &str) -> Url {
+fn with_path(url: &Url, path: &str) -> Url {
     let mut url = url.clone();
     url.set_path(path);
     url.set_query(None);
@@ -259,8 +272,8 @@ fn at(url: &Url, path: &str) -> Url {
 }
 
 /// How a server is named where it doesn't say so itself.
-pub(crate) fn identifier(server: &Url) -> String {
-    at(server, server.path()).as_str().trim_end_matches('/').to_owned()
+pub(crate) fn resource_identifier(server: &Url) -> String {
+    with_path(server, server.path()).as_str().trim_end_matches('/').to_owned()
 }
 
 /// Whether a description speaks of the server at this address: the same origin, and its path or one above it.
@@ -275,8 +288,8 @@ fn is_about(server: &Url, resource: &str) -> bool {
 /// than was given, all that was asked for before goes with it. A token that can be renewed is asked for only where the issuer
 /// knows such a thing.
 pub(crate) fn scopes_to_ask(
-    issuer: &Issuer,
-    challenge: &Challenge,
+    issuer: &TokenIssuer,
+    challenge: &AuthChallenge,
     settings: &OAuth,
     before: &[String],
 ) -> Vec<String> {
@@ -293,7 +306,7 @@ pub(crate) fn scopes_to_ask(
     if !settings.grant.is_alone() && issuer.scopes.iter().any(|scope| scope == offline) {
         all.push(offline.to_owned());
     }
-    challenge::scopes(&all.join(" "))
+    challenge::split_scopes(&all.join(" "))
 }
 
 #[cfg(test)]
@@ -303,7 +316,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_what_is_wanted() {
         let url = Url::parse("https://as.example/token").unwrap();
-        let mut issuer = Issuer {
+        let mut issuer = TokenIssuer {
             name: "https://as.example".into(),
             resource: None,
             resource_scopes: Some(vec!["r".into()]),
@@ -317,14 +330,14 @@ mod tests {
             reads_documents: false,
             wants_proof: false,
         };
-        let refused = |error: Option<&str>| Challenge {
+        let refused = |error: Option<&str>| AuthChallenge {
             scopes: Some(vec!["w".into()]),
             error: error.map(str::to_owned),
-            ..Challenge::default()
+            ..AuthChallenge::default()
         };
         let before = ["b".to_owned()];
-        let (mut settings, nothing) = (OAuth::default(), Challenge::default());
-        let ask = |issuer: &Issuer, challenge: &Challenge, settings: &OAuth| {
+        let (mut settings, nothing) = (OAuth::default(), AuthChallenge::default());
+        let ask = |issuer: &TokenIssuer, challenge: &AuthChallenge, settings: &OAuth| {
             scopes_to_ask(issuer, challenge, settings, &before).join(" ")
         };
         assert_eq!(ask(&issuer, &nothing, &settings), "r offline_access");

@@ -10,11 +10,11 @@ use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::challenge;
-use super::client::{Client, Method};
-use super::jwt::{ProofKey, now};
-use super::net::{Answer, Net, shown};
+use super::client::{ClientAuthMethod, OAuthClient};
+use super::jwt::{ProofKey, unix_time};
+use super::net::{SignInClient, SignInResponse, display_url};
 use super::secret::Secret;
-use super::settings::{Grant, OAuth};
+use super::settings::{OAuth, TokenGrant};
 use crate::limits::{RENEW_BEFORE, TOKEN_CHARS_MAX};
 use crate::text;
 
@@ -28,7 +28,7 @@ pub(crate) fn form_body(form: &[(&str, &str)]) -> String {
 
 /// What was given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Tokens {
+pub(crate) struct TokenSet {
     pub(crate) access: Secret,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refresh: Option<Secret>,
@@ -43,10 +43,10 @@ pub(crate) struct Tokens {
     pub(crate) with_proof: bool,
 }
 
-impl Tokens {
+impl TokenSet {
     /// Whether it ends now, or nearly.
     pub(crate) fn is_over(&self) -> bool {
-        self.until.is_some_and(|until| until <= now() + RENEW_BEFORE.as_secs())
+        self.until.is_some_and(|until| until <= unix_time() + RENEW_BEFORE.as_secs())
     }
 }
 
@@ -74,18 +74,18 @@ impl From<String> for NoTokens {
 }
 
 /// Where tokens are asked for, and by whom.
-pub(crate) struct Counter<'a> {
-    pub(crate) net: &'a Net,
+pub(crate) struct TokenEndpoint<'a> {
+    pub(crate) net: &'a SignInClient,
     pub(crate) url: &'a Url,
     pub(crate) issuer: &'a str,
-    pub(crate) client: &'a Client,
+    pub(crate) client: &'a OAuthClient,
     pub(crate) settings: &'a OAuth,
     pub(crate) proof: Option<&'a ProofKey>,
 }
 
-impl Counter<'_> {
+impl TokenEndpoint<'_> {
     /// Asks for tokens. `secrets` are kept out of whatever is said about it.
-    pub(crate) async fn ask(&self, form: &[(&str, &str)], secrets: &[&Secret]) -> Result<Tokens, NoTokens> {
+    pub(crate) async fn ask(&self, form: &[(&str, &str)], secrets: &[&Secret]) -> Result<TokenSet, NoTokens> {
         let mut nonce: Option<String> = None;
         loop {
             let (headers, body) = self.request(form, nonce.as_deref())?;
@@ -98,7 +98,7 @@ impl Counter<'_> {
                 continue;
             }
             let hide = |words: String| secrets.iter().fold(words, |words, secret| secret.hidden_in(&words));
-            return tokens(self.url, &answer).map_err(|failure| match failure {
+            return parse_tokens(self.url, &answer).map_err(|failure| match failure {
                 NoTokens::Refused { error, words } => NoTokens::Refused { error, words: hide(words) },
                 NoTokens::Failed(words) => NoTokens::Failed(hide(words)),
             });
@@ -111,7 +111,7 @@ impl Counter<'_> {
         let answer = self.net.post(self.url, FORM, headers, body).await?;
         match answer.status.is_success() {
             true => Ok(()),
-            false => Err(token.hidden_in(&refusal(self.url, &answer).words())),
+            false => Err(token.hidden_in(&token_refusal(self.url, &answer).words())),
         }
     }
 
@@ -119,23 +119,23 @@ impl Counter<'_> {
         let mut headers = HeaderMap::new();
         let mut body = Serializer::new(String::new());
         body.extend_pairs(form);
-        let Client { id, method, .. } = self.client;
+        let OAuthClient { id, method, .. } = self.client;
         let secret = match self.settings.client_id.as_deref() == Some(id) {
             true => self.settings.client_secret.as_ref(),
             false => self.client.secret.as_ref(),
         };
         match (method, secret) {
-            (Method::ClientSecretBasic, Some(secret)) => {
+            (ClientAuthMethod::ClientSecretBasic, Some(secret)) => {
                 let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
                 let pair = format!("{}:{}", encoded(id), encoded(secret.reveal()));
                 let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
-                headers.insert(AUTHORIZATION, sensitive(&value)?);
+                headers.insert(AUTHORIZATION, sensitive_header(&value)?);
             }
-            (Method::ClientSecretPost, Some(secret)) => {
+            (ClientAuthMethod::ClientSecretPost, Some(secret)) => {
                 body.append_pair("client_id", id).append_pair("client_secret", secret.reveal());
             }
-            (Method::PrivateKeyJwt, _) => {
-                let Grant::Client(Some(key)) = &self.settings.grant else {
+            (ClientAuthMethod::PrivateKeyJwt, _) => {
+                let TokenGrant::Client(Some(key)) = &self.settings.grant else {
                     return Err("the private key of the client is gone".to_owned());
                 };
                 body.append_pair("client_id", id)
@@ -150,13 +150,13 @@ impl Counter<'_> {
             }
         }
         if let Some(key) = self.proof {
-            headers.insert("dpop", sensitive(&key.proof("POST", self.url, nonce, None)?)?);
+            headers.insert("dpop", sensitive_header(&key.proof("POST", self.url, nonce, None)?)?);
         }
         Ok((headers, body.finish()))
     }
 }
 
-pub(crate) fn sensitive(value: &str) -> Result<HeaderValue, String> {
+pub(crate) fn sensitive_header(value: &str) -> Result<HeaderValue, String> {
     let mut value =
         HeaderValue::from_str(value).map_err(|_| "a token has characters that can't be sent".to_owned())?;
     value.set_sensitive(true);
@@ -164,24 +164,24 @@ pub(crate) fn sensitive(value: &str) -> Result<HeaderValue, String> {
 }
 
 /// A refusal, or whatever else is no token, in words.
-pub(crate) fn refusal(url: &Url, answer: &Answer) -> NoTokens {
+pub(crate) fn token_refusal(url: &Url, answer: &SignInResponse) -> NoTokens {
     let said = |key: &str| answer.body[key].as_str().unwrap_or_default();
-    let words = format!("`{}` answered with HTTP {}", shown(url), answer.status.as_u16());
+    let words = format!("`{}` answered with HTTP {}", display_url(url), answer.status.as_u16());
     match said("error") {
         "" => NoTokens::Failed(words),
         error => {
             let words = format!("{words}: {error} {}", said("error_description"));
-            NoTokens::Refused { error: error.to_owned(), words: text::line(words.trim_end(), 500) }
+            NoTokens::Refused { error: error.to_owned(), words: text::display_line(words.trim_end(), 500) }
         }
     }
 }
 
-fn tokens(url: &Url, answer: &Answer) -> Result<Tokens, NoTokens> {
+fn parse_tokens(url: &Url, answer: &SignInResponse) -> Result<TokenSet, NoTokens> {
     let said = &answer.body;
     if !answer.status.is_success() {
-        return Err(refusal(url, answer));
+        return Err(token_refusal(url, answer));
     }
-    let odd = |what: &str| NoTokens::Failed(format!("`{}` gave {what}", shown(url)));
+    let odd = |what: &str| NoTokens::Failed(format!("`{}` gave {what}", display_url(url)));
     let secret = |key: &str| {
         let fits =
             |text: &str| text.len() <= TOKEN_CHARS_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -200,11 +200,11 @@ fn tokens(url: &Url, answer: &Answer) -> Result<Tokens, NoTokens> {
         Value::String(text) => text.parse().ok(),
         number => number.as_u64().or_else(|| number.as_f64().map(|number| number.max(0.0) as u64)),
     };
-    Ok(Tokens {
+    Ok(TokenSet {
         access: secret("access_token")?.ok_or_else(|| odd("no token"))?,
         refresh: secret("refresh_token")?,
-        until: lasts.map(|lasts: u64| now().saturating_add(lasts)),
-        scopes: said["scope"].as_str().map(challenge::scopes),
+        until: lasts.map(|lasts: u64| unix_time().saturating_add(lasts)),
+        scopes: said["scope"].as_str().map(challenge::split_scopes),
         with_proof,
     })
 }
@@ -216,10 +216,10 @@ mod tests {
 
     use super::*;
 
-    fn read(status: u16, body: Value) -> Result<Tokens, NoTokens> {
+    fn read(status: u16, body: Value) -> Result<TokenSet, NoTokens> {
         let status = StatusCode::from_u16(status).unwrap();
         let url = Url::parse("https://as.example/token?x=1").unwrap();
-        tokens(&url, &Answer { status, headers: HeaderMap::new(), body })
+        parse_tokens(&url, &SignInResponse { status, headers: HeaderMap::new(), body })
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
             json!({"access_token": "a", "token_type": "bearer", "expires_in": "60", "refresh_token": "r", "scope": "x y"}),
         );
         let given = given.unwrap();
-        assert!(given.until.unwrap() >= now() + 50 && !given.with_proof);
+        assert!(given.until.unwrap() >= unix_time() + 50 && !given.with_proof);
         assert_eq!(given.scopes.unwrap(), ["x", "y"]);
         assert!(
             read(200, json!({"access_token": "a", "token_type": "Bearer", "expires_in": 1}))

@@ -17,7 +17,7 @@ use crate::limits::ASSERTION_LIFE;
 /// How a statement is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Algorithm {
+pub enum SigningAlgorithm {
     /// ECDSA with P-256 and SHA-256.
     Es256,
     /// ECDSA with P-384 and SHA-384.
@@ -28,20 +28,20 @@ pub enum Algorithm {
     EdDsa,
 }
 
-impl Algorithm {
+impl SigningAlgorithm {
     /// By its name in a statement: `ES256`, `ES384`, `RS256`, `EdDSA`.
-    pub fn of(name: &str) -> Option<Algorithm> {
-        [Algorithm::Es256, Algorithm::Es384, Algorithm::Rs256, Algorithm::EdDsa]
+    pub fn from_name(name: &str) -> Option<SigningAlgorithm> {
+        [SigningAlgorithm::Es256, SigningAlgorithm::Es384, SigningAlgorithm::Rs256, SigningAlgorithm::EdDsa]
             .into_iter()
             .find(|algorithm| algorithm.name() == name)
     }
 
     fn name(self) -> &'static str {
         match self {
-            Algorithm::Es256 => "ES256",
-            Algorithm::Es384 => "ES384",
-            Algorithm::Rs256 => "RS256",
-            Algorithm::EdDsa => "EdDSA",
+            SigningAlgorithm::Es256 => "ES256",
+            SigningAlgorithm::Es384 => "ES384",
+            SigningAlgorithm::Rs256 => "RS256",
+            SigningAlgorithm::EdDsa => "EdDSA",
         }
     }
 }
@@ -50,13 +50,13 @@ impl Algorithm {
 #[derive(Debug, Clone)]
 pub struct SigningKey {
     pem: Secret,
-    algorithm: Algorithm,
+    algorithm: SigningAlgorithm,
     id: Option<String>,
 }
 
 impl SigningKey {
     /// A key in PKCS #8, as PEM (`-----BEGIN PRIVATE KEY-----`).
-    pub fn new(pem: Secret, algorithm: Algorithm) -> SigningKey {
+    pub fn new(pem: Secret, algorithm: SigningAlgorithm) -> SigningKey {
         SigningKey { pem, algorithm, id: None }
     }
 
@@ -73,12 +73,12 @@ impl SigningKey {
         if let Some(id) = &self.id {
             header["kid"] = json!(id);
         }
-        let now = now();
+        let now = unix_time();
         let claims = json!({
             "iss": client, "sub": client, "aud": issuer, "iat": now, "exp": now + ASSERTION_LIFE.as_secs(),
             "jti": random_text(16)?,
         });
-        signed(&header, &claims, |text| self.sign(text))
+        sign_jwt(&header, &claims, |text| self.sign(text))
     }
 
     fn sign(&self, text: &[u8]) -> Result<Vec<u8>, String> {
@@ -89,21 +89,21 @@ impl SigningKey {
         let key = BASE64_STANDARD.decode(lines.collect::<String>()).map_err(|_| bad())?;
         let random = SystemRandom::new();
         match self.algorithm {
-            Algorithm::Es256 | Algorithm::Es384 => {
+            SigningAlgorithm::Es256 | SigningAlgorithm::Es384 => {
                 let kind = match self.algorithm {
-                    Algorithm::Es256 => &ECDSA_P256_SHA256_FIXED_SIGNING,
+                    SigningAlgorithm::Es256 => &ECDSA_P256_SHA256_FIXED_SIGNING,
                     _ => &ECDSA_P384_SHA384_FIXED_SIGNING,
                 };
                 let key = EcdsaKeyPair::from_pkcs8(kind, &key, &random).map_err(|_| bad())?;
                 key.sign(&random, text).map(|signature| signature.as_ref().to_vec()).map_err(|_| bad())
             }
-            Algorithm::Rs256 => {
+            SigningAlgorithm::Rs256 => {
                 let key = RsaKeyPair::from_pkcs8(&key).map_err(|_| bad())?;
                 let mut signature = vec![0; key.public().modulus_len()];
                 key.sign(&RSA_PKCS1_SHA256, &random, text, &mut signature).map_err(|_| bad())?;
                 Ok(signature)
             }
-            Algorithm::EdDsa => {
+            SigningAlgorithm::EdDsa => {
                 let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&key).map_err(|_| bad())?;
                 Ok(key.sign(text).as_ref().to_vec())
             }
@@ -122,7 +122,7 @@ impl ProofKey {
         Ok(ProofKey(Secret::new(BASE64_STANDARD.encode(key.as_ref()))))
     }
 
-    pub(crate) fn of(kept: Secret) -> ProofKey {
+    pub(crate) fn from_secret(kept: Secret) -> ProofKey {
         ProofKey(kept)
     }
 
@@ -153,20 +153,21 @@ impl ProofKey {
         let mut about = url.clone();
         about.set_query(None);
         about.set_fragment(None);
-        let mut claims = json!({"jti": random_text(16)?, "htm": method, "htu": about.as_str(), "iat": now()});
+        let mut claims =
+            json!({"jti": random_text(16)?, "htm": method, "htu": about.as_str(), "iat": unix_time()});
         if let Some(nonce) = nonce {
             claims["nonce"] = json!(nonce);
         }
         if let Some(token) = token {
             claims["ath"] = json!(BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(token.reveal().as_bytes())));
         }
-        signed(&header, &claims, |text| {
+        sign_jwt(&header, &claims, |text| {
             key.sign(&random, text).map(|signature| signature.as_ref().to_vec()).map_err(|_| bad())
         })
     }
 }
 
-fn signed(
+fn sign_jwt(
     header: &Value,
     claims: &Value,
     sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, String>,
@@ -178,7 +179,7 @@ fn signed(
 }
 
 /// Seconds since 1970, as tokens count them.
-pub(crate) fn now() -> u64 {
+pub(crate) fn unix_time() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
@@ -210,7 +211,7 @@ mod tests {
         let text = proof.rsplit_once('.').unwrap().0;
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(text.as_bytes(), &signature).unwrap();
         assert_ne!(proof, key.proof("POST", &url, Some("n"), Some(&token)).unwrap());
-        let again = ProofKey::of(key.kept()).proof("GET", &url, None, None).unwrap();
+        let again = ProofKey::from_secret(key.kept()).proof("GET", &url, None, None).unwrap();
         assert_eq!(parts(&again).0["jwk"], header["jwk"]);
         assert!(!format!("{key:?}").contains(key.kept().reveal()));
     }
@@ -223,16 +224,17 @@ mod tests {
             "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
             BASE64_STANDARD.encode(pkcs8.as_ref())
         );
-        let key = SigningKey::new(Secret::new(pem), Algorithm::Es256).with_id("k1");
+        let key = SigningKey::new(Secret::new(pem), SigningAlgorithm::Es256).with_id("k1");
         let (header, claims, _) = parts(&key.assertion("me", "https://as.example").unwrap());
         assert_eq!((&header["alg"], &header["kid"]), (&json!("ES256"), &json!("k1")));
         assert_eq!(
             (&claims["iss"], &claims["sub"], &claims["aud"]),
             (&json!("me"), &json!("me"), &json!("https://as.example"))
         );
-        let bad = SigningKey::new(Secret::new("n0 key"), Algorithm::Rs256).assertion("me", "x").unwrap_err();
+        let bad =
+            SigningKey::new(Secret::new("n0 key"), SigningAlgorithm::Rs256).assertion("me", "x").unwrap_err();
         assert!(bad.contains("PKCS #8") && !bad.contains("n0 key"), "{bad}");
-        assert_eq!(Algorithm::of("ES384"), Some(Algorithm::Es384));
-        assert_eq!(Algorithm::of("none"), None);
+        assert_eq!(SigningAlgorithm::from_name("ES384"), Some(SigningAlgorithm::Es384));
+        assert_eq!(SigningAlgorithm::from_name("none"), None);
     }
 }

@@ -11,26 +11,26 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-use super::page::{Code, Question};
+use super::page::{AuthorizationCode, PendingSignIn};
 use crate::limits::{LISTENER_BYTES_MAX, LISTENER_CONNECTIONS_MAX, LISTENER_READ_TIMEOUT};
 
 /// Where the answer comes to.
 const PATH: &str = "/callback";
 
 /// A port that waits for an answer.
-pub(crate) struct Listener {
+pub(crate) struct RedirectListener {
     listener: TcpListener,
     port: u16,
     /// Whether the address says `localhost`, as registered ones with a fixed port do.
     named: bool,
 }
 
-impl Listener {
+impl RedirectListener {
     /// Listens at the port that was registered, or at one that was used before if it is free, or at any.
     ///
     /// # Errors
     /// A registered port is taken, in words.
-    pub(crate) async fn open(fixed: Option<u16>, before: Option<u16>) -> Result<Listener, String> {
+    pub(crate) async fn open(fixed: Option<u16>, before: Option<u16>) -> Result<RedirectListener, String> {
         let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let listener = match (fixed, before) {
             (Some(port), _) => bind(port).await.map_err(|error| {
@@ -38,12 +38,12 @@ impl Listener {
             })?,
             (None, Some(port)) if port > 0 => match bind(port).await {
                 Ok(listener) => listener,
-                Err(_) => any(bind(0).await)?,
+                Err(_) => require_listener(bind(0).await)?,
             },
-            (None, _) => any(bind(0).await)?,
+            (None, _) => require_listener(bind(0).await)?,
         };
         let port = listener.local_addr().map_err(|error| error.to_string())?.port();
-        Ok(Listener { listener, port, named: fixed.is_some() })
+        Ok(RedirectListener { listener, port, named: fixed.is_some() })
     }
 
     /// The address that the browser is sent to.
@@ -53,22 +53,22 @@ impl Listener {
     }
 
     /// The answer to a question, once it comes.
-    pub(crate) async fn answer(self, question: &Question) -> Result<Code, String> {
-        let (found, mut queries) = mpsc::channel::<Arrived>(1);
+    pub(crate) async fn answer(self, question: &PendingSignIn) -> Result<AuthorizationCode, String> {
+        let (found, mut queries) = mpsc::channel::<RedirectRequest>(1);
         let slots = Arc::new(Semaphore::new(LISTENER_CONNECTIONS_MAX));
         loop {
             tokio::select! {
-                Some(Arrived { query, mut stream }) = queries.recv() => {
+                Some(RedirectRequest { query, mut stream }) = queries.recv() => {
                     if question.is_answered_by(&query) {
                         let answered = question.answered(&query);
                         let (status, words) = match answered.is_ok() {
                             true => ("200 OK", "You are signed in. This page can be closed."),
                             false => ("400 Bad Request", "The sign-in did not succeed. The program says why."),
                         };
-                        say(&mut stream, status, words).await;
+                        send_page(&mut stream, status, words).await;
                         return answered;
                     }
-                    say(&mut stream, "400 Bad Request", "This is not the answer to a sign-in.").await;
+                    send_page(&mut stream, "400 Bad Request", "This is not the answer to a sign-in.").await;
                 }
                 taken = self.listener.accept() => {
                     // Browsers open connections on which nothing comes, so each is read by itself.
@@ -76,7 +76,7 @@ impl Listener {
                     let (found, port) = (found.clone(), self.port);
                     tokio::spawn(async move {
                         let _slot = slot;
-                        if let Ok(Some(arrived)) = timeout(LISTENER_READ_TIMEOUT, read(stream, port)).await {
+                        if let Ok(Some(arrived)) = timeout(LISTENER_READ_TIMEOUT, read_redirect(stream, port)).await {
                             let _ = found.send(arrived).await;
                         }
                     });
@@ -86,18 +86,18 @@ impl Listener {
     }
 }
 
-fn any(bound: std::io::Result<TcpListener>) -> Result<TcpListener, String> {
+fn require_listener(bound: std::io::Result<TcpListener>) -> Result<TcpListener, String> {
     bound.map_err(|error| format!("no port of this machine can be listened at: {error}"))
 }
 
 /// Something that came to the right address.
-struct Arrived {
+struct RedirectRequest {
     query: String,
     stream: TcpStream,
 }
 
 /// Reads a request; gives what is asked for, if it may be an answer.
-async fn read(mut stream: TcpStream, port: u16) -> Option<Arrived> {
+async fn read_redirect(mut stream: TcpStream, port: u16) -> Option<RedirectRequest> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         let mut piece = [0; 1024];
@@ -119,14 +119,14 @@ async fn read(mut stream: TcpStream, port: u16) -> Option<Arrived> {
     });
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     if method != "GET" || path != PATH || !host.is_some_and(|host| ours.iter().any(|our| our == host)) {
-        say(&mut stream, "404 Not Found", "There is nothing here.").await;
+        send_page(&mut stream, "404 Not Found", "There is nothing here.").await;
         return None;
     }
-    Some(Arrived { query: query.to_owned(), stream })
+    Some(RedirectRequest { query: query.to_owned(), stream })
 }
 
 /// Answers with a page that has nothing in it of what was sent.
-async fn say(stream: &mut TcpStream, status: &str, words: &str) {
+async fn send_page(stream: &mut TcpStream, status: &str, words: &str) {
     let body = format!("<!doctype html><meta charset=utf-8><title>haft</title><p>{words}</p>\n");
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\

@@ -10,28 +10,28 @@ use haft::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use super::discovery::Issuer;
+use super::discovery::TokenIssuer;
 use super::secret::{Secret, random_text};
 use crate::limits::PASTE_CHARS_MAX;
 use crate::text;
 
 /// A user who can open a page.
 ///
-/// Called by [`Server::sign_in`](crate::Server::sign_in) and by nothing else, once for each sign-in. The future is dropped as
+/// Called by [`Server::sign_in`](crate::ServerHandle::sign_in) and by nothing else, once for each sign-in. The future is dropped as
 /// soon as the answer has come by itself.
-pub trait Browser: Send + Sync + 'static {
+pub trait PageOpener: Send + Sync + 'static {
     /// Shows the address, and opens it if the user wants that. An implementation that starts a browser gives it the address as
     /// one argument, never as part of a command line.
     ///
     /// Gives the address that the browser ended up at, if the user brings it back by hand; with nothing, the answer is waited
-    /// for at [`Page::redirect`].
-    fn open<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Option<String>>;
+    /// for at [`SignInPage::redirect`].
+    fn open<'a>(&'a self, page: &'a SignInPage) -> BoxFuture<'a, Option<String>>;
 }
 
 /// A page on which a user signs in.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Page {
+pub struct SignInPage {
     /// The server that wants a sign-in.
     pub server: String,
     /// The address to open: `https`, or `http` on this machine.
@@ -43,8 +43,8 @@ pub struct Page {
 }
 
 /// A question to an issuer, and what is needed to understand the answer.
-pub(crate) struct Question {
-    pub(crate) page: Page,
+pub(crate) struct PendingSignIn {
+    pub(crate) page: SignInPage,
     state: String,
     verifier: Secret,
     redirect: String,
@@ -54,19 +54,19 @@ pub(crate) struct Question {
 
 /// The code that tokens are given for.
 #[derive(Debug)]
-pub(crate) struct Code {
+pub(crate) struct AuthorizationCode {
     pub(crate) code: Secret,
     pub(crate) verifier: Secret,
 }
 
-impl Question {
+impl PendingSignIn {
     pub(crate) fn new(
         server: &str,
-        issuer: &Issuer,
+        issuer: &TokenIssuer,
         client_id: &str,
         redirect: &str,
         scopes: &[String],
-    ) -> Result<Question, String> {
+    ) -> Result<PendingSignIn, String> {
         let authorization = issuer.authorization.clone();
         let mut url = authorization.ok_or("whoever gives tokens for it has no page to sign in on")?;
         let (state, verifier) = (random_text(32)?, random_text(32)?);
@@ -87,13 +87,13 @@ impl Question {
                 query.append_pair("resource", resource);
             }
         }
-        let page = Page {
+        let page = SignInPage {
             server: server.to_owned(),
             host: url.host_str().unwrap_or_default().to_owned(),
             url: url.into(),
             redirect: redirect.to_owned(),
         };
-        Ok(Question {
+        Ok(PendingSignIn {
             page,
             state,
             verifier: Secret::new(verifier),
@@ -105,22 +105,22 @@ impl Question {
 
     /// Whether an answer is to this question at all: only who saw the question knows that.
     pub(crate) fn is_answered_by(&self, query: &str) -> bool {
-        let states: Vec<_> = pairs(query).filter(|(name, _)| name == "state").collect();
-        matches!(&states[..], [(_, state)] if same(state, &self.state))
+        let states: Vec<_> = query_pairs(query).filter(|(name, _)| name == "state").collect();
+        matches!(&states[..], [(_, state)] if constant_time_eq(state, &self.state))
     }
 
     /// The code in an answer: the part of an address behind the `?`.
     ///
     /// # Errors
     /// There is none, or it is from somebody else, in words.
-    pub(crate) fn answered(&self, query: &str) -> Result<Code, String> {
+    pub(crate) fn answered(&self, query: &str) -> Result<AuthorizationCode, String> {
         if !self.is_answered_by(query) {
             return Err(
                 "the answer is not to this sign-in (its `state` is another one); sign in again".to_owned()
             );
         }
         let one = |name: &str| {
-            let mut found = pairs(query).filter(|(key, _)| key == name).map(|(_, value)| value);
+            let mut found = query_pairs(query).filter(|(key, _)| key == name).map(|(_, value)| value);
             match (found.next(), found.next()) {
                 (found, None) => Ok(found),
                 _ => Err(format!("the answer has two of `{name}`")),
@@ -130,8 +130,8 @@ impl Question {
             Some(issuer) if issuer != self.issuer => {
                 return Err(format!(
                     "the answer is from `{}`, and `{}` was asked",
-                    text::line(&issuer, 200),
-                    text::line(&self.issuer, 200)
+                    text::display_line(&issuer, 200),
+                    text::display_line(&self.issuer, 200)
                 ));
             }
             None if self.issuer_names_itself => {
@@ -141,11 +141,14 @@ impl Question {
         }
         if let Some(error) = one("error")? {
             let words = one("error_description")?.unwrap_or_default();
-            return Err(text::line(format!("the sign-in was refused: {error} {words}").trim_end(), 500));
+            return Err(text::display_line(
+                format!("the sign-in was refused: {error} {words}").trim_end(),
+                500,
+            ));
         }
         match one("code")? {
             Some(code) if !code.is_empty() => {
-                Ok(Code { code: Secret::new(code), verifier: self.verifier.clone() })
+                Ok(AuthorizationCode { code: Secret::new(code), verifier: self.verifier.clone() })
             }
             _ => Err("the answer has no code in it".to_owned()),
         }
@@ -155,7 +158,7 @@ impl Question {
     ///
     /// # Errors
     /// As before; or it is some other address.
-    pub(crate) fn pasted(&self, address: &str) -> Result<Code, String> {
+    pub(crate) fn accept_pasted(&self, address: &str) -> Result<AuthorizationCode, String> {
         let address = address.trim();
         let wrong = || {
             format!(
@@ -172,12 +175,12 @@ impl Question {
     }
 }
 
-fn pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
+fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
     url::form_urlencoded::parse(query.as_bytes()).map(|(name, value)| (name.into_owned(), value.into_owned()))
 }
 
 /// Whether two texts are the same, in a time that says nothing of where they differ.
-fn same(one: &str, other: &str) -> bool {
+fn constant_time_eq(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
 }
 
@@ -185,9 +188,9 @@ fn same(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn question(names_itself: bool) -> Question {
+    fn question(names_itself: bool) -> PendingSignIn {
         let url = |text: &str| Url::parse(text).unwrap();
-        let issuer = Issuer {
+        let issuer = TokenIssuer {
             name: "https://as.example".into(),
             resource: Some("https://x.example".into()),
             resource_scopes: None,
@@ -201,7 +204,8 @@ mod tests {
             reads_documents: false,
             wants_proof: false,
         };
-        Question::new("x", &issuer, "me", "http://127.0.0.1:9/callback", &["a".into(), "b".into()]).unwrap()
+        PendingSignIn::new("x", &issuer, "me", "http://127.0.0.1:9/callback", &["a".into(), "b".into()])
+            .unwrap()
     }
 
     #[test]
@@ -261,14 +265,14 @@ mod tests {
     fn an_address_brought_by_hand_is_the_one_that_was_given() {
         let asked = question(false);
         let good = format!(" http://127.0.0.1:9/callback?code=c&state={}\n", asked.state);
-        assert_eq!(asked.pasted(&good).unwrap().code.reveal(), "c");
+        assert_eq!(asked.accept_pasted(&good).unwrap().code.reveal(), "c");
         for bad in [
             format!("http://127.0.0.1:8/callback?code=c&state={}", asked.state),
             format!("http://127.0.0.1:9/other?code=c&state={}", asked.state),
             format!("https://evil.example/callback?code=c&state={}", asked.state),
             "c".to_owned(),
         ] {
-            assert!(asked.pasted(&bad).unwrap_err().contains("begins with"), "{bad}");
+            assert!(asked.accept_pasted(&bad).unwrap_err().contains("begins with"), "{bad}");
         }
     }
 }

@@ -36,39 +36,39 @@ pub struct OAuth {
     /// Where the description of whoever gives the tokens is, in place of what the server says.
     pub metadata_url: Option<String>,
     /// By what tokens are given.
-    pub grant: Grant,
+    pub grant: TokenGrant,
 }
 
 /// By what tokens are given.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub enum Grant {
+pub enum TokenGrant {
     /// Somebody who signs in on a page.
     #[default]
     User,
     /// The name and secret of this client, or a key in place of the secret.
     Client(Option<SigningKey>),
     /// A statement of somebody who vouches for this program, such as the platform that it runs on.
-    Assertion(Assertion),
+    Assertion(ClientAssertion),
     /// A statement of the organisation that has signed the user in, exchanged first.
-    Organisation(Organisation),
+    Organisation(OrganisationGrant),
 }
 
-impl Grant {
+impl TokenGrant {
     /// Whether nobody has to be asked.
     pub(crate) fn is_alone(&self) -> bool {
-        !matches!(self, Grant::User)
+        !matches!(self, TokenGrant::User)
     }
 }
 
 /// A statement that is good for a short time, so it is read whenever it is needed.
 #[derive(Clone)]
-pub struct Assertion(Arc<dyn Fn() -> Result<Secret, String> + Send + Sync>);
+pub struct ClientAssertion(Arc<dyn Fn() -> Result<Secret, String> + Send + Sync>);
 
-impl Assertion {
+impl ClientAssertion {
     /// Read by this, each time. It should be quick: a file, a variable.
-    pub fn read_by(read: impl Fn() -> Result<Secret, String> + Send + Sync + 'static) -> Assertion {
-        Assertion(Arc::new(read))
+    pub fn read_by(read: impl Fn() -> Result<Secret, String> + Send + Sync + 'static) -> ClientAssertion {
+        ClientAssertion(Arc::new(read))
     }
 
     pub(crate) fn read(&self) -> Result<Secret, String> {
@@ -76,7 +76,7 @@ impl Assertion {
     }
 }
 
-impl fmt::Debug for Assertion {
+impl fmt::Debug for ClientAssertion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Assertion(…)")
     }
@@ -84,13 +84,13 @@ impl fmt::Debug for Assertion {
 
 /// An organisation that has signed the user in.
 #[derive(Debug, Clone)]
-pub struct Organisation {
+pub struct OrganisationGrant {
     /// Where it exchanges statements.
     pub token_endpoint: String,
     /// Our name there.
     pub client_id: String,
     /// What it said of the user.
-    pub id_token: Assertion,
+    pub id_token: ClientAssertion,
 }
 
 impl OAuth {
@@ -133,7 +133,7 @@ impl OAuth {
             scopes,
             issuer: text("issuer")?,
             metadata_url: text("authServerMetadataUrl")?,
-            grant: Grant::User,
+            grant: TokenGrant::User,
         })
     }
 

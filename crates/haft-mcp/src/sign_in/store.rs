@@ -21,7 +21,7 @@ use crate::limits::{TOKENS_BYTES_MAX, TOKENS_LOCK_WAIT};
 
 /// Keeps what was given at a sign-in, one text for each server.
 ///
-/// Called from tasks of a connection and from [`Server::sign_in`](crate::Server::sign_in). A key is made of letters, digits,
+/// Called from tasks of a connection and from [`Server::sign_in`](crate::ServerHandle::sign_in). A key is made of letters, digits,
 /// `_` and `-`, and names one server at one address under one client. What is kept is secret: an implementation shows it
 /// nowhere, and gives it back as it came.
 pub trait TokenStore: Send + Sync + 'static {
@@ -126,7 +126,7 @@ impl FileTokens {
     }
 }
 
-fn failed(path: &Path) -> impl Fn(std::io::Error) -> String {
+fn store_error(path: &Path) -> impl Fn(std::io::Error) -> String {
     let path = path.display().to_string();
     move |error| format!("`{path}`: {error}")
 }
@@ -137,9 +137,9 @@ impl TokenStore for FileTokens {
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(&path)(error)),
+            Err(error) => return Err(store_error(&path)(error)),
         };
-        let found = file.metadata().map_err(failed(&path))?;
+        let found = file.metadata().map_err(store_error(&path))?;
         if !found.is_file() || found.permissions().mode() & 0o077 != 0 {
             return Err(format!(
                 "`{}` is not used: others can read or change it; sign in again, or make it yours alone (mode 600)",
@@ -147,7 +147,7 @@ impl TokenStore for FileTokens {
             ));
         }
         let mut text = String::new();
-        let read = file.take(TOKENS_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed(&path))?;
+        let read = file.take(TOKENS_BYTES_MAX + 1).read_to_string(&mut text).map_err(store_error(&path))?;
         match read as u64 > TOKENS_BYTES_MAX {
             true => Err(format!("`{}` is too large to be ours", path.display())),
             false => Ok(Some(Secret::new(text))),
@@ -158,13 +158,13 @@ impl TokenStore for FileTokens {
         self.prepare()?;
         let path = self.file(key, "json")?;
         let durable = ReplaceOptions { is_durable: true, ..ReplaceOptions::default() };
-        replace_private_file(&path, value.reveal().as_bytes(), &durable).map_err(failed(&path))
+        replace_private_file(&path, value.reveal().as_bytes(), &durable).map_err(store_error(&path))
     }
 
     fn forget(&self, key: &str) -> Result<(), String> {
         let path = self.file(key, "json")?;
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(&path)(error)),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(store_error(&path)(error)),
             _ => Ok(()),
         }
     }
@@ -175,12 +175,12 @@ impl TokenStore for FileTokens {
             // A file of its own that stays: the other one is replaced by each save.
             let path = self.file(key, "lock")?;
             let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-            let file = file.map_err(failed(&path))?;
+            let file = file.map_err(store_error(&path))?;
             let end = Instant::now() + TOKENS_LOCK_WAIT;
             loop {
                 match file.try_lock() {
                     Ok(()) => return Ok(Box::new(file) as Box<dyn Send>),
-                    Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
+                    Err(TryLockError::Error(error)) => return Err(store_error(&path)(error)),
                     Err(TryLockError::WouldBlock) if Instant::now() >= end => {
                         return Err(format!("another process holds `{}` for too long", path.display()));
                     }

@@ -9,7 +9,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Event {
+pub(crate) struct StreamEvent {
     pub(crate) kind: Option<String>,
     pub(crate) data: Option<String>,
     pub(crate) id: Option<String>,
@@ -17,21 +17,21 @@ pub(crate) struct Event {
 }
 
 /// Events on their way in.
-pub(crate) struct Events {
+pub(crate) struct EventQueue {
     reader: EventReader,
     bytes_max: usize,
-    ready: VecDeque<Event>,
+    ready: VecDeque<StreamEvent>,
 }
 
-impl Default for Events {
-    fn default() -> Events {
-        Events::with_limit(MESSAGE_BYTES_MAX)
+impl Default for EventQueue {
+    fn default() -> EventQueue {
+        EventQueue::with_limit(MESSAGE_BYTES_MAX)
     }
 }
 
-impl Events {
-    fn with_limit(bytes_max: usize) -> Events {
-        Events { reader: EventReader::new(bytes_max), bytes_max, ready: VecDeque::new() }
+impl EventQueue {
+    fn with_limit(bytes_max: usize) -> EventQueue {
+        EventQueue { reader: EventReader::new(bytes_max), bytes_max, ready: VecDeque::new() }
     }
 
     /// Reads what came.
@@ -39,21 +39,21 @@ impl Events {
     /// # Errors
     /// An event is too large, as a message.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let Events { reader, bytes_max, ready } = self;
+        let EventQueue { reader, bytes_max, ready } = self;
         reader
             .feed(bytes, |event| ready.push_back(event.into()))
             .map_err(|EventTooLarge| format!("it sent an event of more than {bytes_max} bytes"))
     }
 
     /// The next event that is complete.
-    pub(crate) fn next(&mut self) -> Option<Event> {
+    pub(crate) fn next(&mut self) -> Option<StreamEvent> {
         self.ready.pop_front()
     }
 }
 
-impl From<sse::Event<'_>> for Event {
-    fn from(event: sse::Event<'_>) -> Event {
-        Event {
+impl From<sse::ServerSentEvent<'_>> for StreamEvent {
+    fn from(event: sse::ServerSentEvent<'_>) -> StreamEvent {
+        StreamEvent {
             kind: event.kind.map(str::to_owned),
             data: event.data.map(Cow::into_owned),
             id: event.id.map(str::to_owned),
@@ -66,17 +66,17 @@ impl From<sse::Event<'_>> for Event {
 mod tests {
     use super::*;
 
-    fn all(text: &str, piece: usize) -> Vec<Event> {
-        let mut events = Events::default();
+    fn all(text: &str, piece: usize) -> Vec<StreamEvent> {
+        let mut events = EventQueue::default();
         for piece in text.as_bytes().chunks(piece) {
             events.feed(piece).unwrap();
         }
         std::iter::from_fn(|| events.next()).collect()
     }
 
-    fn event(kind: Option<&str>, data: Option<&str>, id: Option<&str>) -> Event {
+    fn event(kind: Option<&str>, data: Option<&str>, id: Option<&str>) -> StreamEvent {
         let text = |text: Option<&str>| text.map(str::to_owned);
-        Event { kind: text(kind), data: text(data), id: text(id), retry_ms: None }
+        StreamEvent { kind: text(kind), data: text(data), id: text(id), retry_ms: None }
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
             event(None, Some("a\nb"), None),
             event(Some("endpoint"), Some("/x"), None),
             event(None, Some(""), Some("7")),
-            Event { retry_ms: Some(5), ..Event::default() },
+            StreamEvent { retry_ms: Some(5), ..StreamEvent::default() },
         ];
         for piece in 1..text.len() {
             assert_eq!(all(text, piece), expected, "{piece}");
@@ -95,12 +95,12 @@ mod tests {
 
     #[test]
     fn an_event_is_bounded_and_many_small_ones_are_not() {
-        let mut events = Events::with_limit(12);
+        let mut events = EventQueue::with_limit(12);
         for _ in 0..100 {
             events.feed(b"data: 123\n\n").unwrap();
         }
         assert!(events.feed(b"data: 1234567").is_err());
-        let mut events = Events::with_limit(12);
+        let mut events = EventQueue::with_limit(12);
         assert!(events.feed(b"data: 1\ndata: 2\ndata: 3\n").unwrap_err().contains("12 bytes"));
     }
 }

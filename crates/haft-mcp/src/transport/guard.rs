@@ -25,9 +25,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::deep;
-use super::http::{self, Fault, HttpTransport};
-use super::{Link, NotSent, order};
+use super::deep_json;
+use super::http::{self, HttpError, HttpTransport};
+use super::{MessageLink, NotSent, field_order};
 use crate::limits::{
     BATCH_MAX, CONNECT_TIMEOUT, DISCOVER_WAIT, INVALID_MAX, NOTIFICATIONS_BURST, NOTIFICATIONS_PER_SECOND,
     REQUESTS_OPEN_MAX,
@@ -36,16 +36,16 @@ use crate::token_bucket::{Rate, TokenBucket};
 
 /// What is known of a connection beside its messages. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Watch(Arc<Watched>);
+pub(crate) struct ConnectionWatch(Arc<ConnectionState>);
 
 #[derive(Default)]
-struct Watched {
+struct ConnectionState {
     counts: [AtomicU64; 4],
     ended: Mutex<Option<String>>,
     over: Cancel,
     /// The first question was answered after it had been given up.
     late: AtomicBool,
-    changes: Mutex<Changes>,
+    changes: Mutex<ListChanges>,
     changed: Notify,
     /// How many requests of ours are under way that the server may have questions about.
     under_way: AtomicUsize,
@@ -65,7 +65,7 @@ enum IdForm {
 }
 
 /// A request of ours that the server may have questions about, as long as this is there.
-pub(crate) struct UnderWay(Watch);
+pub(crate) struct UnderWay(ConnectionWatch);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -77,11 +77,11 @@ impl Drop for UnderWay {
 
 /// When the server asked: how often nothing had been under way until then.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked(u64);
+pub(crate) struct IdleEpoch(u64);
 
 /// Lists that changed since somebody looked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
+pub(crate) struct ListChanges {
     pub(crate) tools: bool,
     pub(crate) resources: bool,
     pub(crate) prompts: bool,
@@ -89,14 +89,14 @@ pub(crate) struct Changes {
 
 /// What was dropped.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Count {
+pub(crate) enum DropCause {
     Invalid = 0,
     Unknown = 1,
     Floods = 2,
     Refused = 3,
 }
 
-impl Watch {
+impl ConnectionWatch {
     /// The request that an answer names. JSON-RPC wants the id as it was sent, which is always a number; some gateways write it
     /// as a text in all of their answers.
     pub(super) fn request_id(&self, id: &RequestId) -> RequestId {
@@ -114,11 +114,11 @@ impl Watch {
         let _ = self.0.id_form.set(form);
     }
 
-    fn count(&self, what: Count) -> u64 {
+    fn count(&self, what: DropCause) -> u64 {
         self.0.counts[what as usize].fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub(crate) fn counted(&self, what: Count) -> u64 {
+    pub(crate) fn counted(&self, what: DropCause) -> u64 {
         self.0.counts[what as usize].load(Ordering::Relaxed)
     }
 
@@ -158,10 +158,10 @@ impl Watch {
 
     /// Completes when nobody can want an answer to what the server asked: the connection ends, or everything has that was
     /// under way when it was asked. A server need not say which request its question is about.
-    pub(crate) async fn unwanted(&self, asked: Option<Asked>) {
+    pub(crate) async fn wait_until_unwanted(&self, asked: Option<IdleEpoch>) {
         let idle = async {
             match asked {
-                Some(Asked(before)) => {
+                Some(IdleEpoch(before)) => {
                     let _ = self.0.idles.subscribe().wait_for(|idles| *idles != before).await;
                 }
                 None => std::future::pending().await,
@@ -186,23 +186,23 @@ impl Watch {
         }
     }
 
-    pub(crate) fn note(&self, change: impl FnOnce(&mut Changes)) {
+    pub(crate) fn note(&self, change: impl FnOnce(&mut ListChanges)) {
         change(&mut lock(&self.0.changes));
         self.0.changed.notify_one();
     }
 
     /// Completes when something has changed, and says what.
-    pub(crate) async fn changes(&self) -> Changes {
+    pub(crate) async fn changes(&self) -> ListChanges {
         loop {
             self.0.changed.notified().await;
             let changes = self.take_changes();
-            if changes != Changes::default() {
+            if changes != ListChanges::default() {
                 return changes;
             }
         }
     }
 
-    pub(crate) fn take_changes(&self) -> Changes {
+    pub(crate) fn take_changes(&self) -> ListChanges {
         std::mem::take(&mut lock(&self.0.changes))
     }
 }
@@ -211,11 +211,11 @@ impl Watch {
 pub(crate) const UNREADABLE: ErrorCode = ErrorCode(i32::MIN);
 
 /// A connection as the SDK sees it.
-pub(crate) struct Guard {
-    inner: Inner,
-    watch: Watch,
+pub(crate) struct TransportGuard {
+    inner: GuardedTransport,
+    watch: ConnectionWatch,
     /// Requests of ours that wait for an answer.
-    pending: HashMap<RequestId, Wanted>,
+    pending: HashMap<RequestId, AnswerForm>,
     /// The first question, and since when it is waited for an answer. By HTTP that is when the request was answered: until then
     /// it may wait for a token.
     discover: Option<(RequestId, Arc<OnceLock<Instant>>)>,
@@ -235,38 +235,38 @@ pub(crate) struct Guard {
 
 /// In which form an answer is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum AnswerForm {
     /// As it came. The SDK guesses types by their fields, and what it doesn't recognise loses some.
     Raw,
     /// As the SDK's own type, for what it handles by itself.
     Typed,
 }
 
-enum Inner {
-    Link(Link),
+enum GuardedTransport {
+    Link(MessageLink),
     Http(Box<HttpTransport>),
 }
 
 const NOTIFICATIONS: Rate = Rate { per_second: NOTIFICATIONS_PER_SECOND, burst: NOTIFICATIONS_BURST };
 
-impl Guard {
-    pub(crate) fn over_link(link: Link, watch: Watch) -> Guard {
-        *lock(&watch.0.outbox) = Some(link.outbox.cutter());
-        Guard::new(Inner::Link(link), watch)
+impl TransportGuard {
+    pub(crate) fn over_link(link: MessageLink, watch: ConnectionWatch) -> TransportGuard {
+        *lock(&watch.0.outbox) = Some(link.outbox.abort_handle());
+        TransportGuard::new(GuardedTransport::Link(link), watch)
     }
 
-    pub(crate) fn over_http(transport: HttpTransport, watch: Watch) -> Guard {
-        Guard::new(Inner::Http(Box::new(transport)), watch)
+    pub(crate) fn over_http(transport: HttpTransport, watch: ConnectionWatch) -> TransportGuard {
+        TransportGuard::new(GuardedTransport::Http(Box::new(transport)), watch)
     }
 
     /// One that waits for an answer to the first question, as long as anybody does.
-    pub(crate) fn patient(mut self) -> Guard {
+    pub(crate) fn patient(mut self) -> TransportGuard {
         self.discover_wait = CONNECT_TIMEOUT;
         self
     }
 
-    fn new(inner: Inner, watch: Watch) -> Guard {
-        Guard {
+    fn new(inner: GuardedTransport, watch: ConnectionWatch) -> TransportGuard {
+        TransportGuard {
             inner,
             watch,
             pending: HashMap::new(),
@@ -298,8 +298,8 @@ impl Guard {
                 // An answer that is there is not late.
                 biased;
                 read = self.inner.read() => match read {
-                    Ok(Some(Read::Message(message))) => self.waiting.push_back(*message),
-                    Ok(Some(Read::Text(text))) => {
+                    Ok(Some(ReceivedMessage::Message(message))) => self.waiting.push_back(*message),
+                    Ok(Some(ReceivedMessage::Text(text))) => {
                         self.heard = true;
                         self.understand(&text);
                     }
@@ -309,7 +309,7 @@ impl Guard {
                     }
                     Err(words) => self.finish(words),
                 },
-                () = until(late) => self.give_up_discovering(),
+                () = sleep_until(late) => self.give_up_discovering(),
             }
         }
     }
@@ -336,7 +336,7 @@ impl Guard {
         // Some write a mark of the byte order before everything.
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         let read = serde_json::from_slice::<Value>(text).map(|mut value| {
-            order::note(&mut value, text);
+            field_order::note_field_order(&mut value, text);
             value
         });
         match read {
@@ -351,7 +351,7 @@ impl Guard {
             }
             Ok(value) => self.understand_one(value),
             Err(error) => {
-                if let Some(list) = deep::list(text) {
+                if let Some(list) = deep_json::parse_deep_list(text) {
                     return self.understand_one(list);
                 }
                 self.invalid();
@@ -383,7 +383,7 @@ impl Guard {
         let id = named.as_ref().map(|named| self.watch.request_id(named));
         let has_method = value.get("method").is_some();
         let wanted = id.as_ref().filter(|_| !has_method).and_then(|id| self.pending.get(id));
-        if wanted == Some(&Wanted::Raw)
+        if wanted == Some(&AnswerForm::Raw)
             && value["jsonrpc"] == "2.0"
             && value.get("error").is_none()
             && let (Some(id), Some(named), Some(result)) = (&id, &named, value.get_mut("result"))
@@ -409,7 +409,7 @@ impl Guard {
     }
 
     fn invalid(&mut self) {
-        if self.watch.count(Count::Invalid) > INVALID_MAX {
+        if self.watch.count(DropCause::Invalid) > INVALID_MAX {
             self.finish(format!("it sent more than {INVALID_MAX} messages that make no sense"));
         }
     }
@@ -421,7 +421,7 @@ impl Guard {
                 let is_discover = self.discover.as_ref().is_some_and(|(id, _)| *id == response.id);
                 if is_discover && !matches!(response.result, ServerResult::DiscoverResult(_)) {
                     // It answers whatever it is asked, and doesn't know this question.
-                    self.pending.insert(response.id.clone(), Wanted::Typed);
+                    self.pending.insert(response.id.clone(), AnswerForm::Typed);
                     self.give_up_discovering();
                     return None;
                 }
@@ -447,11 +447,11 @@ impl Guard {
             ServerJsonRpcMessage::Request(request) => {
                 if self.open < REQUESTS_OPEN_MAX {
                     self.open += 1;
-                    let asked = Asked(*self.watch.0.idles.borrow());
+                    let asked = IdleEpoch(*self.watch.0.idles.borrow());
                     request.request.extensions_mut().insert(asked);
                     return Some(message);
                 }
-                self.watch.count(Count::Refused);
+                self.watch.count(DropCause::Refused);
                 let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, "too many requests at once", None);
                 let refusal = ClientJsonRpcMessage::error(error, Some(request.id.clone()));
                 tokio::spawn(self.inner.write(&refusal));
@@ -476,7 +476,7 @@ impl Guard {
                 if self.notifications.take(NOTIFICATIONS, 1.0, Instant::now()) {
                     return Some(message);
                 }
-                self.watch.count(Count::Floods);
+                self.watch.count(DropCause::Floods);
                 None
             }
         }
@@ -490,7 +490,7 @@ impl Guard {
         }
         let known = self.pending.remove(id).is_some();
         if !known {
-            self.watch.count(Count::Unknown);
+            self.watch.count(DropCause::Unknown);
         }
         known
     }
@@ -502,13 +502,13 @@ impl Guard {
                 let wanted = match request.request {
                     ClientRequest::DiscoverRequest(_)
                     | ClientRequest::InitializeRequest(_)
-                    | ClientRequest::SubscriptionsListenRequest(_) => Wanted::Typed,
-                    _ => Wanted::Raw,
+                    | ClientRequest::SubscriptionsListenRequest(_) => AnswerForm::Typed,
+                    _ => AnswerForm::Raw,
                 };
                 self.pending.insert(request.id.clone(), wanted);
                 if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
                     let sent = Arc::new(OnceLock::new());
-                    if let Inner::Link(_) = self.inner {
+                    if let GuardedTransport::Link(_) = self.inner {
                         let _ = sent.set(Instant::now());
                     }
                     self.discover = Some((request.id.clone(), sent));
@@ -530,7 +530,7 @@ impl Guard {
     }
 }
 
-async fn until(at: Option<Instant>) {
+async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
@@ -538,36 +538,36 @@ async fn until(at: Option<Instant>) {
 }
 
 /// What came: a text, or a message that the SDK has read from an answer.
-enum Read {
+enum ReceivedMessage {
     Text(Vec<u8>),
     Message(Box<ServerJsonRpcMessage>),
 }
 
-impl Inner {
-    async fn read(&mut self) -> Result<Option<Read>, String> {
+impl GuardedTransport {
+    async fn read(&mut self) -> Result<Option<ReceivedMessage>, String> {
         match self {
-            Inner::Link(link) => Ok(link.source.next().await?.map(Read::Text)),
-            Inner::Http(transport) => {
-                Ok(transport.receive().await.map(|message| Read::Message(Box::new(message))))
+            GuardedTransport::Link(link) => Ok(link.source.next().await?.map(ReceivedMessage::Text)),
+            GuardedTransport::Http(transport) => {
+                Ok(transport.receive().await.map(|message| ReceivedMessage::Message(Box::new(message))))
             }
         }
     }
 
     fn write(&mut self, message: &ClientJsonRpcMessage) -> BoxFuture<'static, Result<(), NotSent>> {
         match self {
-            Inner::Link(link) => match serde_json::to_string(message) {
+            GuardedTransport::Link(link) => match serde_json::to_string(message) {
                 Ok(text) => Box::pin(link.outbox.post(text)),
                 Err(error) => {
                     let unsent = NotSent::new(error.to_string(), true);
                     Box::pin(std::future::ready(Err(unsent)))
                 }
             },
-            Inner::Http(transport) => {
+            GuardedTransport::Http(transport) => {
                 let sent = transport.send(message.clone());
-                let unsent = |error: Fault| NotSent {
+                let unsent = |error: HttpError| NotSent {
                     certain: http::is_unheard(&error),
                     wants_sign_in: http::wants_sign_in(&error),
-                    words: http::words(&error),
+                    words: http::describe_error(&error),
                 };
                 Box::pin(async move { sent.await.map_err(unsent) })
             }
@@ -576,19 +576,19 @@ impl Inner {
 
     async fn last_words(&mut self) -> Option<String> {
         match self {
-            Inner::Link(link) => link.end.last_words().await,
-            Inner::Http(_) => None,
+            GuardedTransport::Link(link) => link.end.last_words().await,
+            GuardedTransport::Http(_) => None,
         }
     }
 }
 
-impl Drop for Guard {
+impl Drop for TransportGuard {
     fn drop(&mut self) {
         self.watch.end(None);
     }
 }
 
-impl Transport<RoleClient> for Guard {
+impl Transport<RoleClient> for TransportGuard {
     type Error = NotSent;
 
     fn send(
@@ -600,7 +600,7 @@ impl Transport<RoleClient> for Guard {
             if matches!(request.request, ClientRequest::DiscoverRequest(_)));
         let asked = self.discover.as_ref().filter(|_| is_discover).map(|(_, sent)| sent.clone());
         let (written, heard) = (self.inner.write(&message), self.heard);
-        let is_link = matches!(self.inner, Inner::Link(_));
+        let is_link = matches!(self.inner, GuardedTransport::Link(_));
         async move {
             let written = written.await;
             if let Some(sent) = asked {
@@ -620,11 +620,11 @@ impl Transport<RoleClient> for Guard {
 
     async fn close(&mut self) -> Result<(), NotSent> {
         match &mut self.inner {
-            Inner::Link(link) => {
+            GuardedTransport::Link(link) => {
                 link.outbox.finish();
                 link.end.close().await;
             }
-            Inner::Http(transport) => {
+            GuardedTransport::Http(transport) => {
                 let _ = transport.close().await;
             }
         }

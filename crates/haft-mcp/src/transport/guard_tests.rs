@@ -5,26 +5,26 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::super::{Outbox, Silent, Source};
+use super::super::{MessageSource, SendQueue, SilentEnd};
 use super::*;
 
 struct Scripted(mpsc::Receiver<Vec<u8>>);
 
-impl Source for Scripted {
+impl MessageSource for Scripted {
     fn next<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Vec<u8>>, String>> {
         Box::pin(async move { Ok(self.0.recv().await) })
     }
 }
 
 /// A guard, what it is sent, and what it sends.
-fn guard() -> (Guard, mpsc::Sender<Vec<u8>>, mpsc::Receiver<String>) {
+fn guard() -> (TransportGuard, mpsc::Sender<Vec<u8>>, mpsc::Receiver<String>) {
     let (send, source) = mpsc::channel(10_000);
     let (sent, heard) = mpsc::channel(10_000);
-    let outbox = Outbox::new(sent, true, |sent: &mut mpsc::Sender<String>, text| {
+    let outbox = SendQueue::new(sent, true, |sent: &mut mpsc::Sender<String>, text| {
         Box::pin(async move { sent.send(text).await.map_err(|error| error.to_string()) })
     });
-    let link = Link { source: Box::new(Scripted(source)), outbox, end: Box::new(Silent) };
-    (Guard::over_link(link, Watch::default()), send, heard)
+    let link = MessageLink { source: Box::new(Scripted(source)), outbox, end: Box::new(SilentEnd) };
+    (TransportGuard::over_link(link, ConnectionWatch::default()), send, heard)
 }
 
 fn request(id: i64) -> ClientJsonRpcMessage {
@@ -50,7 +50,7 @@ async fn an_answer_goes_on_once_and_as_it_came() {
     let ServerResult::CustomResult(CustomResult(result)) = response.result else { panic!() };
     assert_eq!(result, json!({"tools": [{"name": "odd"}], "extra": 1}));
     assert!(guard.next().await.is_none());
-    assert_eq!(guard.watch.counted(Count::Unknown), 2);
+    assert_eq!(guard.watch.counted(DropCause::Unknown), 2);
     assert_eq!(guard.watch.ended().as_deref(), Some("it ended the connection"));
 }
 
@@ -116,8 +116,8 @@ async fn notifications_have_a_rate_and_changes_of_lists_are_never_lost() {
         () = tokio::time::sleep(Duration::from_millis(1)) => {}
     }
     assert_eq!(passed, 0, "it still listens");
-    assert_eq!(guard.watch.counted(Count::Floods), 50);
-    assert_eq!(guard.watch.take_changes(), Changes { tools: true, ..Changes::default() });
+    assert_eq!(guard.watch.counted(DropCause::Floods), 50);
+    assert_eq!(guard.watch.take_changes(), ListChanges { tools: true, ..ListChanges::default() });
     tokio::time::advance(Duration::from_secs(1)).await;
     send.send(log.to_string().into_bytes()).await.unwrap();
     assert!(guard.next().await.is_some(), "a second later there is room again");

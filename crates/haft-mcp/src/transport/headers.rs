@@ -3,25 +3,25 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use haft::ports::{Confinement, Exit, ProcessRequest, Processes};
+use haft::ports::{ConfinementLevel, ProcessExit, ProcessRequest, Processes};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::config::Remote;
+use crate::config::RemoteTransport;
 use crate::limits::HEADERS_TIMEOUT;
 
 /// All headers, made anew for each connection.
 ///
 /// # Errors
 /// A header that can't be sent, or a command that failed, in words without any value.
-pub(crate) async fn of(
-    remote: &Remote,
+pub(crate) async fn request_headers(
+    remote: &RemoteTransport,
     processes: Option<&dyn Processes>,
     cwd: &Path,
 ) -> Result<HeaderMap, String> {
     let mut all = remote.headers.clone();
     if let Some(command) = &remote.headers_helper {
         let processes = processes.ok_or("`headersHelper` can't be run: this host starts no processes")?;
-        all.extend(printed(command, processes, cwd, remote.confinement).await?);
+        all.extend(run_headers_helper(command, processes, cwd, remote.confinement).await?);
     }
     let mut headers = HeaderMap::new();
     for (name, value) in &all {
@@ -34,19 +34,19 @@ pub(crate) async fn of(
     Ok(headers)
 }
 
-async fn printed(
+async fn run_headers_helper(
     command: &str,
     processes: &dyn Processes,
     cwd: &Path,
-    confinement: Confinement,
+    confinement: ConfinementLevel,
 ) -> Result<BTreeMap<String, String>, String> {
     let request = ProcessRequest::new(["sh", "-c", command], cwd)
         .with_confinement(confinement)
         .with_timeout(HEADERS_TIMEOUT);
     let outcome = processes.run(request).await.map_err(|error| format!("`headersHelper`: {error}"))?;
     match outcome.exit {
-        Exit::Code(0) => {}
-        Exit::TimedOut => {
+        ProcessExit::Code(0) => {}
+        ProcessExit::TimedOut => {
             return Err(format!("`headersHelper` took longer than {} s", HEADERS_TIMEOUT.as_secs()));
         }
         exit => return Err(format!("`headersHelper` failed ({exit:?})")),
@@ -65,17 +65,17 @@ mod tests {
 
     #[tokio::test]
     async fn printed_headers_win_and_bad_ones_are_named_without_their_value() {
-        let mut remote = Remote::new("http://x");
+        let mut remote = RemoteTransport::new("http://x");
         remote.headers.insert("X-A".into(), "static".into());
         remote.headers_helper = Some("./h".into());
         let processes = ScriptedProcesses::new().prints(r#"{"X-A": "printed", "X-B": "b"}"#);
-        let headers = of(&remote, Some(&processes), Path::new("/")).await.unwrap();
+        let headers = request_headers(&remote, Some(&processes), Path::new("/")).await.unwrap();
         assert_eq!((&headers["x-a"], &headers["x-b"]), (&"printed".parse().unwrap(), &"b".parse().unwrap()));
 
         let failing = |processes: ScriptedProcesses| async move {
-            let mut remote = Remote::new("http://x");
+            let mut remote = RemoteTransport::new("http://x");
             remote.headers_helper = Some("./h".into());
-            of(&remote, Some(&processes), Path::new("/")).await.unwrap_err()
+            request_headers(&remote, Some(&processes), Path::new("/")).await.unwrap_err()
         };
         assert!(
             failing(ScriptedProcesses::new().prints(r#"["s3cret"]"#)).await.ends_with("object of strings")

@@ -24,32 +24,37 @@ use rmcp::transport::streamable_http_client::{
 use serde_json::{Value, json};
 use sse_stream::Sse;
 
-use super::chain;
-use super::deep;
-use super::events::Events;
-use super::guard::{UNREADABLE, Watch};
-use super::order;
+use super::deep_json;
+use super::error_chain;
+use super::events::EventQueue;
+use super::field_order;
+use super::guard::{ConnectionWatch, UNREADABLE};
 use crate::limits::{MESSAGE_BYTES_MAX, REDIRECTS_MAX};
-use crate::sign_in::requests::{Requests, WantsSignIn};
+use crate::sign_in::authorized_client::{AuthorizedClient, WantsSignIn};
 
 /// The transport that the SDK drives over this client.
-pub(crate) type HttpTransport = StreamableHttpClientTransport<Bounded>;
+pub(crate) type HttpTransport = StreamableHttpClientTransport<BoundedHttpClient>;
 
 /// A transport to this address.
-pub(crate) fn transport(requests: Requests, url: &str, concurrency: usize, watch: Watch) -> HttpTransport {
+pub(crate) fn http_transport(
+    requests: AuthorizedClient,
+    url: &str,
+    concurrency: usize,
+    watch: ConnectionWatch,
+) -> HttpTransport {
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_concurrent_requests(concurrency.saturating_add(8))
         .max_sse_event_size(MESSAGE_BYTES_MAX)
         // A session that has ended is a connection that has: the server's handle makes it again, and knows what to repeat.
         .reinit_on_expired_session(false);
-    StreamableHttpClientTransport::with_client(Bounded { requests, watch }, config)
+    StreamableHttpClientTransport::with_client(BoundedHttpClient { requests, watch }, config)
 }
 
 /// A client for remote servers. No cookies, no proxy but the one given, redirects only within the origin.
 ///
 /// # Errors
 /// It can't be made, in words.
-pub(crate) fn client(proxy: Option<&str>) -> Result<Client, String> {
+pub(crate) fn http_client(proxy: Option<&str>) -> Result<Client, String> {
     choose_tls();
     let policy = reqwest::redirect::Policy::custom(|attempt| {
         let before = attempt.previous().first().map(url::Url::origin);
@@ -71,7 +76,7 @@ pub(crate) fn client(proxy: Option<&str>) -> Result<Client, String> {
         }
         None => builder.no_proxy(),
     };
-    builder.build().map_err(|error| chain(&error))
+    builder.build().map_err(|error| error_chain(&error))
 }
 
 /// Says once which cryptography TLS has.
@@ -83,9 +88,9 @@ pub(crate) fn choose_tls() {
 
 /// Requests to one server.
 #[derive(Clone)]
-pub(crate) struct Bounded {
-    requests: Requests,
-    watch: Watch,
+pub(crate) struct BoundedHttpClient {
+    requests: AuthorizedClient,
+    watch: ConnectionWatch,
 }
 
 /// What went wrong with a request, in words.
@@ -110,14 +115,14 @@ impl fmt::Display for HttpFault {
 
 impl std::error::Error for HttpFault {}
 
-pub(crate) type Fault = StreamableHttpError<HttpFault>;
+pub(crate) type HttpError = StreamableHttpError<HttpFault>;
 
-fn fault(words: impl Into<String>) -> Fault {
+fn http_error(words: impl Into<String>) -> HttpError {
     StreamableHttpError::Client(HttpFault::new(words))
 }
 
 /// Whether a message can't have done anything: nobody was there, or the server no longer knows the session.
-pub(crate) fn is_unheard(error: &Fault) -> bool {
+pub(crate) fn is_unheard(error: &HttpError) -> bool {
     match error {
         StreamableHttpError::Client(fault) => fault.unheard,
         error => matches!(error, StreamableHttpError::SessionExpired),
@@ -125,28 +130,28 @@ pub(crate) fn is_unheard(error: &Fault) -> bool {
 }
 
 /// Whether a message was refused until somebody signs in.
-pub(crate) fn wants_sign_in(error: &Fault) -> bool {
+pub(crate) fn wants_sign_in(error: &HttpError) -> bool {
     matches!(error, StreamableHttpError::AuthRequired(_))
 }
 
 /// What went wrong, in words.
-pub(crate) fn words(error: &Fault) -> String {
+pub(crate) fn describe_error(error: &HttpError) -> String {
     match error {
         StreamableHttpError::AuthRequired(error) => error.www_authenticate_header.clone(),
         StreamableHttpError::InsufficientScope(error) => error.www_authenticate_header.clone(),
         StreamableHttpError::Client(fault) => fault.words.clone(),
-        error => chain(error),
+        error => error_chain(error),
     }
 }
 
-impl Bounded {
+impl BoundedHttpClient {
     async fn send(
         &self,
         request: RequestBuilder,
         session: Option<Arc<str>>,
         token: Option<String>,
         custom: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<Response, Fault> {
+    ) -> Result<Response, HttpError> {
         let mut request = request.headers((*self.requests.headers).clone());
         if let Some(session) = session {
             request = request.header("mcp-session-id", &*session);
@@ -169,17 +174,17 @@ impl Bounded {
         let status = response.status();
         if status.is_redirection() {
             let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
-            return Err(fault(format!(
+            return Err(http_error(format!(
                 "it answered with HTTP {}, a redirect to {}; if that is right, put the address into the configuration",
                 status.as_u16(),
-                crate::text::line(to, 200)
+                crate::text::display_line(to, 200)
             )));
         }
         Ok(response)
     }
 }
 
-impl StreamableHttpClient for Bounded {
+impl StreamableHttpClient for BoundedHttpClient {
     type Error = HttpFault;
 
     async fn post_message(
@@ -189,7 +194,7 @@ impl StreamableHttpClient for Bounded {
         session: Option<Arc<str>>,
         token: Option<String>,
         custom: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Fault> {
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let with_session = session.is_some();
         let body = serde_json::to_string(&message)?;
         let request = self
@@ -216,12 +221,12 @@ impl StreamableHttpClient for Bounded {
                 ClientJsonRpcMessage::Request(request) => Some((request.id.clone(), self.watch.clone())),
                 _ => None,
             };
-            return Ok(StreamableHttpPostResponse::Sse(events(response, asked), session));
+            return Ok(StreamableHttpPostResponse::Sse(event_stream(response, asked), session));
         }
         let again = header("retry-after");
-        let body = whole(response).await?;
+        let body = read_body(response).await?;
         if !status.is_success() {
-            return refused(&message, with_session, status, again, &body);
+            return refusal_response(&message, with_session, status, again, &body);
         }
         let ClientJsonRpcMessage::Request(request) = &message else {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -230,15 +235,15 @@ impl StreamableHttpClient for Bounded {
             request.request,
             ClientRequest::DiscoverRequest(_) | ClientRequest::InitializeRequest(_)
         );
-        let words = match serde_json::from_slice::<ServerJsonRpcMessage>(&readable(&body)) {
-            Ok(answer) if is_greeting || answers(&answer, &request.id, &self.watch) => {
+        let words = match serde_json::from_slice::<ServerJsonRpcMessage>(&prepare_message(&body)) {
+            Ok(answer) if is_greeting || is_answer_to(&answer, &request.id, &self.watch) => {
                 return Ok(StreamableHttpPostResponse::Json(answer, session));
             }
             Ok(_) => OTHER_REQUEST.to_owned(),
             Err(error) => format!("its answer is no message: {error}"),
         };
         if is_greeting {
-            return Err(fault(words));
+            return Err(http_error(words));
         }
         // The body is all there is, so nothing else will come for this request.
         let error = ErrorData::new(UNREADABLE, words, None);
@@ -252,7 +257,7 @@ impl StreamableHttpClient for Bounded {
         session: Arc<str>,
         token: Option<String>,
         custom: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), HttpError> {
         // Whether it knows sessions that can be ended is its own matter.
         self.send(self.requests.client.delete(&*uri), Some(session), token, custom).await.map(drop)
     }
@@ -264,7 +269,7 @@ impl StreamableHttpClient for Bounded {
         last_event: Option<String>,
         token: Option<String>,
         custom: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
         let mut request = self.requests.client.get(&*uri).header(ACCEPT, "text/event-stream");
         let resumes = last_event.is_some();
         if let Some(last) = last_event {
@@ -288,21 +293,23 @@ impl StreamableHttpClient for Bounded {
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         match kind.starts_with("text/event-stream") {
-            true => Ok(events(response, None)),
-            false => Err(StreamableHttpError::UnexpectedContentType(Some(crate::text::line(kind, 100)))),
+            true => Ok(event_stream(response, None)),
+            false => {
+                Err(StreamableHttpError::UnexpectedContentType(Some(crate::text::display_line(kind, 100))))
+            }
         }
     }
 }
 
 /// An answer that says no. One with a message is that message; the first question of the newest revision is answered as
 /// unknown, because the server is an older one.
-fn refused(
+fn refusal_response(
     message: &ClientJsonRpcMessage,
     with_session: bool,
     status: StatusCode,
     again: Option<String>,
     body: &[u8],
-) -> Result<StreamableHttpPostResponse, Fault> {
+) -> Result<StreamableHttpPostResponse, HttpError> {
     let told = match serde_json::from_slice::<ServerJsonRpcMessage>(body) {
         Ok(ServerJsonRpcMessage::Error(error)) => Some(error.error),
         _ => None,
@@ -331,7 +338,7 @@ fn refused(
 }
 
 /// Whether a message is the answer to the request of this number.
-fn answers(message: &ServerJsonRpcMessage, id: &RequestId, watch: &Watch) -> bool {
+fn is_answer_to(message: &ServerJsonRpcMessage, id: &RequestId, watch: &ConnectionWatch) -> bool {
     answered_id(message).is_some_and(|named| watch.request_id(named) == *id)
 }
 
@@ -345,34 +352,35 @@ fn answered_id(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
 }
 
 /// A whole answer, within bounds.
-async fn whole(mut response: Response) -> Result<Vec<u8>, Fault> {
+async fn read_body(mut response: Response) -> Result<Vec<u8>, HttpError> {
     let mut body = Vec::new();
     loop {
         match response.chunk().await {
             Ok(Some(bytes)) if body.len() + bytes.len() > MESSAGE_BYTES_MAX => {
-                return Err(fault(format!("it sent an answer of more than {MESSAGE_BYTES_MAX} bytes")));
+                return Err(http_error(format!("it sent an answer of more than {MESSAGE_BYTES_MAX} bytes")));
             }
             Ok(Some(bytes)) => body.extend_from_slice(&bytes),
             Ok(None) => return Ok(body),
-            Err(error) => return Err(fault(chain(&error.without_url()))),
+            Err(error) => return Err(http_error(error_chain(&error.without_url()))),
         }
     }
 }
 
 /// A message as the SDK should read it.
-fn readable(message: &[u8]) -> Cow<'_, [u8]> {
-    match order::noted(message) {
+fn prepare_message(message: &[u8]) -> Cow<'_, [u8]> {
+    match field_order::with_field_order(message) {
         Cow::Owned(noted) => Cow::Owned(noted),
-        Cow::Borrowed(message) => mended(message),
+        Cow::Borrowed(message) => mend_tool_list(message),
     }
 }
 
 /// A message whose tools the SDK can read: it would take one that it can't for a reason not to know what the whole message is.
 /// That one goes on beside the list, so that it can be said why it is left out. (Other transports don't need this: there the SDK
 /// reads no lists.)
-fn mended(message: &[u8]) -> Cow<'_, [u8]> {
+fn mend_tool_list(message: &[u8]) -> Cow<'_, [u8]> {
     let is_list = message.windows(TOOLS.len()).any(|part| part == TOOLS);
-    let read = || serde_json::from_slice::<Value>(message).ok().or_else(|| deep::list(message));
+    let read =
+        || serde_json::from_slice::<Value>(message).ok().or_else(|| deep_json::parse_deep_list(message));
     let Some(mut value) = is_list.then(read).flatten() else {
         return message.into();
     };
@@ -415,7 +423,7 @@ const OTHER_REQUEST: &str = "its answer is for another request";
 /// The error for an answer that has the request's number as a text, from a server that answers with numbers.
 ///
 /// The SDK takes it for the answer, although nothing that waits for the number gets it.
-fn answer_with_text_id(data: &str, asked: Option<&(RequestId, Watch)>) -> Option<String> {
+fn answer_with_text_id(data: &str, asked: Option<&(RequestId, ConnectionWatch)>) -> Option<String> {
     let (id, watch) = asked?;
     let text = format!("\"{id}\"");
     if !data.contains(&text) {
@@ -431,22 +439,22 @@ fn answer_with_text_id(data: &str, asked: Option<&(RequestId, Watch)>) -> Option
 }
 
 /// The events of an answer, as the SDK wants them. `asked` is the request that they answer.
-fn events(
+fn event_stream(
     response: Response,
-    asked: Option<(RequestId, Watch)>,
+    asked: Option<(RequestId, ConnectionWatch)>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
-    struct State {
+    struct ResponseStream {
         response: Response,
-        events: Events,
+        events: EventQueue,
         failed: bool,
-        asked: Option<(RequestId, Watch)>,
+        asked: Option<(RequestId, ConnectionWatch)>,
     }
-    let state = State { response, events: Events::default(), failed: false, asked };
+    let state = ResponseStream { response, events: EventQueue::default(), failed: false, asked };
     stream::unfold(state, |mut state| async move {
         loop {
             if let Some(mut event) = state.events.next() {
                 if let Some(data) = &mut event.data
-                    && let Cow::Owned(whole) = readable(data.as_bytes())
+                    && let Cow::Owned(whole) = prepare_message(data.as_bytes())
                 {
                     *data = String::from_utf8_lossy(&whole).into_owned();
                 }
@@ -467,7 +475,7 @@ fn events(
                     Err(words) => words,
                 },
                 Ok(None) => return None,
-                Err(error) => chain(&error.without_url()),
+                Err(error) => error_chain(&error.without_url()),
             };
             state.failed = true;
             return Some((Err(SseError::Body(Box::new(HttpFault::new(words)))), state));

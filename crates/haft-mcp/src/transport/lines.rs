@@ -1,23 +1,27 @@
 //! One message a line, over anything that bytes go through: pipes of a process, or a connection within this one.
 
-use crate::config::Pipe;
+use crate::config::BytePipe;
 use haft::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
-use super::{Link, Outbox, Silent, Source};
+use super::{MessageLink, MessageSource, SendQueue, SilentEnd};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::line_buffer::LineBuffer;
 
 /// A connection of lines over a connection of bytes.
-pub(crate) fn link(pipe: Box<dyn Pipe>) -> Link {
+pub(crate) fn line_link(pipe: Box<dyn BytePipe>) -> MessageLink {
     let (reader, writer) = tokio::io::split(Box::into_pin(pipe));
-    Link { source: Box::new(Lines::new(reader)), outbox: outbox(writer), end: Box::new(Silent) }
+    MessageLink {
+        source: Box::new(BoundedLines::new(reader)),
+        outbox: line_outbox(writer),
+        end: Box::new(SilentEnd),
+    }
 }
 
 /// Sends each message as a line.
-pub(crate) fn outbox<W: AsyncWrite + Send + Unpin + 'static>(writer: W) -> Outbox {
+pub(crate) fn line_outbox<W: AsyncWrite + Send + Unpin + 'static>(writer: W) -> SendQueue {
     // Half a line is no message, so one that failed was none.
-    Outbox::new(writer, true, |writer, mut text| {
+    SendQueue::new(writer, true, |writer, mut text| {
         Box::pin(async move {
             text.push('\n');
             let failed = |error: std::io::Error| format!("nothing can be sent: {error}");
@@ -28,15 +32,15 @@ pub(crate) fn outbox<W: AsyncWrite + Send + Unpin + 'static>(writer: W) -> Outbo
 }
 
 /// Lines on their way in, each of a bounded length.
-pub(crate) struct Lines<R> {
+pub(crate) struct BoundedLines<R> {
     reader: R,
     buffer: LineBuffer,
     bytes_max: usize,
 }
 
-impl<R: AsyncRead + Send + Unpin> Lines<R> {
-    pub(crate) fn new(reader: R) -> Lines<R> {
-        Lines { reader, buffer: LineBuffer::default(), bytes_max: MESSAGE_BYTES_MAX }
+impl<R: AsyncRead + Send + Unpin> BoundedLines<R> {
+    pub(crate) fn new(reader: R) -> BoundedLines<R> {
+        BoundedLines { reader, buffer: LineBuffer::default(), bytes_max: MESSAGE_BYTES_MAX }
     }
 
     async fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
@@ -56,7 +60,7 @@ impl<R: AsyncRead + Send + Unpin> Lines<R> {
     }
 }
 
-impl<R: AsyncRead + Send + Unpin> Source for Lines<R> {
+impl<R: AsyncRead + Send + Unpin> MessageSource for BoundedLines<R> {
     fn next<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Vec<u8>>, String>> {
         Box::pin(self.line())
     }
@@ -67,7 +71,7 @@ mod tests {
     use super::*;
 
     async fn all(text: &'static [u8], bytes_max: usize) -> (Vec<String>, Option<String>) {
-        let mut lines = Lines::new(text);
+        let mut lines = BoundedLines::new(text);
         lines.bytes_max = bytes_max;
         let mut seen = Vec::new();
         loop {
@@ -93,7 +97,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_lost_when_a_reader_stops_waiting() {
         let (mut theirs, ours) = tokio::io::duplex(64);
-        let mut lines = Lines::new(ours);
+        let mut lines = BoundedLines::new(ours);
         theirs.write_all(b"half").await.unwrap();
         let waited = tokio::time::timeout(std::time::Duration::from_millis(10), lines.line()).await;
         assert!(waited.is_err());

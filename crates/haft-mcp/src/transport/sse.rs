@@ -9,16 +9,16 @@ use haft::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use url::Url;
 
-use super::events::Events;
-use super::{Link, Outbox, Silent, Source, chain};
+use super::events::EventQueue;
+use super::{MessageLink, MessageSource, SendQueue, SilentEnd, error_chain};
 use crate::limits::POST_TIMEOUT;
-use crate::sign_in::requests::Requests;
+use crate::sign_in::authorized_client::AuthorizedClient;
 
 /// Connects, and waits for the address to which messages go.
 ///
 /// # Errors
 /// Why not, in words.
-pub(crate) async fn connect(requests: Requests, url: &str) -> Result<Link, String> {
+pub(crate) async fn connect_sse(requests: AuthorizedClient, url: &str) -> Result<MessageLink, String> {
     let base = Url::parse(url).map_err(|error| format!("the address can't be used: {error}"))?;
     let request = requests.client.get(base.clone()).headers((*requests.headers).clone());
     let request = request.header(ACCEPT, "text/event-stream");
@@ -28,9 +28,12 @@ pub(crate) async fn connect(requests: Requests, url: &str) -> Result<Link, Strin
     }
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with("text/event-stream") {
-        return Err(format!("it answered with `{}` in place of events", crate::text::line(kind, 100)));
+        return Err(format!(
+            "it answered with `{}` in place of events",
+            crate::text::display_line(kind, 100)
+        ));
     }
-    let mut stream = Stream { response, events: Events::default() };
+    let mut stream = SseStream { response, events: EventQueue::default() };
     let endpoint = loop {
         let event = stream.event().await?.ok_or("it ended before it named an address for messages")?;
         if event.0.as_deref() == Some("endpoint") {
@@ -43,15 +46,16 @@ pub(crate) async fn connect(requests: Requests, url: &str) -> Result<Link, Strin
     if target.origin() != base.origin() {
         return Err(format!(
             "its address for messages is at another origin, `{}`",
-            crate::text::line(&target.origin().ascii_serialization(), 200)
+            crate::text::display_line(&target.origin().ascii_serialization(), 200)
         ));
     }
     let sending = Arc::new((requests, target));
-    let outbox = Outbox::new(sending, false, |sending, text| Box::pin(post(sending.clone(), text)));
-    Ok(Link { source: Box::new(stream), outbox, end: Box::new(Silent) })
+    let outbox =
+        SendQueue::new(sending, false, |sending, text| Box::pin(post_message(sending.clone(), text)));
+    Ok(MessageLink { source: Box::new(stream), outbox, end: Box::new(SilentEnd) })
 }
 
-async fn post(sending: Arc<(Requests, Url)>, text: String) -> Result<(), String> {
+async fn post_message(sending: Arc<(AuthorizedClient, Url)>, text: String) -> Result<(), String> {
     let (requests, target) = &*sending;
     let request = requests.client.post(target.clone()).headers((*requests.headers).clone());
     let request = request.header(CONTENT_TYPE, "application/json").timeout(POST_TIMEOUT).body(text);
@@ -64,12 +68,12 @@ async fn post(sending: Arc<(Requests, Url)>, text: String) -> Result<(), String>
 }
 
 /// Events of an answer that doesn't end.
-struct Stream {
+struct SseStream {
     response: reqwest::Response,
-    events: Events,
+    events: EventQueue,
 }
 
-impl Stream {
+impl SseStream {
     /// The next event with its data.
     async fn event(&mut self) -> Result<Option<(Option<String>, String)>, String> {
         loop {
@@ -81,13 +85,13 @@ impl Stream {
             match self.response.chunk().await {
                 Ok(Some(bytes)) => self.events.feed(&bytes)?,
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(chain(&error.without_url())),
+                Err(error) => return Err(error_chain(&error.without_url())),
             }
         }
     }
 }
 
-impl Source for Stream {
+impl MessageSource for SseStream {
     fn next<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Vec<u8>>, String>> {
         Box::pin(async move {
             loop {

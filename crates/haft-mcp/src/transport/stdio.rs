@@ -9,28 +9,28 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::ports::{Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use haft::ports::{ProcessError, ProcessExit, ProcessOutcome, ProcessRequest, Processes};
 use haft::sync::lock;
 use haft::{Cancel, Cause};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::lines::{Lines, outbox};
-use super::{End, Link, Log};
-use crate::config::Stdio;
+use super::lines::{BoundedLines, line_outbox};
+use super::{LinkEnd, MessageLink, ServerLog};
+use crate::config::StdioTransport;
 use crate::limits::{CLOSE_GRACE, INPUT_END_WAIT, LAST_WORDS_WAIT};
 
 /// Starts the process and connects to it.
 ///
 /// # Errors
 /// Why it can't be started, in words.
-pub(crate) async fn connect(
-    stdio: &Stdio,
+pub(crate) async fn start_server(
+    stdio: &StdioTransport,
     processes: Arc<dyn Processes>,
     cwd: &Path,
-    log: Log,
-) -> Result<Link, String> {
+    log: ServerLog,
+) -> Result<MessageLink, String> {
     let (send, pipes) = oneshot::channel::<(OwnedFd, OwnedFd)>();
     let send = Mutex::new(Some(send));
     let cancel = Cancel::new();
@@ -53,7 +53,7 @@ pub(crate) async fn connect(
         request = request.with_env(name, value);
     }
     let task = tokio::spawn(async move { processes.run(request).await });
-    let mut process = Process { cancel, task: Some(task), log, ended: None };
+    let mut process = ServerProcess { cancel, task: Some(task), log, ended: None };
     let Ok((input, output)) = pipes.await else {
         // The request is gone without having been carried out.
         let words = process.last_words().await;
@@ -62,18 +62,22 @@ pub(crate) async fn connect(
     let failed = |error: std::io::Error| format!("the process can't be talked to: {error}");
     let input = pipe::Sender::from_owned_fd(input).map_err(failed)?;
     let output = pipe::Receiver::from_owned_fd(output).map_err(failed)?;
-    Ok(Link { source: Box::new(Lines::new(output)), outbox: outbox(input), end: Box::new(process) })
+    Ok(MessageLink {
+        source: Box::new(BoundedLines::new(output)),
+        outbox: line_outbox(input),
+        end: Box::new(process),
+    })
 }
 
 /// A process that runs. Dropped, it is told to end.
-struct Process {
+struct ServerProcess {
     cancel: Cancel,
     task: Option<JoinHandle<Result<ProcessOutcome, ProcessError>>>,
-    log: Log,
+    log: ServerLog,
     ended: Option<String>,
 }
 
-impl Process {
+impl ServerProcess {
     /// Waits for its end, for so long.
     async fn ended(&mut self, wait: Duration) {
         let Some(task) = &mut self.task else { return };
@@ -82,10 +86,10 @@ impl Process {
         self.ended = Some(match outcome {
             Ok(Ok(outcome)) => {
                 let how = match outcome.exit {
-                    Exit::Code(code) => format!("its process ended with code {code}"),
-                    Exit::Signal(signal) => format!("its process was ended by signal {signal}"),
-                    Exit::TimedOut | Exit::Cancelled => "its process was ended".to_owned(),
-                    Exit::Killed(reason) => format!("its process was killed: {reason}"),
+                    ProcessExit::Code(code) => format!("its process ended with code {code}"),
+                    ProcessExit::Signal(signal) => format!("its process was ended by signal {signal}"),
+                    ProcessExit::TimedOut | ProcessExit::Cancelled => "its process was ended".to_owned(),
+                    ProcessExit::Killed(reason) => format!("its process was killed: {reason}"),
                 };
                 match self.log.last_line() {
                     Some(words) => format!("{how}; its last words: {words}"),
@@ -98,7 +102,7 @@ impl Process {
     }
 }
 
-impl End for Process {
+impl LinkEnd for ServerProcess {
     fn close<'a>(&'a mut self) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.ended(INPUT_END_WAIT).await;
@@ -120,7 +124,7 @@ impl End for Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.cancel.cancel(Cause::Shutdown);
     }

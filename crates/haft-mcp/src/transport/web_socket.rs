@@ -10,16 +10,16 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
-use super::{Link, Outbox, Silent, Source, chain};
+use super::{MessageLink, MessageSource, SendQueue, SilentEnd, error_chain};
 use crate::limits::{MESSAGE_BYTES_MAX, READ_BYTES};
 
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+type ClientWebSocket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// Connects.
 ///
 /// # Errors
 /// Why not, in words.
-pub(crate) async fn connect(url: &str, headers: HeaderMap) -> Result<Link, String> {
+pub(crate) async fn connect_web_socket(url: &str, headers: HeaderMap) -> Result<MessageLink, String> {
     super::http::choose_tls();
     let mut request =
         url.into_client_request().map_err(|error| format!("the address can't be used: {error}"))?;
@@ -29,17 +29,17 @@ pub(crate) async fn connect(url: &str, headers: HeaderMap) -> Result<Link, Strin
         .max_message_size(Some(MESSAGE_BYTES_MAX))
         .max_frame_size(Some(MESSAGE_BYTES_MAX))
         .read_buffer_size(READ_BYTES);
-    let (socket, _) = connect_async_with_config(request, Some(config), true).await.map_err(words)?;
+    let (socket, _) = connect_async_with_config(request, Some(config), true).await.map_err(describe_error)?;
     let (sink, stream) = socket.split();
-    let outbox = Outbox::new(sink, false, |sink: &mut SplitSink<Socket, Message>, text| {
-        Box::pin(async move { sink.send(Message::text(text)).await.map_err(words) })
+    let outbox = SendQueue::new(sink, false, |sink: &mut SplitSink<ClientWebSocket, Message>, text| {
+        Box::pin(async move { sink.send(Message::text(text)).await.map_err(describe_error) })
     });
-    Ok(Link { source: Box::new(Frames(stream)), outbox, end: Box::new(Silent) })
+    Ok(MessageLink { source: Box::new(FrameSource(stream)), outbox, end: Box::new(SilentEnd) })
 }
 
-struct Frames(SplitStream<Socket>);
+struct FrameSource(SplitStream<ClientWebSocket>);
 
-impl Source for Frames {
+impl MessageSource for FrameSource {
     fn next<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Vec<u8>>, String>> {
         Box::pin(async move {
             loop {
@@ -52,17 +52,17 @@ impl Source for Frames {
                     | None => {
                         return Ok(None);
                     }
-                    Some(Err(error)) => return Err(words(error)),
+                    Some(Err(error)) => return Err(describe_error(error)),
                 }
             }
         })
     }
 }
 
-fn words(error: Error) -> String {
+fn describe_error(error: Error) -> String {
     match error {
         Error::Http(response) => format!("it answered with HTTP {}", response.status().as_u16()),
         Error::Capacity(_) => format!("it sent a message of more than {MESSAGE_BYTES_MAX} bytes"),
-        error => chain(&error),
+        error => error_chain(&error),
     }
 }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use haft::registry::Withheld;
+use haft::registry::WithheldReason;
 use haft::{Effects, NoInput, Registry, tool};
-use haft_mcp::{Approvals as _, MemoryApprovals, ServerConfig, Status, Subject, Trust, limits};
+use haft_mcp::{
+    ApprovalStore as _, ApprovalSubject, MemoryApprovals, ServerConfig, ServerStatus, ServerTrust, limits,
+};
 use serde_json::{Value, json};
 
 use crate::fake::{older, one_tool, result};
@@ -15,7 +17,7 @@ fn names(room: &Room) -> Vec<String> {
 }
 
 fn of_workspace(mut config: ServerConfig) -> ServerConfig {
-    config.trust = Trust::Approvals;
+    config.trust = ServerTrust::Approvals;
     config
 }
 
@@ -43,7 +45,7 @@ async fn tools_that_make_no_sense_are_left_out_alone() {
     assert_eq!(names, ["no_schema", "bad_schema", "echo"]);
     assert_eq!(left_out[0].reason, "it has no input schema");
     assert_eq!(left_out[2].reason, "another one has its name");
-    let Status::Ready { facts, .. } = room.server().status() else { panic!() };
+    let ServerStatus::Ready { facts, .. } = room.server().status() else { panic!() };
     assert_eq!(facts.instructions.as_deref(), Some("Be\\u{200b} kind."));
     assert_eq!(facts.implementation.as_deref(), Some("faulty 1"));
 }
@@ -141,7 +143,7 @@ async fn an_outside_tool_never_shadows_a_built_in_one() {
     assert!(
         snapshot
             .withheld()
-            .any(|(entry, why)| entry.tool().name() == "mcp__f__echo" && *why == Withheld::Shadowed)
+            .any(|(entry, why)| entry.tool().name() == "mcp__f__echo" && *why == WithheldReason::Shadowed)
     );
     assert_eq!(room.servers.origin_of("mcp__f__die_half"), Some(("f".into(), "die_half".into())));
 }
@@ -152,12 +154,14 @@ async fn a_server_of_a_workspace_is_started_once_it_is_approved_as_it_is() {
     let approvals = Arc::new(MemoryApprovals::default());
     let config = of_workspace(faulty("", counts.path()));
     let room = Room::settled([config.clone()], host().with_approvals(approvals.clone())).await;
-    let Status::Unapproved(withheld) = room.server().status() else { panic!("{:?}", room.server().status()) };
+    let ServerStatus::Unapproved(withheld) = room.server().status() else {
+        panic!("{:?}", room.server().status())
+    };
     assert!(withheld.diff().contains("faulty.py"), "{}", withheld.diff());
     assert_eq!(count(counts.path(), "start"), 0, "nothing ran");
 
     room.server().approve(&withheld.subject).unwrap();
-    until("it is started", || matches!(room.server().status(), Status::Ready { .. })).await;
+    until("it is started", || matches!(room.server().status(), ServerStatus::Ready { .. })).await;
     assert_eq!(room.server().tool_count(), 0, "no tool is approved yet");
     for tool in room.server().withheld() {
         assert_eq!(tool.before, None);
@@ -191,29 +195,29 @@ async fn a_server_of_a_workspace_is_started_once_it_is_approved_as_it_is() {
     // The same name with another command is another server.
     let other = of_workspace(faulty("old", counts.path()));
     let room = Room::settled([other], host().with_approvals(approvals)).await;
-    let Status::Unapproved(withheld) = room.server().status() else { panic!() };
+    let ServerStatus::Unapproved(withheld) = room.server().status() else { panic!() };
     assert!(withheld.before.is_some());
     assert_eq!(
         withheld.subject,
-        Subject { server: "f".into(), tool: None, value: room.server().config().identity() }
+        ApprovalSubject { server: "f".into(), tool: None, value: room.server().config().identity() }
     );
 }
 
 #[tokio::test]
 async fn a_store_that_fails_approves_nothing() {
     struct Broken;
-    impl haft_mcp::Approvals for Broken {
-        fn known(&self, _: &Subject) -> haft_mcp::Known {
-            haft_mcp::Known::New
+    impl haft_mcp::ApprovalStore for Broken {
+        fn known(&self, _: &ApprovalSubject) -> haft_mcp::KnownApproval {
+            haft_mcp::KnownApproval::New
         }
-        fn approve(&self, _: &Subject) -> Result<(), String> {
+        fn approve(&self, _: &ApprovalSubject) -> Result<(), String> {
             Err("the disk is full".into())
         }
     }
     let counts = tempfile::NamedTempFile::new().unwrap();
     let config = of_workspace(faulty("", counts.path()));
     let room = Room::settled([config], host().with_approvals(Arc::new(Broken))).await;
-    let Status::Unapproved(withheld) = room.server().status() else { panic!() };
+    let ServerStatus::Unapproved(withheld) = room.server().status() else { panic!() };
     assert_eq!(room.server().approve(&withheld.subject).unwrap_err(), "the disk is full");
     assert_eq!(count(counts.path(), "start"), 0);
 }
@@ -234,7 +238,7 @@ async fn instructions_of_a_workspaces_server_are_told_as_they_were_approved() {
     let approvals = Arc::new(MemoryApprovals::default());
     let open = |config: ServerConfig| {
         let value = config.identity();
-        approvals.approve(&Subject { server: "s".into(), tool: None, value }).unwrap();
+        approvals.approve(&ApprovalSubject { server: "s".into(), tool: None, value }).unwrap();
         Room::settled([config], host().with_approvals(approvals.clone()))
     };
     let room = open(saying("Be kind.")).await;

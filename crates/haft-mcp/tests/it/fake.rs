@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use haft_mcp::Pipe;
-use haft_mcp::{ServerConfig, Transport};
+use haft_mcp::BytePipe;
+use haft_mcp::{ServerConfig, ServerTransport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
@@ -41,10 +41,10 @@ impl Fake {
             async move {
                 let (ours, theirs) = tokio::io::duplex(1 << 16);
                 tokio::spawn(fake.serve_on(theirs));
-                Ok(Box::new(ours) as Box<dyn Pipe>)
+                Ok(Box::new(ours) as Box<dyn BytePipe>)
             }
         };
-        ServerConfig::new(name, Transport::in_process(connect))
+        ServerConfig::new(name, ServerTransport::in_process(connect))
     }
 
     pub(crate) async fn serve_on(self, stream: tokio::io::DuplexStream) {

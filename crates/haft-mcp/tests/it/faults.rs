@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use haft::ErrorKind;
-use haft_mcp::{Status, limits};
+use haft_mcp::{ServerStatus, limits};
 use serde_json::json;
 
 use crate::{Room, count, faulty, host, until};
@@ -30,7 +30,7 @@ async fn a_server_that_dies_fails_its_call_once_and_is_there_for_the_next() {
     assert!(words.contains("what the call did until then is not known"), "{words}");
     echoes(&room).await;
     assert_eq!(room.text("mcp__f__die_after", json!({})).await, "last words");
-    until("it is known to be gone", || matches!(room.server().status(), Status::Failed { .. })).await;
+    until("it is known to be gone", || matches!(room.server().status(), ServerStatus::Failed { .. })).await;
     echoes(&room).await;
     assert_eq!(count(counts.path(), "start"), 4);
 }
@@ -167,7 +167,7 @@ async fn a_server_that_never_answers_costs_its_time_and_no_more() {
         let mut config = faulty(faults, counts.path());
         config.connect_timeout = Duration::from_millis(1_500);
         let room = Room::settled([config], host()).await;
-        let Status::Failed { reason, retries } = room.server().status() else { panic!("{faults}") };
+        let ServerStatus::Failed { reason, retries } = room.server().status() else { panic!("{faults}") };
         assert_eq!((reason.as_str(), retries), ("it took longer than 1.5 s", false), "{faults}");
         room.servers.close().await;
     }
@@ -255,8 +255,9 @@ async fn no_more_calls_run_at_once_than_a_server_is_to_have() {
 
 #[tokio::test]
 async fn what_can_t_be_started_says_why() {
-    let config = haft_mcp::ServerConfig::new("x", haft_mcp::Transport::stdio("no-such-program-here", ["a"]));
+    let config =
+        haft_mcp::ServerConfig::new("x", haft_mcp::ServerTransport::stdio("no-such-program-here", ["a"]));
     let room = Room::settled([config], host()).await;
-    let Status::Failed { reason, retries: false } = room.server().status() else { panic!() };
+    let ServerStatus::Failed { reason, retries: false } = room.server().status() else { panic!() };
     assert!(reason.contains("no-such-program-here"), "{reason}");
 }

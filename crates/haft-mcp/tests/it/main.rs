@@ -21,45 +21,45 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::ports::PermissionMode;
-use haft::{Engine, EngineBuilder, Permissions, Registry, ToolCall, ToolResult};
-use haft_mcp::{Host, Server, ServerConfig, Servers, Status, Transport};
+use haft::{Engine, EngineBuilder, PermissionRules, Registry, ToolCall, ToolResult};
+use haft_mcp::{HostServices, ServerConfig, ServerHandle, ServerSet, ServerStatus, ServerTransport};
 use haft_sandbox::LocalProcesses;
 use serde_json::Value;
 
 /// A host that starts processes and lends nothing else.
-fn host() -> Host {
-    Host::new(std::env::temp_dir()).with_processes(Arc::new(LocalProcesses::new(std::env::vars_os())))
+fn host() -> HostServices {
+    HostServices::new(std::env::temp_dir()).with_processes(Arc::new(LocalProcesses::new(std::env::vars_os())))
 }
 
 /// The misbehaving server, with faults of its connection, and a file that it counts in.
 fn faulty(faults: &str, counts: &Path) -> ServerConfig {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/faulty.py");
     let counts = counts.to_str().unwrap();
-    ServerConfig::new("f", Transport::stdio("python3", ["-u", script, faults, counts]))
+    ServerConfig::new("f", ServerTransport::stdio("python3", ["-u", script, faults, counts]))
 }
 
 /// Servers, and an engine that has their tools and allows everything.
 struct Room {
-    servers: Servers,
+    servers: ServerSet,
     builder: EngineBuilder,
     engine: Engine,
     base: Registry,
 }
 
 impl Room {
-    fn new(configs: impl IntoIterator<Item = ServerConfig>, host: Host) -> Room {
+    fn new(configs: impl IntoIterator<Item = ServerConfig>, host: HostServices) -> Room {
         Room::with(configs, host, Registry::new())
     }
 
-    fn with(configs: impl IntoIterator<Item = ServerConfig>, host: Host, base: Registry) -> Room {
-        let servers = Servers::start(configs, host).unwrap();
-        let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
+    fn with(configs: impl IntoIterator<Item = ServerConfig>, host: HostServices, base: Registry) -> Room {
+        let servers = ServerSet::start(configs, host).unwrap();
+        let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
         let builder = Engine::builder(base.clone()).permissions(rules);
         Room { servers, engine: builder.clone().build(), builder, base }
     }
 
     /// One whose servers are known to be there or not.
-    async fn settled(configs: impl IntoIterator<Item = ServerConfig>, host: Host) -> Room {
+    async fn settled(configs: impl IntoIterator<Item = ServerConfig>, host: HostServices) -> Room {
         let room = Room::new(configs, host);
         room.servers.settled(Duration::from_secs(60)).await;
         room.refresh();
@@ -77,7 +77,7 @@ impl Room {
         engine
     }
 
-    fn server(&self) -> &Server {
+    fn server(&self) -> &ServerHandle {
         self.servers.iter().next().unwrap()
     }
 
@@ -110,7 +110,7 @@ impl Room {
 
     fn revision(&self) -> String {
         match self.server().status() {
-            Status::Ready { facts, .. } => facts.revision,
+            ServerStatus::Ready { facts, .. } => facts.revision,
             other => panic!("{other:?}; {}", self.server().log()),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use haft_mcp::{Remote, ServerConfig, Status, Transport, limits};
+use haft_mcp::{RemoteTransport, ServerConfig, ServerStatus, ServerTransport, limits};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -58,9 +58,9 @@ fn talks() -> Fake {
 
 #[tokio::test]
 async fn a_web_socket_is_as_good_as_any_other_connection() {
-    let mut remote = Remote::new(web_socket(talks()).await);
+    let mut remote = RemoteTransport::new(web_socket(talks()).await);
     remote.headers.insert("X-Key".into(), "k".into());
-    let room = Room::settled([ServerConfig::new("w", Transport::WebSocket(remote))], host()).await;
+    let room = Room::settled([ServerConfig::new("w", ServerTransport::WebSocket(remote))], host()).await;
     assert_eq!(room.revision(), "2025-11-25");
     assert_eq!(room.text("mcp__w__t", json!({})).await, "ok");
     let words = room.failure("mcp__w__t", json!({"big": true})).await;
@@ -72,11 +72,12 @@ async fn a_web_socket_is_as_good_as_any_other_connection() {
 async fn where_nobody_listens_that_is_said_in_short() {
     // A port that was free a moment ago.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    for transport in
-        [Transport::http(format!("http://{address}/mcp")), Transport::sse(format!("http://{address}/sse"))]
-    {
+    for transport in [
+        ServerTransport::http(format!("http://{address}/mcp")),
+        ServerTransport::sse(format!("http://{address}/sse")),
+    ] {
         let room = Room::settled([ServerConfig::new("w", transport)], host()).await;
-        let Status::Failed { reason, .. } = room.server().status() else {
+        let ServerStatus::Failed { reason, .. } = room.server().status() else {
             panic!("{:?}", room.server().status())
         };
         assert!(reason.ends_with("it can't be reached: Connection refused (os error 111)"), "{reason}");
@@ -147,7 +148,7 @@ async fn both_handshakes_and_a_malformed_tool_over_streamable_http() {
         ];
         for (fake, revision) in fakes {
             let url = streamable(fake, as_event).await;
-            let room = Room::settled([ServerConfig::new("h", Transport::http(url))], host()).await;
+            let room = Room::settled([ServerConfig::new("h", ServerTransport::http(url))], host()).await;
             assert_eq!(room.revision(), revision, "as event: {as_event}");
             assert_eq!(room.server().tool_count(), 2, "the others are none the worse");
             let left_out: Vec<String> = room.server().left_out().into_iter().map(|left| left.name).collect();
@@ -183,7 +184,7 @@ async fn an_answer_to_something_else_ends_its_call() {
                 answers
             }
         });
-        let mut config = ServerConfig::new("h", Transport::http(streamable(fake, as_event).await));
+        let mut config = ServerConfig::new("h", ServerTransport::http(streamable(fake, as_event).await));
         config.call_timeout = std::time::Duration::from_secs(20);
         let room = Room::settled([config], host()).await;
         for what in ["number", "text"] {
@@ -197,7 +198,7 @@ async fn an_answer_to_something_else_ends_its_call() {
         // A text is no number, but for a gateway that makes texts of all numbers.
         let words = room.failure("mcp__h__t", json!({"what": "other"})).await;
         assert!(words.contains("its answer is for another request"), "as event: {as_event}: {words}");
-        let config = ServerConfig::new("g", Transport::http(streamable(gateway, as_event).await));
+        let config = ServerConfig::new("g", ServerTransport::http(streamable(gateway, as_event).await));
         let room = Room::settled([config], host()).await;
         assert_eq!(room.text("mcp__g__t", json!({})).await, "ok");
     }
@@ -229,7 +230,7 @@ async fn an_answer_that_nobody_is_there_to_resume_ends_its_call() {
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
-    let mut config = ServerConfig::new("h", Transport::http(url));
+    let mut config = ServerConfig::new("h", ServerTransport::http(url));
     config.call_timeout = std::time::Duration::from_secs(8);
     let room = Room::settled([config], host()).await;
     let words = room.failure("mcp__h__t", json!({})).await;
@@ -256,10 +257,10 @@ async fn answers(bytes: impl Into<Vec<u8>>) -> (String, Arc<AtomicUsize>) {
     (format!("http://{address}/mcp"), count)
 }
 
-async fn failure(transport: Transport) -> (String, bool) {
+async fn failure(transport: ServerTransport) -> (String, bool) {
     let room = Room::settled([ServerConfig::new("x", transport)], host()).await;
     match room.server().status() {
-        Status::Failed { reason, retries } => (reason, retries),
+        ServerStatus::Failed { reason, retries } => (reason, retries),
         other => panic!("{other:?}"),
     }
 }
@@ -271,25 +272,25 @@ fn http_answer(head: &str, body: &str) -> String {
 #[tokio::test]
 async fn a_server_that_wants_an_authorization_says_so_and_is_not_asked_again() {
     let no = http_answer("401 Unauthorized\r\nwww-authenticate: Bearer realm=\"x\"", "");
-    for kind in [Transport::http, Transport::sse] {
+    for kind in [ServerTransport::http, ServerTransport::sse] {
         let (url, count) = answers(no.clone()).await;
         let room = Room::settled([ServerConfig::new("x", kind(url))], host()).await;
         let status = room.server().status();
         assert!(
-            matches!(&status, Status::NeedsSignIn { reason } if reason.contains("HTTP 401")),
+            matches!(&status, ServerStatus::NeedsSignIn { reason } if reason.contains("HTTP 401")),
             "{status:?}"
         );
         assert_eq!(count.load(Ordering::SeqCst), 1);
     }
     // Who says who they are has said it.
     let (url, count) = answers(no.clone()).await;
-    let mut remote = Remote::new(url);
+    let mut remote = RemoteTransport::new(url);
     remote.headers.insert("Authorization".into(), "Bearer mine".into());
-    let (reason, retries) = failure(Transport::Http(remote)).await;
+    let (reason, retries) = failure(ServerTransport::Http(remote)).await;
     assert!(reason.contains("Bearer realm=\"x\"") && !retries, "{reason}");
     assert_eq!(count.load(Ordering::SeqCst), 1);
     let (url, _) = answers(no).await;
-    let (reason, _) = failure(Transport::web_socket(url.replace("http", "ws"))).await;
+    let (reason, _) = failure(ServerTransport::web_socket(url.replace("http", "ws"))).await;
     assert!(reason.contains("HTTP 401"), "{reason}");
 }
 
@@ -298,7 +299,7 @@ async fn a_redirect_to_another_origin_is_not_followed() {
     let (elsewhere, asked) = answers(http_answer("200 OK", "")).await;
     let (url, _) =
         answers(http_answer(&format!("307 Temporary Redirect\r\nlocation: {elsewhere}"), "")).await;
-    let (reason, _) = failure(Transport::http(url)).await;
+    let (reason, _) = failure(ServerTransport::http(url)).await;
     assert!(reason.contains("a redirect to"), "{reason}");
     assert_eq!(asked.load(Ordering::SeqCst), 0, "our headers stay here");
 }
@@ -307,10 +308,10 @@ async fn a_redirect_to_another_origin_is_not_followed() {
 async fn the_older_form_sends_nothing_to_another_origin() {
     let events = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: endpoint\ndata: http://elsewhere.example/post\n\n";
     let (url, _) = answers(events).await;
-    let (reason, _) = failure(Transport::sse(url)).await;
+    let (reason, _) = failure(ServerTransport::sse(url)).await;
     assert_eq!(reason, "its address for messages is at another origin, `http://elsewhere.example`");
     let (url, _) = answers(http_answer("200 OK\r\ncontent-type: text/html", "<html>")).await;
-    let (reason, _) = failure(Transport::sse(url)).await;
+    let (reason, _) = failure(ServerTransport::sse(url)).await;
     assert_eq!(reason, "it answered with `text/html` in place of events");
 }
 
@@ -319,7 +320,7 @@ async fn an_answer_without_end_is_cut_off() {
     let mut endless = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n".to_vec();
     endless.resize(limits::MESSAGE_BYTES_MAX + 100_000, b'x');
     let (url, _) = answers(endless).await;
-    let (reason, _) = failure(Transport::http(url)).await;
+    let (reason, _) = failure(ServerTransport::http(url)).await;
     assert!(
         reason.contains(&format!("an answer of more than {} bytes", limits::MESSAGE_BYTES_MAX)),
         "{reason}"
@@ -331,6 +332,6 @@ async fn nobody_there_is_tried_again_by_itself() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let (reason, retries) = failure(Transport::http(format!("http://{address}/mcp"))).await;
+    let (reason, retries) = failure(ServerTransport::http(format!("http://{address}/mcp"))).await;
     assert!(retries, "{reason}");
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use haft::Registry;
-use haft_mcp::{ServerConfig, Status, Transport};
+use haft_mcp::{ServerConfig, ServerStatus, ServerTransport};
 use serde_json::{Value, json};
 
 use crate::{POLL_INTERVAL, Room, host, until};
@@ -61,7 +61,7 @@ async fn listening_at(script: &Path, mode: &str, port: u16) -> Listening {
 }
 
 /// The same with each transport: tools, structured results, pictures, links, progress, resources and prompts.
-async fn exercise(transport: Transport) {
+async fn exercise(transport: ServerTransport) {
     let kind = transport.kind();
     let mut room = Room::settled([ServerConfig::new("all", transport)], host()).await;
     room.base = Registry::new().with(room.servers.tools()).unwrap();
@@ -95,34 +95,34 @@ async fn exercise(transport: Transport) {
     let prompt = room.text("GetMcpPrompt", json!({"server": "all", "name": "simple-prompt"})).await;
     assert!(prompt.contains("[user]"), "{kind}: {prompt}");
     room.servers.close().await;
-    assert_eq!(room.server().status(), Status::Stopped);
+    assert_eq!(room.server().status(), ServerStatus::Stopped);
 }
 
 #[tokio::test]
 async fn everything_over_stdio() {
     let Some(script) = everything() else { return };
-    exercise(Transport::stdio("node", [script.to_str().unwrap(), "stdio"])).await;
+    exercise(ServerTransport::stdio("node", [script.to_str().unwrap(), "stdio"])).await;
 }
 
 #[tokio::test]
 async fn everything_over_streamable_http() {
     let Some(script) = everything() else { return };
     let (_child, port) = listening(&script, "streamableHttp").await;
-    exercise(Transport::http(format!("http://127.0.0.1:{port}/mcp"))).await;
+    exercise(ServerTransport::http(format!("http://127.0.0.1:{port}/mcp"))).await;
 }
 
 #[tokio::test]
 async fn everything_over_the_older_form_of_http() {
     let Some(script) = everything() else { return };
     let (_child, port) = listening(&script, "sse").await;
-    exercise(Transport::sse(format!("http://127.0.0.1:{port}/sse"))).await;
+    exercise(ServerTransport::sse(format!("http://127.0.0.1:{port}/sse"))).await;
 }
 
 #[tokio::test]
 async fn a_remote_server_that_is_started_again_is_found_again() {
     let Some(script) = everything() else { return };
     let (child, port) = listening(&script, "streamableHttp").await;
-    let config = ServerConfig::new("all", Transport::http(format!("http://127.0.0.1:{port}/mcp")));
+    let config = ServerConfig::new("all", ServerTransport::http(format!("http://127.0.0.1:{port}/mcp")));
     let room = Room::settled([config], host()).await;
     assert_eq!(room.text("mcp__all__echo", json!({"message": "a"})).await, "Echo: a");
     drop(child);
@@ -149,7 +149,7 @@ async fn time_over_stdio_by_the_newest_revision() {
         return skipped("mcp-server-time is not installed");
     }
     let room = Room::settled(
-        [ServerConfig::new("time", Transport::stdio(python, ["-m", "mcp_server_time"]))],
+        [ServerConfig::new("time", ServerTransport::stdio(python, ["-m", "mcp_server_time"]))],
         host(),
     )
     .await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use haft::testing::ScriptedAsker;
-use haft_mcp::{Host, Status, limits};
+use haft_mcp::{HostServices, ServerStatus, limits};
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, newest, older, one_tool, result};
@@ -35,7 +35,7 @@ async fn every_older_revision_is_spoken() {
 async fn a_revision_that_nobody_knows_is_refused() {
     let fake = older("1999-01-01", json!({"tools": {}}), |_| Vec::new());
     let room = Room::settled([fake.in_process("x")], host()).await;
-    let Status::Failed { reason, retries } = room.server().status() else { panic!() };
+    let ServerStatus::Failed { reason, retries } = room.server().status() else { panic!() };
     assert!(
         reason.starts_with("it speaks revision `1999-01-01` of the protocol; known are 2024-11-05, "),
         "{reason}"
@@ -115,7 +115,7 @@ async fn the_stateless_revision_says_who_asks_with_every_request() {
     assert!(
         meta["io.modelcontextprotocol/clientCapabilities"].is_object() && !meta["progressToken"].is_null()
     );
-    let Status::Ready { facts, .. } = room.server().status() else { panic!() };
+    let ServerStatus::Ready { facts, .. } = room.server().status() else { panic!() };
     assert_eq!(
         (facts.instructions.as_deref(), facts.implementation.as_deref()),
         (Some("Ask nicely."), Some("fake 2"))
@@ -160,9 +160,9 @@ struct Fills(Arc<std::sync::Mutex<Vec<String>>>);
 impl haft::ports::Asker for Fills {
     fn approve<'a>(
         &'a self,
-        _: &'a haft::ports::Approval,
-    ) -> haft::future::BoxFuture<'a, haft::ports::Answer> {
-        Box::pin(std::future::ready(haft::ports::Answer::No))
+        _: &'a haft::ports::ApprovalRequest,
+    ) -> haft::future::BoxFuture<'a, haft::ports::ApprovalAnswer> {
+        Box::pin(std::future::ready(haft::ports::ApprovalAnswer::No))
     }
 
     fn question<'a>(
@@ -215,7 +215,7 @@ async fn fields_of_a_form_are_asked_for_as_they_stand() {
             Some(reply(&format!("200 OK\r\ncontent-type: {kind}"), body))
         })
         .await;
-        let config = haft_mcp::ServerConfig::new("x", haft_mcp::Transport::http(web.url.clone()));
+        let config = haft_mcp::ServerConfig::new("x", haft_mcp::ServerTransport::http(web.url.clone()));
         let room = Room::settled([config], lent()).await;
         assert_eq!(room.text("mcp__x__t", json!({})).await, "ok");
         assert_eq!(*user.0.lock().unwrap(), wanted, "a result that asks, as {kind}");
@@ -232,9 +232,9 @@ struct Thinks {
 impl haft::ports::Asker for Thinks {
     fn approve<'a>(
         &'a self,
-        _: &'a haft::ports::Approval,
-    ) -> haft::future::BoxFuture<'a, haft::ports::Answer> {
-        Box::pin(std::future::ready(haft::ports::Answer::No))
+        _: &'a haft::ports::ApprovalRequest,
+    ) -> haft::future::BoxFuture<'a, haft::ports::ApprovalAnswer> {
+        Box::pin(std::future::ready(haft::ports::ApprovalAnswer::No))
     }
 
     fn question<'a>(
@@ -273,7 +273,9 @@ async fn questions_are_withdrawn_with_the_call_that_they_were_for() {
         _ => Vec::new(),
     });
     let user = Thinks::default();
-    let room = Room::settled([fake.in_process("s")], Host::new("/").with_asker(Arc::new(user.clone()))).await;
+    let room =
+        Room::settled([fake.in_process("s")], HostServices::new("/").with_asker(Arc::new(user.clone())))
+            .await;
     // More often than questions may be open at once.
     for calls in 1..=2 * haft_mcp::limits::REQUESTS_OPEN_MAX {
         assert_eq!(room.text("mcp__s__t", json!({})).await, "done");
@@ -310,10 +312,10 @@ async fn a_server_that_reads_nothing_delays_no_end() {
             // It is there, and that is all.
             std::future::pending::<()>().await;
         });
-        Ok(Box::new(ours) as Box<dyn haft_mcp::Pipe>)
+        Ok(Box::new(ours) as Box<dyn haft_mcp::BytePipe>)
     };
-    let config = haft_mcp::ServerConfig::new("s", haft_mcp::Transport::in_process(connect));
-    let room = Room::settled([config], Host::new("/")).await;
+    let config = haft_mcp::ServerConfig::new("s", haft_mcp::ServerTransport::in_process(connect));
+    let room = Room::settled([config], HostServices::new("/")).await;
     let turn = |text: String| room.engine.turn().run([haft::ToolCall::new("1", "mcp__s__t", text)]);
     let calls = futures_util::future::join(
         turn("{}".to_owned()),
@@ -425,7 +427,7 @@ async fn twenty_servers_connect_side_by_side_and_nobody_waits() {
     let configs = fakes.iter().enumerate().map(|(number, fake)| fake.in_process(&format!("s{number}")));
     let room = Room::new(configs, host());
     assert_eq!(room.servers.registry(&room.base).unwrap().len(), 0, "what is there now");
-    assert!(matches!(room.server().status(), Status::Connecting));
+    assert!(matches!(room.server().status(), ServerStatus::Connecting));
     room.servers.settled(std::time::Duration::from_secs(60)).await;
     assert_eq!(room.servers.registry(&room.base).unwrap().len(), 20, "{:?}", begun.elapsed());
 }
@@ -440,7 +442,7 @@ async fn a_lost_connection_is_made_again_for_the_next_call() {
     let (is_up, served) = (up.clone(), fake.clone());
     let cut = Arc::new(tokio::sync::Notify::new());
     let cutting = cut.clone();
-    let transport = haft_mcp::Transport::in_process(move || {
+    let transport = haft_mcp::ServerTransport::in_process(move || {
         let (is_up, served, cutting) = (is_up.clone(), served.clone(), cutting.clone());
         async move {
             if !is_up.load(Ordering::SeqCst) {
@@ -453,14 +455,14 @@ async fn a_lost_connection_is_made_again_for_the_next_call() {
                     () = cutting.notified() => {}
                 }
             });
-            Ok(Box::new(ours) as Box<dyn haft_mcp::Pipe>)
+            Ok(Box::new(ours) as Box<dyn haft_mcp::BytePipe>)
         }
     });
     let room = Room::settled([haft_mcp::ServerConfig::new("x", transport)], host()).await;
     assert_eq!(room.text("mcp__x__t", json!({})).await, "ok");
     up.store(false, Ordering::SeqCst);
     cut.notify_one();
-    until("it is gone", || matches!(room.server().status(), Status::Failed { .. })).await;
+    until("it is gone", || matches!(room.server().status(), ServerStatus::Failed { .. })).await;
     let words = room.failure("mcp__x__t", json!({})).await;
     assert!(words.contains("is not there: it is down"), "{words}");
     assert_eq!(room.server().tool_count(), 1, "its tools are still offered");

@@ -9,7 +9,7 @@ use haft::{Cancel, Cause};
 use haft_mcp::limits;
 use haft_mcp::server::{
     CallToolResult, ChangeNotifier, ContentBlock, DefinitionList, ElicitationAnswer, ErrorData,
-    Implementation, InputRequest, ListChange, LogLevel, Server, ServerFeatures, ServerHandler,
+    Implementation, InputRequest, ListChange, LogLevel, McpServer, ServerFeatures, ServerHandler,
     ToolCallRequest, unknown_resource, unknown_tool,
 };
 use serde_json::{Value, json};
@@ -165,7 +165,7 @@ async fn patient<T>(work: impl Future<Output = T>) -> T {
 }
 
 impl Wire {
-    fn open(server: Server) -> Wire {
+    fn open(server: McpServer) -> Wire {
         let (theirs, ours) = tokio::io::duplex(16 * 1024);
         let (reader, writer) = tokio::io::split(ours);
         let stop = Cancel::new();
@@ -175,7 +175,7 @@ impl Wire {
         Wire { to: Some(to), from: Some(BufReader::new(from)), stop, serving }
     }
 
-    async fn greeted(server: Server, revision: &str, can: Value) -> Wire {
+    async fn greeted(server: McpServer, revision: &str, can: Value) -> Wire {
         let mut wire = Wire::open(server);
         wire.request(0, "initialize", hello(revision, can)).await;
         assert_eq!(wire.next().await["result"]["protocolVersion"], revision);
@@ -238,9 +238,9 @@ pub(crate) fn meta(can: Value) -> Value {
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "0"}})
 }
 
-fn server() -> (Arc<Workshop>, Server) {
+fn server() -> (Arc<Workshop>, McpServer) {
     let workshop = Workshop::new();
-    (workshop.clone(), Server::new(workshop))
+    (workshop.clone(), McpServer::new(workshop))
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use haft::{Cancel, Cause};
 use haft_mcp::limits;
 use haft_mcp::server::{
-    HttpConfig, ListChange, Principal, ProtectedResource, Server, StaticTokens, TokenIntrospection,
+    HttpConfig, ListChange, McpServer, Principal, ProtectedResource, StaticTokens, TokenIntrospection,
     TokenVerifier as _, UnixSocket,
 };
 use reqwest::header::HeaderMap;
@@ -34,9 +34,9 @@ impl Place {
         Place::with(http, |server| server).await
     }
 
-    async fn with(http: HttpConfig, change: impl FnOnce(Server) -> Server) -> Place {
+    async fn with(http: HttpConfig, change: impl FnOnce(McpServer) -> McpServer) -> Place {
         let workshop = Workshop::new();
-        let server = change(Server::new(workshop.clone()));
+        let server = change(McpServer::new(workshop.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = Cancel::new();
@@ -211,7 +211,7 @@ async fn a_token_is_needed_where_one_is_asked_for() {
 
 #[tokio::test]
 async fn a_server_that_others_can_reach_needs_tokens() {
-    let server = Server::new(Workshop::new());
+    let server = McpServer::new(Workshop::new());
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let refused = server.serve_http(listener, HttpConfig::new(), &Cancel::new()).await.unwrap_err();
     assert!(refused.to_string().contains("it has to require a token"), "{refused}");
@@ -650,7 +650,7 @@ async fn a_socket_in_the_file_system_is_for_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("haft.sock");
-    let server = Server::new(Workshop::new());
+    let server = McpServer::new(Workshop::new());
     let stop = Cancel::new();
     let serve = |stop: Cancel| {
         let server = server.clone();

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use haft::Cancel;
 use haft_mcp::limits;
-use haft_mcp::server::{HttpConfig, Principal, Server, StaticTokens};
+use haft_mcp::server::{HttpConfig, McpServer, Principal, StaticTokens};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,7 +18,7 @@ pub(crate) const TOKEN: &str = "token-a";
 
 /// Starts a server that knows one token.
 pub(crate) async fn serve(change: impl FnOnce(HttpConfig) -> HttpConfig) -> SocketAddr {
-    let server = Server::new(Workshop::new());
+    let server = McpServer::new(Workshop::new());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let http = change(HttpConfig::new().with_verifier(StaticTokens::new().with(TOKEN, Principal::new("a"))));

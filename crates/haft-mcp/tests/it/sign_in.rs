@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use haft::future::BoxFuture;
 use haft_mcp::{
-    Browser, FileTokens, Grant, Host, Page, Remote, Secret, ServerConfig, Status, TokenStore, Transport,
-    limits,
+    FileTokens, HostServices, PageOpener, RemoteTransport, Secret, ServerConfig, ServerStatus,
+    ServerTransport, SignInPage, TokenGrant, TokenStore, limits,
 };
 use serde_json::{Value, json};
 
@@ -15,17 +15,17 @@ use crate::web::{Town, User, Web, get, location, reply};
 use crate::{Room, host, until};
 
 fn at(town: &Town) -> ServerConfig {
-    ServerConfig::new("s", Transport::http(format!("{}/mcp", town.server.url)))
+    ServerConfig::new("s", ServerTransport::http(format!("{}/mcp", town.server.url)))
 }
 
-fn with_user(host: Host) -> (Host, Arc<User>) {
+fn with_user(host: HostServices) -> (HostServices, Arc<User>) {
     let user = Arc::new(User::default());
     (host.with_browser(user.clone()), user)
 }
 
 fn needs_sign_in(room: &Room) -> String {
     match room.server().status() {
-        Status::NeedsSignIn { reason } => reason,
+        ServerStatus::NeedsSignIn { reason } => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -93,7 +93,7 @@ async fn somebody_signs_in_once_and_it_is_kept_for_them_alone() {
     assert!(room.server().sign_out().await.unwrap());
     assert_eq!(town.issuer.at("/revoke")[0].form()["token"], "s3cret-refresh-1");
     assert!(!file.exists());
-    until("it is known", || matches!(room.server().status(), Status::NeedsSignIn { .. })).await;
+    until("it is known", || matches!(room.server().status(), ServerStatus::NeedsSignIn { .. })).await;
     assert!(!room.server().sign_out().await.unwrap(), "there is nothing any more");
 }
 
@@ -112,7 +112,7 @@ async fn refused(town: &Town) -> String {
     let (host, _) = with_user(host());
     let room = Room::settled([at(town)], host).await;
     let words = room.server().sign_in().await.unwrap_err();
-    assert!(matches!(room.server().status(), Status::NeedsSignIn { .. }));
+    assert!(matches!(room.server().status(), ServerStatus::NeedsSignIn { .. }));
     assert!(!words.contains("s3cret"), "{words}");
     words
 }
@@ -188,8 +188,8 @@ struct Busy {
     statuses: Mutex<Vec<u16>>,
 }
 
-impl Browser for Busy {
-    fn open<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Option<String>> {
+impl PageOpener for Busy {
+    fn open<'a>(&'a self, page: &'a SignInPage) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let back = location(&get(&page.url, None, "GET").await.1);
             let wrong = back.replace("state=", "state=x");
@@ -236,8 +236,8 @@ type Change = fn(&str) -> String;
 /// Brings some other address back.
 struct Wrong(Change);
 
-impl Browser for Wrong {
-    fn open<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Option<String>> {
+impl PageOpener for Wrong {
+    fn open<'a>(&'a self, page: &'a SignInPage) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move { Some((self.0)(&location(&get(&page.url, None, "GET").await.1))) })
     }
 }
@@ -297,9 +297,10 @@ async fn a_server_that_sends_us_on_keeps_the_token_to_itself() {
     .await;
     let (host, _) = with_user(host());
     let room =
-        Room::settled([ServerConfig::new("m", Transport::http(format!("{}/mcp", moved.url)))], host).await;
+        Room::settled([ServerConfig::new("m", ServerTransport::http(format!("{}/mcp", moved.url)))], host)
+            .await;
     room.server().sign_in().await.unwrap();
-    let Status::Failed { reason, .. } = room.server().status() else {
+    let ServerStatus::Failed { reason, .. } = room.server().status() else {
         panic!("{:?}", room.server().status())
     };
     assert!(reason.contains("a redirect to"), "{reason}");
@@ -343,7 +344,7 @@ async fn a_newer_token_that_is_refused_too_is_not_tried_for_ever() {
     let calls = |seen: &&crate::web::Seen| seen.body.contains("tools/call");
     assert_eq!(town.server.at("/mcp")[before..].iter().filter(calls).count(), 2);
     assert!(town.fake.heard("tools/call").is_empty());
-    until("it is known", || matches!(room.server().status(), Status::NeedsSignIn { .. })).await;
+    until("it is known", || matches!(room.server().status(), ServerStatus::NeedsSignIn { .. })).await;
     assert!(!room.server().log().contains("s3cret"), "{}", room.server().log());
 }
 
@@ -358,7 +359,7 @@ async fn a_sign_in_that_has_ended_says_so_and_can_be_done_again() {
     town.book().refresh = None;
     let words = room.failure("mcp__s__read", json!({})).await;
     assert!(words.contains("`haft mcp login s`"), "{words}");
-    until("it is known", || matches!(room.server().status(), Status::NeedsSignIn { .. })).await;
+    until("it is known", || matches!(room.server().status(), ServerStatus::NeedsSignIn { .. })).await;
     for _ in 0..8 {
         let words = room.failure("mcp__s__read", json!({})).await;
         assert!(words.contains("it wants a sign-in"), "{words}");
@@ -389,13 +390,13 @@ async fn a_name_that_is_not_known_any_more_is_not_used_for_ever() {
 #[tokio::test]
 async fn without_a_user_a_token_is_got_before_the_handshake_and_renewed_by_asking_again() {
     let town = Town::start().await;
-    let mut remote = Remote::new(format!("{}/mcp", town.server.url));
+    let mut remote = RemoteTransport::new(format!("{}/mcp", town.server.url));
     remote.oauth.client_id = Some("robot".to_owned());
     remote.oauth.client_secret = Some(Secret::new("s3cret-of-robot"));
-    remote.oauth.grant = Grant::Client(None);
+    remote.oauth.grant = TokenGrant::Client(None);
     town.book().metadata = json!({"token_endpoint_auth_methods_supported": ["client_secret_post"]});
     let (host, user) = with_user(host());
-    let config = || ServerConfig::new("s", Transport::Http(remote.clone()));
+    let config = || ServerConfig::new("s", ServerTransport::Http(remote.clone()));
     let room = Room::settled([config()], host.clone()).await;
     assert_eq!(room.revision(), "2025-11-25");
     room.refresh();
@@ -413,7 +414,7 @@ async fn without_a_user_a_token_is_got_before_the_handshake_and_renewed_by_askin
     ));
     let before = town.issuer.at("/token").len();
     let refused = Room::settled([config()], host).await;
-    let Status::Failed { reason, retries } = refused.server().status() else {
+    let ServerStatus::Failed { reason, retries } = refused.server().status() else {
         panic!("{:?}", refused.server().status())
     };
     assert!(reason.contains("invalid_client") && !retries && !reason.contains("s3cret"), "{reason}");
@@ -530,11 +531,11 @@ async fn nobody_signs_in_for_what_can_not_be_kept() {
 #[tokio::test]
 async fn a_header_that_says_who_we_are_is_not_replaced() {
     let town = Town::start().await;
-    let mut remote = Remote::new(format!("{}/mcp", town.server.url));
+    let mut remote = RemoteTransport::new(format!("{}/mcp", town.server.url));
     remote.headers.insert("Authorization".into(), "Bearer mine".into());
     let (host, user) = with_user(host());
-    let room = Room::settled([ServerConfig::new("s", Transport::Http(remote))], host).await;
-    let Status::Failed { reason, retries } = room.server().status() else {
+    let room = Room::settled([ServerConfig::new("s", ServerTransport::Http(remote))], host).await;
+    let ServerStatus::Failed { reason, retries } = room.server().status() else {
         panic!("{:?}", room.server().status())
     };
     assert!(reason.contains("HTTP 401") && !retries, "{reason}");
@@ -547,7 +548,7 @@ async fn nobody_and_nothing_to_sign_in_with_is_said() {
     let town = Town::start().await;
     let room = Room::settled([at(&town)], host()).await;
     assert_eq!(room.server().sign_in().await.unwrap_err(), "there is nobody who could open a page");
-    let local = Room::new([ServerConfig::new("l", Transport::stdio("true", [""; 0]))], host());
+    let local = Room::new([ServerConfig::new("l", ServerTransport::stdio("true", [""; 0]))], host());
     assert_eq!(local.server().sign_in().await.unwrap_err(), "only servers over HTTP can be signed in to");
     assert!(local.server().sign_out().await.is_err());
 }
@@ -570,11 +571,11 @@ async fn the_older_form_of_http_signs_in_as_well() {
     })
     .await;
     let (host, _) = with_user(host());
-    let config = ServerConfig::new("o", Transport::sse(format!("{}/sse", older.url)));
+    let config = ServerConfig::new("o", ServerTransport::sse(format!("{}/sse", older.url)));
     let room = Room::settled([config], host).await;
     assert!(needs_sign_in(&room).contains("`haft mcp login o`"));
     room.server().sign_in().await.unwrap();
-    let Status::Failed { reason, .. } = room.server().status() else {
+    let ServerStatus::Failed { reason, .. } = room.server().status() else {
         panic!("{:?}", room.server().status())
     };
     assert_eq!(reason, "it answered with `text/html` in place of events", "it got past the door");

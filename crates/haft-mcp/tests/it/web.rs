@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use haft::future::BoxFuture;
-use haft_mcp::{Browser, Page};
+use haft_mcp::{PageOpener, SignInPage};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -308,11 +308,11 @@ pub(crate) fn location(answer: &str) -> String {
 #[derive(Default)]
 pub(crate) struct User {
     pub(crate) by_hand: bool,
-    pub(crate) pages: Mutex<Vec<Page>>,
+    pub(crate) pages: Mutex<Vec<SignInPage>>,
 }
 
-impl Browser for User {
-    fn open<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Option<String>> {
+impl PageOpener for User {
+    fn open<'a>(&'a self, page: &'a SignInPage) -> BoxFuture<'a, Option<String>> {
         self.pages.lock().unwrap().push(page.clone());
         Box::pin(async move {
             let back = location(&get(&page.url, None, "GET").await.1);

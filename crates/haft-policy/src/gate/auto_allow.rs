@@ -12,7 +12,7 @@ use haft::files::{CheckpointPlan, PlannedChange};
 use haft::ports::PermissionMode;
 
 use super::call_analysis::CallAnalysis;
-use crate::rule::{EffectRef, RuleMatches, EffectKind};
+use crate::rule::{EffectKind, EffectRef, RuleMatches};
 use crate::source::SettingsSource;
 
 /// Says whether all of the sandbox is there. Asked only where it decides.
@@ -27,8 +27,10 @@ pub(super) struct SandboxAutoAllow {
 
 /// Whether everything that is known to be overwritten or removed can be kept before.
 fn is_kept(case: &CallAnalysis<'_>, matches: &RuleMatches) -> bool {
-    let changes =
-        matches.uncovered.iter().filter(|effect| matches!(effect.touch, EffectKind::Writes | EffectKind::Deletes));
+    let changes = matches
+        .uncovered
+        .iter()
+        .filter(|effect| matches!(effect.touch, EffectKind::Writes | EffectKind::Deletes));
     let places = changes.filter_map(|effect| {
         let place = case.place(*effect)?;
         // What is no file of the workspace is the session's own, as its `/tmp`.
@@ -41,7 +43,10 @@ fn is_kept(case: &CallAnalysis<'_>, matches: &RuleMatches) -> bool {
 }
 
 impl SandboxAutoAllow {
-    pub(super) fn new(by_settings: Option<SettingsSource>, is_full: Option<IsFullSandbox>) -> SandboxAutoAllow {
+    pub(super) fn new(
+        by_settings: Option<SettingsSource>,
+        is_full: Option<IsFullSandbox>,
+    ) -> SandboxAutoAllow {
         SandboxAutoAllow { by_settings, is_full }
     }
 
@@ -61,9 +66,12 @@ impl SandboxAutoAllow {
         };
         let is_command = case.caged && !case.commands.is_empty() && !case.subject.open;
         let stays = |touch: EffectKind| match touch {
-            EffectKind::Call | EffectKind::Runs | EffectKind::Reads | EffectKind::Writes | EffectKind::Deletes | EffectKind::Reaches => {
-                true
-            }
+            EffectKind::Call
+            | EffectKind::Runs
+            | EffectKind::Reads
+            | EffectKind::Writes
+            | EffectKind::Deletes
+            | EffectKind::Reaches => true,
             EffectKind::Anything => false,
         };
         let is_held = |effect: &EffectRef| stays(effect.touch) && !case.needs_grant(*effect);

@@ -11,18 +11,23 @@ use std::sync::Arc;
 use haft::Effects;
 use haft::effects::resolved::{ResolvedPath, Workspace};
 use haft::effects::table::EffectClass;
-use haft::effects::{Extent, PathSet};
+use haft::effects::{PathSet, RootExtent};
 use haft::files::resolve::ResolveErrorKind;
-use haft::files::{PathTable, resolve};
-use haft::ports::{Request, SandboxView};
+use haft::files::{PathTable, resolve_path};
+use haft::ports::{AuthorizationRequest, SandboxView};
 use serde_json::Value;
 
 use super::repository::RepositoryCheck;
 use super::{PolicyContext, grants};
 use crate::conventions::{self, UrlHost};
-use crate::rule::{RuleAnchors, BLANKS, SubjectCommand, EffectRef, SubjectPath, Rule, RuleSubject, EffectKind, SubjectEffects};
+use crate::rule::{
+    BLANKS, EffectKind, EffectRef, Rule, RuleAnchors, RuleSubject, SubjectCommand, SubjectEffects,
+    SubjectPath,
+};
 use crate::settings::normalize_path;
-use haft_shell::{Analysis, Doubt, FileAccess, Layer, ShellAnalyzer, StartMethod, SubCommand, Word};
+use haft_shell::{
+    CommandAnalysis, CommandLayer, Doubt, FileAccess, ShellAnalyzer, StartMethod, SubCommand, Word,
+};
 
 /// Where a session works, and what holds its children.
 pub(super) struct SessionContext {
@@ -63,8 +68,10 @@ impl SessionContext {
         let added = workspace.dirs().skip(1).map(Path::to_owned);
         anchors.private = workspace.paths().private_folder().map(Path::to_owned);
         anchors.added = added.chain(anchors.private.clone()).collect();
-        let shell =
-            setup.analyzer.clone().unwrap_or_else(|| super::shell_analyzer(workspace, places.home.as_deref()));
+        let shell = setup
+            .analyzer
+            .clone()
+            .unwrap_or_else(|| super::shell_analyzer(workspace, places.home.as_deref()));
         let repositories = RepositoryCheck::new(places.home.clone());
         let view = setup.view.clone();
         let (no_sandbox, confined) = (*no_sandbox, *confined);
@@ -76,7 +83,7 @@ impl SessionContext {
     pub(super) fn leading(&self, rules: &[Rule]) -> RuleAnchors {
         let mut anchors = self.anchors.clone();
         for path in rules.iter().filter_map(|rule| rule.own_path(&self.anchors)) {
-            if let Ok(found) = resolve(&self.anchors.cwd, &path)
+            if let Ok(found) = resolve_path(&self.anchors.cwd, &path)
                 && found.real != path
             {
                 anchors.leads.push((path, found.real));
@@ -147,8 +154,11 @@ pub(crate) struct CallAnalysis<'a> {
 }
 
 impl<'a> CallAnalysis<'a> {
-    pub(super) fn for_request(request: &'a Request<'a>, surroundings: &SessionContext) -> CallAnalysis<'a> {
-        let Request { name, tool, input, workspace, .. } = *request;
+    pub(super) fn for_request(
+        request: &'a AuthorizationRequest<'a>,
+        surroundings: &SessionContext,
+    ) -> CallAnalysis<'a> {
+        let AuthorizationRequest { name, tool, input, workspace, .. } = *request;
         let declared = request.declared();
         let line = shell_line(name, input);
         let in_child = tool.spec().runs_in_child();
@@ -167,7 +177,7 @@ impl<'a> CallAnalysis<'a> {
         subject.enforced = keeps || (child && held);
         subject.hosts_only = !request.external && tool.spec().is_hosts_only();
         // Such a tool walks a tree by descriptors that don't show what is hidden.
-        let walks = request.effects.reads.iter().any(|path| path.extent == Extent::Subtree);
+        let walks = request.effects.reads.iter().any(|path| path.extent == RootExtent::Subtree);
         subject.leaves_out = keeps && walks;
 
         let look = |path: &Path, touch: EffectKind| {
@@ -196,7 +206,7 @@ impl<'a> CallAnalysis<'a> {
         };
         let (mut commands, mut doubts, mut targets) = (Vec::new(), Vec::new(), Vec::new());
         let mut unread = None;
-        let mut take = |analysis: Analysis| {
+        let mut take = |analysis: CommandAnalysis| {
             let other = analysis.doubts.iter().find(|doubt| !matches!(doubt, Doubt::Target(_)));
             unread = unread.take().or(other.map(ToString::to_string));
             let before = targets.len();
@@ -247,7 +257,7 @@ impl<'a> CallAnalysis<'a> {
             let place = || SubjectPath {
                 given: Cow::Owned(path.clone()),
                 real: Cow::Owned(path.clone()),
-                extent: Extent::Subtree,
+                extent: RootExtent::Subtree,
                 open: false,
                 partial: false,
             };
@@ -316,14 +326,19 @@ impl<'a> CallAnalysis<'a> {
     pub(super) fn whole_line(&self) -> Option<RuleSubject<'a>> {
         let line = self.line()?;
         let mut whole = RuleSubject::new(self.subject.tool, self.subject.input);
-        whole.commands.push(SubjectCommand { exact_only: true, for_deny: Vec::new(), ..SubjectCommand::plain(line) });
+        whole.commands.push(SubjectCommand {
+            exact_only: true,
+            for_deny: Vec::new(),
+            ..SubjectCommand::plain(line)
+        });
         Some(whole)
     }
 
     /// One command with what it touches, as if it were the whole line and were understood.
     pub(super) fn only(&self, command: usize) -> CallAnalysis<'a> {
         let mut part = self.with(SubjectEffects::default());
-        part.subject.commands = vec![SubjectCommand { understood: true, ..self.subject.commands[command].clone() }];
+        part.subject.commands =
+            vec![SubjectCommand { understood: true, ..self.subject.commands[command].clone() }];
         part.commands = vec![self.commands[command].clone()];
         part.critical.clone_from(&self.commands[command].critical);
         part
@@ -408,7 +423,7 @@ impl<'a> CallAnalysis<'a> {
 }
 
 /// Whether a call opens nothing but the files that it is granted. Of a tool from outside that isn't believed.
-pub(super) fn is_granted_files_only(request: &Request<'_>) -> bool {
+pub(super) fn is_granted_files_only(request: &AuthorizationRequest<'_>) -> bool {
     !request.external && request.tool.spec().is_granted_files_only()
 }
 
@@ -416,13 +431,13 @@ pub(super) fn is_granted_files_only(request: &Request<'_>) -> bool {
 pub(super) fn subject_path(path: &ResolvedPath) -> SubjectPath<'_> {
     let (given, real) = (Cow::Borrowed(&*path.at.given), Cow::Borrowed(&*path.at.real));
     // A folder stands for what is in it, whatever the declaration says: who removes it removes that too.
-    let extent = if path.at.is_dir { Extent::Subtree } else { path.extent };
+    let extent = if path.at.is_dir { RootExtent::Subtree } else { path.extent };
     SubjectPath { given, real, extent, open: false, partial: false }
 }
 
 fn add_new<'a>(
     places: &mut Vec<SubjectPath<'a>>,
-    request: &Request<'_>,
+    request: &AuthorizationRequest<'_>,
     declared: &[PathSet],
     resolved: &'a [ResolvedPath],
 ) {
@@ -454,10 +469,10 @@ struct EffectReader<'r> {
 
 impl EffectReader<'_> {
     /// Adds the commands of a line to a subject.
-    fn shell(&mut self, line: &str, subject: &mut RuleSubject<'_>) -> Analysis {
+    fn shell(&mut self, line: &str, subject: &mut RuleSubject<'_>) -> CommandAnalysis {
         let mut analysis = match subject.tool {
             "PowerShell" => analyze_foreign_command(line),
-            _ => Analysis::clone(&self.shell.analyse_in(line, self.cwd)),
+            _ => CommandAnalysis::clone(&self.shell.analyse_in(line, self.cwd)),
         };
         for command in &mut analysis.commands {
             let runs = command.looks_at.iter().filter(|_| command.read_only.is_ok());
@@ -507,7 +522,7 @@ impl EffectReader<'_> {
                 FileAccess::Write => (EffectKind::Writes, &mut subject.touches.writes),
             };
             for path in redirect.paths.iter().flatten() {
-                if let Some(place) = self.at(path, Extent::File, touch) {
+                if let Some(place) = self.at(path, RootExtent::File, touch) {
                     places.push(place);
                 }
             }
@@ -531,7 +546,7 @@ impl EffectReader<'_> {
         }
     }
 
-    fn at(&mut self, path: &Path, extent: Extent, touch: EffectKind) -> Option<SubjectPath<'static>> {
+    fn at(&mut self, path: &Path, extent: RootExtent, touch: EffectKind) -> Option<SubjectPath<'static>> {
         let is_own = touch == EffectKind::Reads && self.written.iter().any(|written| written == path);
         let touch = if is_own { EffectKind::Writes } else { touch };
         match (self.resolve)(path, touch) {
@@ -579,17 +594,17 @@ fn in_pieces(argv: &[Word]) -> Option<Vec<Vec<String>>> {
 
 /// A command of a shell whose grammar isn't known here: one command if it is nothing but plain words, else not
 /// understood.
-fn analyze_foreign_command(line: &str) -> Analysis {
+fn analyze_foreign_command(line: &str) -> CommandAnalysis {
     let text = line.trim().to_owned();
     let plain = |c: char| c.is_alphanumeric() || " -_./:\\=,".contains(c);
     let doubt = Doubt::Syntax { what: "plain words", at: 0 };
     let doubts = if text.chars().all(plain) { Vec::new() } else { vec![doubt] };
-    let layer = Layer {
+    let layer = CommandLayer {
         argv: text.split_whitespace().map(|word| Word::Literal(word.to_owned())).collect(),
         text: text.clone(),
         started: StartMethod::Directly,
     };
     let read_only = Err("what this program does isn't known".to_owned());
     let command = SubCommand { text, layers: vec![layer], read_only, ..SubCommand::default() };
-    Analysis { commands: vec![command], redirects: Vec::new(), doubts }
+    CommandAnalysis { commands: vec![command], redirects: Vec::new(), doubts }
 }

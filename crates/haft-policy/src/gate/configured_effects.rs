@@ -1,32 +1,34 @@
 //! Effects from settings, for tools that declare none.
 
 use haft::Effects;
-use haft::effects::template::{Declaration, Lists, Told};
+use haft::effects::template::{EffectLists, EffectTemplates, FilledEffects};
 use serde_json::Value;
 
 use crate::settings::{SettingValue, ToolEffects};
 
 /// Declarations by name or glob, the strongest first.
-pub(super) struct ConfiguredEffects(Vec<(String, Declaration)>);
+pub(super) struct ConfiguredEffects(Vec<(String, EffectTemplates)>);
 
 impl ConfiguredEffects {
     /// Reads what settings say; what can't be understood is told, and leaves its tool with unknown effects.
     pub(super) fn read(given: &[SettingValue<ToolEffects>]) -> (ConfiguredEffects, Vec<String>) {
         let mut notices = Vec::new();
-        let read = given.iter().filter_map(|SettingValue { value: ToolEffects { tool, effects }, source }| {
-            let lists = Lists {
-                reads: &effects.reads,
-                writes: &effects.writes,
-                deletes: &effects.deletes,
-                runs: &effects.runs,
-                reaches: &effects.reaches,
-            };
-            let before = notices.len();
-            let declaration = Declaration::read(&lists, None, &mut |place, words| {
-                notices.push(format!("{source}: effects of `{tool}`, {place}: {words}; they don't count"));
+        let read =
+            given.iter().filter_map(|SettingValue { value: ToolEffects { tool, effects }, source }| {
+                let lists = EffectLists {
+                    reads: &effects.reads,
+                    writes: &effects.writes,
+                    deletes: &effects.deletes,
+                    runs: &effects.runs,
+                    reaches: &effects.reaches,
+                };
+                let before = notices.len();
+                let declaration = EffectTemplates::read(&lists, None, &mut |place, words| {
+                    notices
+                        .push(format!("{source}: effects of `{tool}`, {place}: {words}; they don't count"));
+                });
+                (notices.len() == before).then(|| (tool.clone(), declaration))
             });
-            (notices.len() == before).then(|| (tool.clone(), declaration))
-        });
         let read = read.collect();
         (ConfiguredEffects(read), notices)
     }
@@ -37,7 +39,7 @@ impl ConfiguredEffects {
     }
 
     /// The same with what the arguments of the call leave open.
-    pub(super) fn told(&self, name: &str, input: &Value) -> Option<Told> {
+    pub(super) fn told(&self, name: &str, input: &Value) -> Option<FilledEffects> {
         let exact = self.0.iter().find(|(tool, _)| tool == name);
         // What a name with a hash begins with may be another server's.
         let globs = || self.0.iter().find(|(tool, _)| !is_hashed(name) && matches_pattern(tool, name));

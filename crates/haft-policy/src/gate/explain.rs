@@ -6,10 +6,10 @@ use std::fmt;
 
 use haft::call::CallInput;
 use haft::decision::{CallWarning, Decision, DecisionReason, DecisionSource, RuleRef, Verdict};
-use haft::effects::Access;
+use haft::effects::AccessKind;
 use haft::engine::CheckOptions;
-use haft::ports::{PermissionMode, Request};
-use haft::registry::Origin;
+use haft::ports::{AuthorizationRequest, PermissionMode};
+use haft::registry::ToolOrigin;
 use haft::view::visible_line;
 use haft::{Engine, ToolError};
 use schemars::JsonSchema;
@@ -18,9 +18,9 @@ use serde::Serialize;
 use super::call_analysis::CallAnalysis;
 use super::configured_effects::is_hashed;
 use super::verdict::{self, PolicyReason};
-use super::{PolicyInner, Policy, unknown_effects};
+use super::{Policy, PolicyInner, unknown_effects};
 use crate::conventions;
-use crate::rule::{Rule, RuleSet, EffectKind, NotDecidingReason};
+use crate::rule::{EffectKind, NotDecidingReason, Rule, RuleSet};
 
 /// What would become of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -238,7 +238,8 @@ pub(super) async fn decide_call(
     engine: &Engine,
     call: CheckedCall<'_>,
 ) -> Result<(String, Decision), InvalidCall> {
-    let decided = |request: &Request<'_>, decision: &Decision| (request.name.to_owned(), decision.clone());
+    let decided =
+        |request: &AuthorizationRequest<'_>, decision: &Decision| (request.name.to_owned(), decision.clone());
     look_at(policy, engine, call, decided).await
 }
 
@@ -247,7 +248,7 @@ async fn look_at<T>(
     policy: &Policy,
     engine: &Engine,
     call: CheckedCall<'_>,
-    look: impl FnOnce(&Request<'_>, &Decision) -> T,
+    look: impl FnOnce(&AuthorizationRequest<'_>, &Decision) -> T,
 ) -> Result<T, InvalidCall> {
     let CheckedCall { tool, input, servers, hooks, permission_hooks } = call;
     let snapshot = engine.snapshot();
@@ -257,7 +258,7 @@ async fn look_at<T>(
     let named = all.iter().find(|(known, _)| known.name() == tool);
     let known = named.or_else(|| {
         let alias = |known: &haft::tool::AnyTool| known.aliases().iter().any(|alias| alias == tool);
-        all.iter().find(|(known, origin)| **origin == Origin::BuiltIn && alias(known))
+        all.iter().find(|(known, origin)| **origin == ToolOrigin::BuiltIn && alias(known))
     });
     let options = CheckOptions { hooks, permission_hooks, has_user: !policy.0.non_interactive };
     let checked = match known {
@@ -265,8 +266,8 @@ async fn look_at<T>(
         None => {
             let stand_in = conventions::find_tool(tool).ok_or_else(|| unknown_tool(tool, &all))?;
             let origin = match tool.starts_with("mcp__") {
-                true => Origin::External(server_of(tool, servers).unwrap_or_default().into()),
-                false => Origin::BuiltIn,
+                true => ToolOrigin::External(server_of(tool, servers).unwrap_or_default().into()),
+                false => ToolOrigin::BuiltIn,
             };
             engine.check(&stand_in, &origin, input, options, look).await
         }
@@ -290,12 +291,12 @@ fn server_of<'a>(tool: &'a str, servers: &[&'a str]) -> Option<&'a str> {
     }
 }
 
-fn unknown_tool(tool: &str, all: &[(&haft::tool::AnyTool, &Origin)]) -> InvalidCall {
+fn unknown_tool(tool: &str, all: &[(&haft::tool::AnyTool, &ToolOrigin)]) -> InvalidCall {
     let mut names: Vec<&str> = conventions::tool_names().collect();
     names.extend(all.iter().map(|(known, _)| known.name()));
     let letters = |name: &str| name.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
     let wanted = letters(tool);
-    let near = names.into_iter().filter(|name| haft::spelling::edits(&wanted, &letters(name)) <= 2);
+    let near = names.into_iter().filter(|name| haft::spelling::edit_distance(&wanted, &letters(name)) <= 2);
     let mut near: Vec<String> = near.map(str::to_owned).collect();
     near.sort();
     near.dedup();
@@ -303,7 +304,11 @@ fn unknown_tool(tool: &str, all: &[(&haft::tool::AnyTool, &Origin)]) -> InvalidC
     InvalidCall::UnknownTool(tool.to_owned(), near)
 }
 
-fn build_report(inner: &PolicyInner, request: &Request<'_>, decision: &Decision) -> DecisionReport {
+fn build_report(
+    inner: &PolicyInner,
+    request: &AuthorizationRequest<'_>,
+    decision: &Decision,
+) -> DecisionReport {
     let case = CallAnalysis::for_request(request, &inner.surroundings);
     let (sets, mode) = (inner.live.sets(), inner.live.mode());
     let judged = verdict::judge_call(inner, &sets, mode, &case, true);
@@ -424,7 +429,11 @@ fn in_words(words: String) -> Option<SuggestedChange> {
     Some(SuggestedChange { list: Verdict::Allow, rules: Vec::new(), words: Some(words) })
 }
 
-fn to_allow_judged(inner: &PolicyInner, case: &CallAnalysis<'_>, judged: &PolicyReason) -> Option<SuggestedChange> {
+fn to_allow_judged(
+    inner: &PolicyInner,
+    case: &CallAnalysis<'_>,
+    judged: &PolicyReason,
+) -> Option<SuggestedChange> {
     let (reason, unclear) = (&judged.reason, judged.unknown.is_some());
     let bypass = || {
         let more = match inner.live.mode() {
@@ -519,8 +528,8 @@ fn summarize_effects(view: &EffectsView, case: &CallAnalysis<'_>) -> String {
     words.extend(few("deletes", &view.deletes));
     words.extend(few("reaches", &view.reaches));
     let changed = case.declared.state.iter().map(|state| match state.access {
-        Access::Observe => format!("looks at {state}"),
-        Access::Change => format!("changes {state}"),
+        AccessKind::Observe => format!("looks at {state}"),
+        AccessKind::Change => format!("changes {state}"),
     });
     words.extend(changed);
     words.extend(case.declared.delegates.then(|| "starts calls that are judged one by one".to_owned()));
@@ -569,7 +578,9 @@ fn command_parts(inner: &PolicyInner, case: &CallAnalysis<'_>) -> Vec<CommandPar
             reason,
             rule,
             read_only: command.read_only.is_ok(),
-            touches: touches.map(|effects| visible_line(&describe_known(effects))).filter(|words| !words.is_empty()),
+            touches: touches
+                .map(|effects| visible_line(&describe_known(effects)))
+                .filter(|words| !words.is_empty()),
         });
     }
     if case.commands.is_empty() && case.doubts().is_empty() {
@@ -646,8 +657,9 @@ impl DecisionReport {
         writeln!(f, "{verdict:<5} {}", visible_line(reason))?;
         if !parts.is_empty() {
             writeln!(f)?;
-            let width =
-                |of: &dyn Fn(&CommandPart) -> usize, max: usize| parts.iter().map(of).max().unwrap_or(0).min(max);
+            let width = |of: &dyn Fn(&CommandPart) -> usize, max: usize| {
+                parts.iter().map(of).max().unwrap_or(0).min(max)
+            };
             let text = width(&|part| part.text.chars().count() + 2 * part.depth, 60);
             let why = width(
                 &|part| {

@@ -17,11 +17,11 @@ use std::path::Path;
 use haft::Workspace;
 use haft::decision::{CallGrants, GrantedPaths, is_name};
 use haft::effects::resolved::ResolvedPath;
-use haft::ports::{PathUse, Request, SandboxView};
+use haft::ports::{AuthorizationRequest, PathUse, SandboxView};
 
 use super::PolicyInner;
 use super::call_analysis::{self, CallAnalysis};
-use crate::rule::{EffectRef, SubjectPath, RuleSubject, EffectKind, SubjectEffects};
+use crate::rule::{EffectKind, EffectRef, RuleSubject, SubjectEffects, SubjectPath};
 use crate::settings::PathProtection;
 
 /// Marks what a call touches and what is open to it beside the working directories. A shell runs in the session's
@@ -87,7 +87,11 @@ impl CallAnalysis<'_> {
 /// What an allowed call may touch, of what it declares.
 ///
 /// What is open to a command anyway isn't granted: its caches are the session's own, and a grant would be for the host's.
-pub(super) fn call_grants(inner: &PolicyInner, request: &Request<'_>, approved: bool) -> CallGrants {
+pub(super) fn call_grants(
+    inner: &PolicyInner,
+    request: &AuthorizationRequest<'_>,
+    approved: bool,
+) -> CallGrants {
     let case = CallAnalysis::for_request(request, &inner.surroundings);
     let effects = request.effects;
     // A tool that is no shell touches what it declares, and each of that was open or covered.
@@ -101,7 +105,8 @@ pub(super) fn call_grants(inner: &PolicyInner, request: &Request<'_>, approved: 
         let place = call_analysis::subject_path(path);
         let is_protected = || {
             let judged = [&place.given, &place.real].map(|path| inner.protected.judge(path));
-            touch != EffectKind::Reads && judged.iter().flatten().any(|found| matches!(found, PathProtection::Ask(_)))
+            touch != EffectKind::Reads
+                && judged.iter().flatten().any(|found| matches!(found, PathProtection::Ask(_)))
         };
         let is_open = || view.is_some_and(|view| is_open(case.workspace, view, true, touch, &place));
         match (approved, case.is_inside(touch, &place)) {

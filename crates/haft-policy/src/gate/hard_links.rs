@@ -134,8 +134,8 @@ fn is_out_of_reach(folder: &Path, error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::{RuleAnchors, Rule};
-    use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+    use crate::rule::{Rule, RuleAnchors};
+    use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 
     #[test]
     fn what_can_not_be_determined_is_refused() {
@@ -144,7 +144,8 @@ mod tests {
         for name in ["a.key", "b.txt", "c.txt"] {
             fs::write(base.join(name), "x").unwrap();
         }
-        let written = UnparsedRule::plain("Read(*.key)", RuleList::Deny, SettingsSource::new(SourceScope::User, &base));
+        let written =
+            UnparsedRule::plain("Read(*.key)", RuleList::Deny, SettingsSource::new(SourceScope::User, &base));
         let (rules, _) =
             RuleSet::compile(vec![Rule::parse(written).unwrap()], &RuleAnchors::new("/home/me", &base));
         let id = |name: &str| {

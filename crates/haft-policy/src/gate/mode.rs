@@ -16,15 +16,15 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
-use haft::effects::Access;
-use haft::effects::table::Asks;
+use haft::effects::AccessKind;
+use haft::effects::table::ApprovalNeed;
 use haft::ports::PermissionMode;
 
 use super::PolicyInner;
 use super::call_analysis::CallAnalysis;
 use crate::conventions;
-use crate::rule::{EffectRef, SubjectPath, RuleMatches, EffectKind};
-use crate::settings::{SettingValue, PermissionSettings, PathProtection, repository_write};
+use crate::rule::{EffectKind, EffectRef, RuleMatches, SubjectPath};
+use crate::settings::{PathProtection, PermissionSettings, SettingValue, repository_write};
 use crate::source::SettingsSource;
 use haft_shell::SubCommand;
 
@@ -47,7 +47,9 @@ impl DirectoryBlocks {
     pub(super) fn find(&self, touch: EffectKind) -> Option<(&'static str, &SettingsSource)> {
         let (block, key) = match touch {
             EffectKind::Reads => (&self.reads, "blockReadsOutsideWorkingDirectories"),
-            EffectKind::Writes | EffectKind::Deletes => (&self.writes, "blockWritesOutsideWorkingDirectories"),
+            EffectKind::Writes | EffectKind::Deletes => {
+                (&self.writes, "blockWritesOutsideWorkingDirectories")
+            }
             _ => return None,
         };
         block.as_ref().map(|source| (key, source))
@@ -206,11 +208,11 @@ fn explain_uncovered(mode: PermissionMode, case: &CallAnalysis<'_>, matches: &Ru
     if case.child && !case.held {
         return Some(NOT_CONFINED.into());
     }
-    let changed = case.declared.state.iter().find(|state| state.access == Access::Change);
+    let changed = case.declared.state.iter().find(|state| state.access == AccessKind::Change);
     if let Some(state) = changed {
         return Some(format!("it changes {state}"));
     }
-    (case.commands.is_empty() && case.effect_class.asks == Asks::Always)
+    (case.commands.is_empty() && case.effect_class.asks == ApprovalNeed::Always)
         .then(|| "nothing is known of what it touches".into())
 }
 
@@ -228,7 +230,8 @@ fn explain_effect(mode: PermissionMode, case: &CallAnalysis<'_>, effect: EffectR
         EffectKind::Anything => Some("nothing is known of what it touches".into()),
         EffectKind::Runs => {
             let at = effect.command?;
-            explain_command(mode, case, at).map(|why| format!("no rule allows `{}`{why}", show_command(case, at)))
+            explain_command(mode, case, at)
+                .map(|why| format!("no rule allows `{}`{why}", show_command(case, at)))
         }
         EffectKind::Reaches => Some(format!("it {}", case.subject.show(effect))),
         EffectKind::Reads | EffectKind::Writes | EffectKind::Deletes => {
@@ -300,7 +303,7 @@ fn find_unplanned(case: &CallAnalysis<'_>) -> Option<String> {
         let what = case.subject.show(effect);
         return Some(format!("it {what}, and nothing is changed before the plan was approved"));
     }
-    let reach = case.declared.reaches.iter().find(|reach| reach.access == Access::Change);
+    let reach = case.declared.reaches.iter().find(|reach| reach.access == AccessKind::Change);
     if let Some(reach) = reach {
         return Some(format!(
             "it changes {}, and nothing is changed before the plan was approved",
@@ -308,7 +311,7 @@ fn find_unplanned(case: &CallAnalysis<'_>) -> Option<String> {
         ));
     }
     let lasting = |resource: &str| !PASSING.iter().any(|passing| resource.starts_with(passing));
-    let mut changed = case.declared.state.iter().filter(|state| state.access == Access::Change);
+    let mut changed = case.declared.state.iter().filter(|state| state.access == AccessKind::Change);
     if let Some(state) = changed.find(|state| lasting(&state.resource)) {
         return Some(format!("it changes {state}, and nothing is changed before the plan was approved"));
     }

@@ -4,7 +4,7 @@
 //! through than the session's changes nothing. Answers of the user are the session's and count here at once.
 
 use haft::decision::{CallGrants, DecisionReason, DecisionSource};
-use haft::ports::{Authorizer, PermissionMode, Request, RuleSetId};
+use haft::ports::{AuthorizationRequest, Authorizer, PermissionMode, RuleSetId};
 use haft::tool::AnyTool;
 
 use super::{Policy, mode};
@@ -24,7 +24,7 @@ impl Policy {
 }
 
 impl Authorizer for ModeOverride {
-    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, request: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         vec![self.policy.0.reason(request, self.mode)]
     }
 
@@ -36,11 +36,11 @@ impl Authorizer for ModeOverride {
         mode::may_ask(self.mode, source)
     }
 
-    fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
+    fn grants(&self, request: &AuthorizationRequest<'_>, approved: bool) -> CallGrants {
         self.policy.grants(request, approved)
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         // The session's rules are these, and hide what they hide.
         None
     }

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
-use haft::ports::Request;
+use haft::ports::AuthorizationRequest;
 use haft::sync::lock;
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ impl RepetitionTracker {
     }
 
     /// Sees a call that would run; says why it asks, if it does.
-    pub(super) fn see(&self, request: &Request<'_>) -> Option<DecisionReason> {
+    pub(super) fn see(&self, request: &AuthorizationRequest<'_>) -> Option<DecisionReason> {
         let limit = self.turns.filter(|_| request.turn > 0)?;
         let mut seen = lock(&self.seen);
         if seen.len() >= CALLS_MAX {
@@ -56,12 +56,12 @@ impl RepetitionTracker {
     }
 
     /// The user saw it.
-    pub(super) fn forget(&self, request: &Request<'_>) {
+    pub(super) fn forget(&self, request: &AuthorizationRequest<'_>) {
         lock(&self.seen).remove(&call_key(request));
     }
 }
 
-fn call_key(request: &Request<'_>) -> u64 {
+fn call_key(request: &AuthorizationRequest<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (request.agent, request.name).hash(&mut hasher);
     hash_value(request.input, &mut hasher);

@@ -5,7 +5,7 @@
 //! be it, as in a command that isn't understood: a hook that had nothing to look at says so itself, one that wasn't started says nothing.
 
 use haft::decision::Verdict;
-use haft::ports::Request;
+use haft::ports::AuthorizationRequest;
 
 use super::Policy;
 use super::call_analysis::CallAnalysis;
@@ -37,7 +37,7 @@ impl Policy {
 
 impl RuleFilter {
     /// Whether a call is one of them. What can't be told is a yes.
-    pub fn is_meant(&self, request: &Request<'_>) -> bool {
+    pub fn is_meant(&self, request: &AuthorizationRequest<'_>) -> bool {
         let case = CallAnalysis::for_request(request, &self.policy.0.surroundings);
         let matches = self.set.decide(&case.subject);
         let meets = matches!(matches.verdict, Some(Verdict::Deny | Verdict::Ask)) || matches.leaves_out;

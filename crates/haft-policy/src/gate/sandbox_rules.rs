@@ -7,14 +7,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::files::Hidden;
+use haft::files::HiddenPaths;
 use haft::ports::{DeniedRead, HostPattern, ProcessRestrictions, RestrictProcesses, SandboxRules};
 
 use super::session_rules::CompiledRules;
 use super::{Policy, PolicyContext};
-use crate::rule::{SubjectPath, Rule, EffectKind};
-use crate::settings::{SettingValue, SandboxSettings, normalize_path};
-use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use crate::rule::{EffectKind, Rule, SubjectPath};
+use crate::settings::{SandboxSettings, SettingValue, normalize_path};
+use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 
 /// What the settings of the sandbox deny to children, and the hosts that they allow.
 pub(super) struct SandboxDenials {
@@ -32,13 +32,16 @@ impl SandboxDenials {
         let (home, cwd) = (setup.places.home.as_deref(), setup.workspace.cwd());
         let paths = |list: &[SettingValue<String>]| SandboxSettings::absolute_paths(list, home, cwd);
         let hosts = |list: &[SettingValue<String>]| {
-            let host =
-                |at: &SettingValue<String>| HostPattern { pattern: at.value.clone(), origin: at.source.to_string() };
+            let host = |at: &SettingValue<String>| HostPattern {
+                pattern: at.value.clone(),
+                origin: at.source.to_string(),
+            };
             list.iter().map(host).collect()
         };
         let mut unreadable = paths(&settings.files.deny_read);
         let hidden = settings.credentials.files.iter().cloned();
-        let hidden: Vec<_> = hidden.map(|SettingValue { value, source }| SettingValue { value: value.path, source }).collect();
+        let hidden: Vec<_> =
+            hidden.map(|SettingValue { value, source }| SettingValue { value: value.path, source }).collect();
         unreadable.extend(paths(&hidden));
         SandboxDenials {
             unreadable,
@@ -91,8 +94,10 @@ impl RestrictProcesses for Policy {
         if let Some(more) = &of_settings {
             denied_reads.extend(self::denied_reads(more).into_iter().map(of_setting));
         }
-        let unreadable =
-            either_hides(hidden_by_rules(&sets, EffectKind::Reads), of_settings.and_then(|more| hidden_by_rules(&more, EffectKind::Reads)));
+        let unreadable = either_hides(
+            hidden_by_rules(&sets, EffectKind::Reads),
+            of_settings.and_then(|more| hidden_by_rules(&more, EffectKind::Reads)),
+        );
         ProcessRestrictions {
             unreadable,
             denied_reads,
@@ -137,7 +142,7 @@ fn of_rule(host: &str) -> HostPattern {
 }
 
 /// What one of the two covers.
-fn either_hides(one: Option<Hidden>, other: Option<Hidden>) -> Option<Hidden> {
+fn either_hides(one: Option<HiddenPaths>, other: Option<HiddenPaths>) -> Option<HiddenPaths> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.or(other)),
         (one, other) => one.or(other),
@@ -157,7 +162,7 @@ fn denied_reads(sets: &Arc<CompiledRules>) -> Vec<DeniedRead> {
     let begins = sets.rules.denied_reads().into_iter();
     let with_all = begins.map(|(id, path, whole)| {
         let own = sets.clone();
-        let covers = Hidden::new(move |path| own.rules.denies_read(id, path));
+        let covers = HiddenPaths::new(move |path| own.rules.denies_read(id, path));
         let denied = DeniedRead::new(sets.rules.rule(id).to_string(), path, covers);
         if whole { denied } else { denied.with_pattern() }
     });
@@ -165,8 +170,8 @@ fn denied_reads(sets: &Arc<CompiledRules>) -> Vec<DeniedRead> {
 }
 
 /// Says what rules keep a command from touching so; nothing if no rule speaks of it.
-fn hidden_by_rules(sets: &Arc<CompiledRules>, touch: EffectKind) -> Option<Hidden> {
+fn hidden_by_rules(sets: &Arc<CompiledRules>, touch: EffectKind) -> Option<HiddenPaths> {
     sets.rules.may_stop(touch, false)?;
     let sets = sets.clone();
-    Some(Hidden::new(move |path| sets.rules.stops("Bash", touch, &SubjectPath::at(path)).is_some()))
+    Some(HiddenPaths::new(move |path| sets.rules.stops("Bash", touch, &SubjectPath::at(path)).is_some()))
 }

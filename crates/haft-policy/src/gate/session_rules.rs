@@ -9,8 +9,8 @@ use haft::sync::lock;
 use super::SESSION_RULES_MAX;
 use super::call_analysis::SessionContext;
 use crate::conventions;
-use crate::rule::{BuildSubject, RuleLint, Rule, RuleSet};
-use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use crate::rule::{BuildSubject, Rule, RuleLint, RuleSet};
+use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 
 /// All rules, compiled, in two versions.
 pub(super) struct CompiledRules {
@@ -102,8 +102,11 @@ impl SessionRules {
         surroundings: &SessionContext,
     ) -> (SessionRules, Vec<RuleLint>) {
         let (sets, lints) = CompiledRules::compile(rules, surroundings);
-        let live =
-            SessionRules { mode: AtomicUsize::new(0), sets: RwLock::new(Arc::new(sets)), turn: Mutex::default() };
+        let live = SessionRules {
+            mode: AtomicUsize::new(0),
+            sets: RwLock::new(Arc::new(sets)),
+            turn: Mutex::default(),
+        };
         live.set_mode(mode);
         (live, lints)
     }
@@ -124,8 +127,9 @@ impl SessionRules {
     /// The rules with these beside them in `allow`, for a look at what would be.
     pub(super) fn with(&self, rules: &[String], surroundings: &SessionContext) -> CompiledRules {
         let source = SettingsSource::new(SourceScope::Session, &surroundings.anchors.cwd);
-        let written =
-            |text: &String| Rule::parse(UnparsedRule::plain(text.clone(), RuleList::Allow, source.clone())).ok();
+        let written = |text: &String| {
+            Rule::parse(UnparsedRule::plain(text.clone(), RuleList::Allow, source.clone())).ok()
+        };
         let sets = self.sets();
         let known = sets.rules.rules().map(|(_, rule)| rule.clone());
         CompiledRules::compile(known.chain(rules.iter().filter_map(written)).collect(), surroundings).0
@@ -205,7 +209,12 @@ mod tests {
     fn rules_for_any_program_are_broad() {
         let broad = |text: &str| {
             is_broad(
-                &Rule::parse(UnparsedRule::plain(text, RuleList::Allow, SettingsSource::new(SourceScope::User, "/w"))).unwrap(),
+                &Rule::parse(UnparsedRule::plain(
+                    text,
+                    RuleList::Allow,
+                    SettingsSource::new(SourceScope::User, "/w"),
+                ))
+                .unwrap(),
             )
         };
         for rule in [

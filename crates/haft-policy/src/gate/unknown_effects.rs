@@ -13,15 +13,15 @@
 
 use std::path::{Path, PathBuf};
 
-use haft::effects::template::Kind;
+use haft::effects::template::EffectList;
 use haft_shell::{ArgumentUses, FileAccess, SubCommand};
 
 use super::PolicyInner;
 use super::call_analysis::CallAnalysis;
 use super::configured_effects::ConfiguredEffects;
 use super::mode::DirectoryBlocks;
-use crate::rule::{SubjectPath, RuleId, RuleSet, EffectKind};
-use crate::settings::{ProtectedPaths, PathProtection, normalize_path};
+use crate::rule::{EffectKind, RuleId, RuleSet, SubjectPath};
+use crate::settings::{PathProtection, ProtectedPaths, normalize_path};
 use crate::source::{RuleList, SettingsSource};
 
 /// Something that isn't known, and what could speak of it.
@@ -63,7 +63,9 @@ pub(super) fn find_unknown(
 /// Whether some rule of a set could speak of something that isn't known of a call, whatever keeps the call from it.
 pub(super) fn may_mean(inner: &PolicyInner, rules: &RuleSet, case: &CallAnalysis<'_>) -> bool {
     let (caged, blind) = (false, false);
-    UnknownSearch { blocks: None, protected: None, given: &inner.effects, rules, case, caged, blind }.run().is_some()
+    UnknownSearch { blocks: None, protected: None, given: &inner.effects, rules, case, caged, blind }
+        .run()
+        .is_some()
 }
 
 struct UnknownSearch<'s, 'a> {
@@ -153,8 +155,9 @@ impl UnknownSearch<'_, '_> {
             let open = !subject.open.is_empty();
             let exact = exact || subject.for_allow.iter().any(|text| self.rules.allows_exactly(tool, text));
             // A remote, an alias of a host: known to somebody's configuration.
-            let reached =
-                || self.find_rule(EffectKind::Reaches, exact, &|| command.reaches_unknown().unwrap_or_default());
+            let reached = || {
+                self.find_rule(EffectKind::Reaches, exact, &|| command.reaches_unknown().unwrap_or_default())
+            };
             if let Some(found) = command.reaches_unknown().and_then(|_| reached()) {
                 return Some(found);
             }
@@ -173,8 +176,9 @@ impl UnknownSearch<'_, '_> {
                         "the sandbox doesn't hide all that rules deny, and nobody knows what `{text}` touches"
                     )
                 };
-                let found =
-                    [EffectKind::Reads, EffectKind::Writes].into_iter().find_map(|touch| self.find_rule(touch, exact, &why));
+                let found = [EffectKind::Reads, EffectKind::Writes]
+                    .into_iter()
+                    .find_map(|touch| self.find_rule(touch, exact, &why));
                 if found.is_some() {
                     return found;
                 }
@@ -203,8 +207,9 @@ impl UnknownSearch<'_, '_> {
         let words = command.layers.iter().flat_map(|layer| layer.argv.iter().skip(1));
         let words = words.filter_map(|word| word.literal()).take(WORDS_MAX);
         let names = words.flat_map(inner_names);
-        let why =
-            |name: &str| format!("nobody knows what `{}` does with `{}`", quote_text(&command.text), quote_text(name));
+        let why = |name: &str| {
+            format!("nobody knows what `{}` does with `{}`", quote_text(&command.text), quote_text(name))
+        };
         for name in names {
             let found = self.stops_name(name).filter(|_| !exact).map(|rule| self.rule(rule, why(name)));
             if found.is_some() {
@@ -245,8 +250,9 @@ impl UnknownSearch<'_, '_> {
             let kept = is_kept(touch, self.caged);
             move |rule: &RuleId| !(kept && rules.rule(*rule).list() == RuleList::Deny)
         };
-        let has_paths =
-            [EffectKind::Reads, EffectKind::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
+        let has_paths = [EffectKind::Reads, EffectKind::Writes]
+            .iter()
+            .any(|touch| rules.may_stop(*touch, false).is_some());
         if has_paths {
             let given = normalize_path(self.case.workspace.cwd(), Path::new(name));
             // Only what is there can be a link.
@@ -271,8 +277,9 @@ impl UnknownSearch<'_, '_> {
         let case = self.case;
         if let Some((path, why)) = &case.failed {
             let why = || format!("nobody can say what `{}` is: {why}", path.display());
-            let found =
-                [EffectKind::Reads, EffectKind::Writes].into_iter().find_map(|touch| self.find_rule(touch, false, &why));
+            let found = [EffectKind::Reads, EffectKind::Writes]
+                .into_iter()
+                .find_map(|touch| self.find_rule(touch, false, &why));
             if found.is_some() {
                 return found;
             }
@@ -281,17 +288,18 @@ impl UnknownSearch<'_, '_> {
             return None;
         }
         if case.subject.hosts_only {
-            return self
-                .find_rule(EffectKind::Reaches, false, &|| "which host the address leads to isn't known".to_owned());
+            return self.find_rule(EffectKind::Reaches, false, &|| {
+                "which host the address leads to isn't known".to_owned()
+            });
         }
         let told = self.given.told(case.subject.tool, case.subject.input)?;
         told.open.iter().find_map(|(kind, violation)| {
             let (touch, verb) = match kind {
-                Kind::Reads => (EffectKind::Reads, "reads"),
-                Kind::Writes => (EffectKind::Writes, "changes"),
-                Kind::Deletes => (EffectKind::Writes, "removes"),
-                Kind::Runs => (EffectKind::Runs, "runs"),
-                Kind::Reaches => (EffectKind::Reaches, "reaches"),
+                EffectList::Reads => (EffectKind::Reads, "reads"),
+                EffectList::Writes => (EffectKind::Writes, "changes"),
+                EffectList::Deletes => (EffectKind::Writes, "removes"),
+                EffectList::Runs => (EffectKind::Runs, "runs"),
+                EffectList::Reaches => (EffectKind::Reaches, "reaches"),
             };
             self.find_rule(touch, false, &|| format!("what it {verb} isn't known ({violation})"))
         })
@@ -330,7 +338,8 @@ fn possible_effects(command: &SubCommand) -> impl Iterator<Item = EffectKind> {
 pub(super) fn only_reads(case: &CallAnalysis<'_>) -> bool {
     let reads = |command: &SubCommand| {
         command.read_only.is_ok()
-            || (command.effects.is_some() && possible_effects(command).all(|touch| touch == EffectKind::Reads))
+            || (command.effects.is_some()
+                && possible_effects(command).all(|touch| touch == EffectKind::Reads))
     };
     case.doubts().is_empty() && !case.commands.is_empty() && case.commands.iter().all(reads)
 }

@@ -9,7 +9,7 @@ use super::call_analysis::CallAnalysis;
 use super::session_rules::CompiledRules;
 use super::unknown_effects::{self, UnknownEffect};
 use super::{PolicyInner, mode};
-use crate::rule::{Rule, RuleId, RuleMatches, RuleSet, EffectKind, NotDecidingReason};
+use crate::rule::{EffectKind, NotDecidingReason, Rule, RuleId, RuleMatches, RuleSet};
 use crate::source::RuleList;
 
 /// What a sandbox may leave open to commands of that which rules stop.
@@ -49,7 +49,11 @@ pub(super) struct PolicyReason {
 }
 
 /// The rule that would let a call through if the mode didn't leave it out.
-pub(super) fn find_suspended_rule<'s>(sets: &'s CompiledRules, mode: PermissionMode, case: &CallAnalysis<'_>) -> Option<&'s Rule> {
+pub(super) fn find_suspended_rule<'s>(
+    sets: &'s CompiledRules,
+    mode: PermissionMode,
+    case: &CallAnalysis<'_>,
+) -> Option<&'s Rule> {
     let rules = sets.suspended_in(mode)?;
     let matches = rules.decide(&case.subject);
     matches.by.filter(|_| matches.verdict == Some(Verdict::Allow)).map(|id| rules.rule(id))
@@ -107,8 +111,11 @@ fn judge_by_rules(
         let reason = DecisionReason::new(DecisionSource::Sandbox, Verdict::Ask, MISSES);
         return PolicyReason { reason, matches, unknown: None };
     }
-    let unknown =
-        if allowed { unknown_effects::find_unknown(inner, rules, case, open != CoverageGap::Nothing, bypass) } else { None };
+    let unknown = if allowed {
+        unknown_effects::find_unknown(inner, rules, case, open != CoverageGap::Nothing, bypass)
+    } else {
+        None
+    };
     match unknown {
         None => PolicyReason { reason, matches, unknown: None },
         Some(UnknownEffect { text, rule }) => {
@@ -157,14 +164,19 @@ const MISSES: &str = "the sandbox can't hide from it here all that rules keep co
 
 /// What of that which rules stop a command could touch, because the sandbox could not look at everything or masks nothing.
 fn coverage_gap(inner: &PolicyInner, rules: &RuleSet, case: &CallAnalysis<'_>) -> CoverageGap {
-    let stops = [EffectKind::Reads, EffectKind::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
+    let stops =
+        [EffectKind::Reads, EffectKind::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
     if case.caged && stops { (inner.coverage.0)() } else { CoverageGap::Nothing }
 }
 
 /// The rule for exactly this command line, which lets through what nobody understands.
 fn exact_rule(rules: &RuleSet, case: &CallAnalysis<'_>) -> Option<RuleId> {
     let decision = rules.explain(&case.whole_line()?);
-    let covering = decision.others.iter().filter(|(_, why)| matches!(why, NotDecidingReason::Covers(_))).map(|(id, _)| *id);
+    let covering = decision
+        .others
+        .iter()
+        .filter(|(_, why)| matches!(why, NotDecidingReason::Covers(_)))
+        .map(|(id, _)| *id);
     let allowing = decision.by.filter(|_| decision.verdict == Some(Verdict::Allow));
     allowing.into_iter().chain(covering).find(|id| !rules.rule(*id).is_bare())
 }

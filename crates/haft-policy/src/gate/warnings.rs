@@ -6,13 +6,13 @@
 use std::path::Path;
 
 use haft::decision::CallWarning;
-use haft::effects::Extent;
+use haft::effects::RootExtent;
 use haft::files::CheckpointPlan;
-use haft::ports::Request;
+use haft::ports::AuthorizationRequest;
 
 use super::call_analysis::{self, CallAnalysis};
 use crate::credentials;
-use crate::rule::{EffectRef, SubjectPath, EffectKind};
+use crate::rule::{EffectKind, EffectRef, SubjectPath};
 
 /// How many places one kind of warning names.
 const NAMED_MAX: usize = 3;
@@ -31,13 +31,17 @@ const TABLE: [WarningRow; 5] = [
 
 /// What is known of a call.
 struct KnownCall<'c> {
-    request: &'c Request<'c>,
+    request: &'c AuthorizationRequest<'c>,
     case: &'c CallAnalysis<'c>,
     home: &'c Path,
 }
 
 /// What a person should know before they allow a call.
-pub(super) fn find_warnings(request: &Request<'_>, case: &CallAnalysis<'_>, home: &Path) -> Vec<CallWarning> {
+pub(super) fn find_warnings(
+    request: &AuthorizationRequest<'_>,
+    case: &CallAnalysis<'_>,
+    home: &Path,
+) -> Vec<CallWarning> {
     let call = KnownCall { request, case, home };
     let mut warnings: Vec<CallWarning> = Vec::new();
     for warning in TABLE.iter().flat_map(|row| row(&call)) {
@@ -74,7 +78,7 @@ fn find_lost_files(call: &KnownCall<'_>) -> Vec<CallWarning> {
     if let Some(path) = &case.critical {
         return vec![warn_of_destruction(format!("`{path}`"))];
     }
-    if !call.request.declared().warns() {
+    if !call.request.declared().needs_warning() {
         return Vec::new();
     }
     let is_lost = |effect: EffectRef, place: &SubjectPath<'_>| match effect.touch {
@@ -82,7 +86,9 @@ fn find_lost_files(call: &KnownCall<'_>) -> Vec<CallWarning> {
         _ if place.partial => false,
         EffectKind::Deletes => place.real.symlink_metadata().is_ok() && !case.is_moved(effect, place),
         // A folder that is written into keeps what it has, as far as is known.
-        EffectKind::Writes => place.real.metadata().is_ok_and(|found| !found.is_dir()) && !is_stream(&place.real),
+        EffectKind::Writes => {
+            place.real.metadata().is_ok_and(|found| !found.is_dir()) && !is_stream(&place.real)
+        }
         _ => false,
     };
     let changed: Vec<&SubjectPath<'_>> = case
@@ -121,21 +127,23 @@ fn find_declared_destruction(call: &KnownCall<'_>) -> Vec<CallWarning> {
 
 /// The credentials among what is read.
 fn credential_reads<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = String> + 'c {
-    call.case.places().filter(|(effect, _)| effect.touch == EffectKind::Reads).filter_map(|(effect, place)| {
-        let paths = [&*place.given, &*place.real];
-        // The names in a folder are no credentials.
-        let is_listing = place.extent == Extent::File && place.real.is_dir();
-        if !is_listing && paths.iter().any(|path| credentials::is_credential(path)) {
-            return Some(quote_path(place));
-        }
-        let inside = call.case.is_inside(EffectKind::Reads, place);
-        let only_looks = effect.command.is_some_and(|at| call.case.subject.commands[at].read_only);
-        if place.extent == Extent::File || inside || only_looks {
-            return None;
-        }
-        let found = credentials::find_below(&place.real, call.home)?;
-        Some(format!("`{}`", found.display()))
-    })
+    call.case.places().filter(|(effect, _)| effect.touch == EffectKind::Reads).filter_map(
+        |(effect, place)| {
+            let paths = [&*place.given, &*place.real];
+            // The names in a folder are no credentials.
+            let is_listing = place.extent == RootExtent::File && place.real.is_dir();
+            if !is_listing && paths.iter().any(|path| credentials::is_credential(path)) {
+                return Some(quote_path(place));
+            }
+            let inside = call.case.is_inside(EffectKind::Reads, place);
+            let only_looks = effect.command.is_some_and(|at| call.case.subject.commands[at].read_only);
+            if place.extent == RootExtent::File || inside || only_looks {
+                return None;
+            }
+            let found = credentials::find_below(&place.real, call.home)?;
+            Some(format!("`{}`", found.display()))
+        },
+    )
 }
 
 fn find_read_credentials(call: &KnownCall<'_>) -> Vec<CallWarning> {

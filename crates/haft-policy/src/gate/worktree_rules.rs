@@ -8,14 +8,14 @@
 use std::path::{Path, PathBuf};
 
 use haft::Workspace;
-use haft::effects::resolved::{Resolved, ResolvedPath};
-use haft::effects::{Access, Extent, WORKTREES};
-use haft::ports::Request;
+use haft::effects::resolved::{ResolvedEffects, ResolvedPath};
+use haft::effects::{AccessKind, RootExtent, WORKTREES};
+use haft::ports::AuthorizationRequest;
 use serde_json::Value;
 
 /// A call as it would be in the checkout.
 pub(super) struct CheckoutCall {
-    effects: Resolved,
+    effects: ResolvedEffects,
     input: Value,
     workspace: Workspace,
     move_out: WorktreeMapping,
@@ -64,13 +64,14 @@ impl WorktreeMapping {
 
 /// Whether a call makes a worktree as git has it, and changes no file of one: what it declares is a change of the
 /// repository's worktrees, and whole worktrees. From a tool from outside that isn't believed.
-fn makes_worktree(root: &Path, request: &Request<'_>) -> bool {
+fn makes_worktree(root: &Path, request: &AuthorizationRequest<'_>) -> bool {
     let (declared, effects) = (request.declared(), request.effects);
     let changes_worktrees =
-        declared.state.iter().any(|state| state.resource == WORKTREES && state.access == Access::Change);
+        declared.state.iter().any(|state| state.resource == WORKTREES && state.access == AccessKind::Change);
     let is_worktree = |path: &ResolvedPath| {
-        let is_root = |path: &Path| WorktreeMapping::for_path(root, path).is_some_and(|found| found.from == path);
-        path.extent == Extent::Subtree && is_root(&path.at.real) && is_root(&path.at.given)
+        let is_root =
+            |path: &Path| WorktreeMapping::for_path(root, path).is_some_and(|found| found.from == path);
+        path.extent == RootExtent::Subtree && is_root(&path.at.real) && is_root(&path.at.given)
     };
     changes_worktrees
         && !request.external
@@ -84,15 +85,16 @@ fn makes_worktree(root: &Path, request: &Request<'_>) -> bool {
 
 impl CheckoutCall {
     /// The twin of a call that touches a worktree of this checkout, or is made in one.
-    pub(super) fn for_request(root: &Path, request: &Request<'_>) -> Option<CheckoutCall> {
+    pub(super) fn for_request(root: &Path, request: &AuthorizationRequest<'_>) -> Option<CheckoutCall> {
         if makes_worktree(root, request) {
             return None;
         }
         let effects = request.effects;
         let touched = effects.reads.iter().chain(&effects.writes).chain(&effects.deletes);
         let paths = touched.flat_map(|path| [&*path.at.real, &*path.at.given]);
-        let move_out =
-            std::iter::once(request.workspace.cwd()).chain(paths).find_map(|path| WorktreeMapping::for_path(root, path))?;
+        let move_out = std::iter::once(request.workspace.cwd())
+            .chain(paths)
+            .find_map(|path| WorktreeMapping::for_path(root, path))?;
         let workspace =
             Workspace::new(move_out.path(request.workspace.cwd())).or_else(|_| Workspace::new(root)).ok()?;
         let workspace = workspace.with_paths(request.workspace.paths().clone());
@@ -108,7 +110,7 @@ impl CheckoutCall {
     }
 
     /// The call as it would be in the checkout.
-    pub(super) fn request<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
+    pub(super) fn request<'a>(&'a self, request: &AuthorizationRequest<'a>) -> AuthorizationRequest<'a> {
         let mut twin = *request;
         (twin.effects, twin.input, twin.workspace) = (&self.effects, &self.input, &self.workspace);
         twin

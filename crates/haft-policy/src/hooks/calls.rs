@@ -7,12 +7,12 @@ use std::time::Duration;
 use haft::decision::{DecisionReason, Verdict};
 use haft::future::BoxFuture;
 use haft::hooks::{
-    After, Asked, BatchHook, Before, DeniedHook, HookBatch, HookCall, HookError, PermissionHook, PostHook,
-    PreHook,
+    BatchHook, DeniedHook, HookBatch, HookCall, HookError, PermissionHook, PermissionRequest, PostHook,
+    PostHookResponse, PreHook, PreHookResponse,
 };
 use haft::results::OffloadStore;
 use haft::sync::lock;
-use haft::{Content, ErrorKind, Output, ToolResult};
+use haft::{ErrorKind, ResultBlock, ToolOutput, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::event::HookEvent;
@@ -34,7 +34,8 @@ const NAME: &str = "settings";
 impl Hooks {
     /// The hooks that a call means.
     fn matching_call(&self, event: HookEvent, call: &HookCall<'_>) -> Vec<Arc<ConfiguredHook>> {
-        let condition = |hook: &ConfiguredHook| hook.condition.as_ref().is_none_or(|condition| condition.matches(call));
+        let condition =
+            |hook: &ConfiguredHook| hook.condition.as_ref().is_none_or(|condition| condition.matches(call));
         self.0.matching(event, Some(call.tool), condition)
     }
 
@@ -95,7 +96,11 @@ impl<'a> CombinedReplies<'a> {
     }
 
     /// What a hook said, if it said something; a failure is told, and kept where it blocks.
-    fn heard(&self, ran: HookRun, failed: &mut Option<HookError>) -> Option<(Arc<ConfiguredHook>, HookReply)> {
+    fn heard(
+        &self,
+        ran: HookRun,
+        failed: &mut Option<HookError>,
+    ) -> Option<(Arc<ConfiguredHook>, HookReply)> {
         let blocks = ran.blocks();
         let HookRun { hook, outcome } = ran;
         match outcome {
@@ -118,7 +123,7 @@ impl PreHook for EventHooks {
         NAME
     }
 
-    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<Before, HookError>> {
+    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(self.gate(call))
     }
 
@@ -150,7 +155,7 @@ impl StrictestReply {
 }
 
 impl EventHooks {
-    async fn gate(&self, call: &HookCall<'_>) -> Result<Before, HookError> {
+    async fn gate(&self, call: &HookCall<'_>) -> Result<PreHookResponse, HookError> {
         let mut hooks = self.hooks.matching_call(self.event, call);
         // The author of an input has judged it already, and what it said stands, whether or not it is meant any more.
         let author = call.rewrote.and_then(|rewrote| {
@@ -169,13 +174,16 @@ impl EventHooks {
             ran.insert(0, HookRun { hook, outcome: Ok(Some(reply)) });
         }
         if ran.is_empty() {
-            return Ok(Before::default());
+            return Ok(PreHookResponse::default());
         }
         let shown = input::shown_input(call);
         let warn = |words: String| call.context.warn(words);
         let mut together = CombinedReplies::new(call.context.ports().result_store(), &warn);
-        let (mut strictest, mut failed, mut rewrite) =
-            (StrictestReply::default(), None, None::<(Arc<ConfiguredHook>, Value, Option<DecisionReason>, Vec<String>)>);
+        let (mut strictest, mut failed, mut rewrite) = (
+            StrictestReply::default(),
+            None,
+            None::<(Arc<ConfiguredHook>, Value, Option<DecisionReason>, Vec<String>)>,
+        );
         for ran in ran {
             let Some((hook, mut reply)) = together.heard(ran, &mut failed) else { continue };
             let said_before = together.context.len();
@@ -221,14 +229,15 @@ impl EventHooks {
             Some((BLOCKS, by, reason)) => (Some(by), None, Some(reason.text.into_owned())),
             Some((_, by, reason)) => (Some(by), Some(reason), None),
         };
-        let before = Before { context, decision, blocked, stop, messages, ..Before::default() };
+        let before =
+            PreHookResponse { context, decision, blocked, stop, messages, ..PreHookResponse::default() };
         Ok(match rewrite {
-            _ if refuses => Before { by: stopper.or(decider), ..before },
+            _ if refuses => PreHookResponse { by: stopper.or(decider), ..before },
             None => before,
             // Only what the author says is about the new input; the others are asked again.
             Some((hook, input, decision, context)) => {
                 let (input, by) = (Some(input), Some(hook.label.clone()));
-                Before { input, by, decision, context, ..before }
+                PreHookResponse { input, by, decision, context, ..before }
             }
         })
     }
@@ -242,8 +251,8 @@ impl PermissionHook for EventHooks {
     fn decide<'a>(
         &'a self,
         call: &'a HookCall<'a>,
-        asked: &'a Asked<'a>,
-    ) -> BoxFuture<'a, Result<Before, HookError>> {
+        asked: &'a PermissionRequest<'a>,
+    ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(self.answer(call, asked))
     }
 
@@ -253,11 +262,15 @@ impl PermissionHook for EventHooks {
 }
 
 impl EventHooks {
-    async fn answer(&self, call: &HookCall<'_>, asked: &Asked<'_>) -> Result<Before, HookError> {
+    async fn answer(
+        &self,
+        call: &HookCall<'_>,
+        asked: &PermissionRequest<'_>,
+    ) -> Result<PreHookResponse, HookError> {
         if let Some(rewrote) = call.rewrote.filter(|rewrote| rewrote.by.is_some()) {
             // Asked for the same reason about its own work: its answer stands.
             let (by, decision) = (rewrote.by.clone(), rewrote.decision.clone());
-            return Ok(Before { by, decision, ..Before::default() });
+            return Ok(PreHookResponse { by, decision, ..PreHookResponse::default() });
         }
         let hooks = self.hooks.matching_call(self.event, call);
         let more = |object: &mut Map<String, Value>| {
@@ -310,7 +323,15 @@ impl EventHooks {
             stop.get_or_insert_with(|| reason.text.to_string());
         }
         let input = input.filter(|input| !denies && *input != input::shown_input(call));
-        Ok(Before { input, context, decision, blocked: None, stop, messages, by: stopper.or(decider) })
+        Ok(PreHookResponse {
+            input,
+            context,
+            decision,
+            blocked: None,
+            stop,
+            messages,
+            by: stopper.or(decider),
+        })
     }
 }
 
@@ -323,7 +344,7 @@ impl DeniedHook for EventHooks {
         &'a self,
         call: &'a HookCall<'a>,
         reason: &'a str,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
             let hooks = self.hooks.matching_call(self.event, call);
             let more = |object: &mut Map<String, Value>| {
@@ -364,7 +385,7 @@ impl PostHook for EventHooks {
         &'a self,
         call: &'a HookCall<'a>,
         result: &'a ToolResult,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(self.observe(call, result))
     }
 
@@ -374,11 +395,11 @@ impl PostHook for EventHooks {
 }
 
 impl EventHooks {
-    async fn observe(&self, call: &HookCall<'_>, result: &ToolResult) -> Result<After, HookError> {
+    async fn observe(&self, call: &HookCall<'_>, result: &ToolResult) -> Result<PostHookResponse, HookError> {
         let event = match result.error_kind() {
             None => HookEvent::PostToolUse,
             // Whoever cancelled knows; there is no outcome to look at.
-            Some(ErrorKind::Cancelled) => return Ok(After::default()),
+            Some(ErrorKind::Cancelled) => return Ok(PostHookResponse::default()),
             Some(_) => HookEvent::PostToolUseFailure,
         };
         let hooks = self.hooks.matching_call(event, call);
@@ -433,20 +454,24 @@ impl BatchHook for EventHooks {
         NAME
     }
 
-    fn after_batch<'a>(&'a self, batch: &'a HookBatch<'a>) -> BoxFuture<'a, Result<After, HookError>> {
+    fn after_batch<'a>(
+        &'a self,
+        batch: &'a HookBatch<'a>,
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
             // Calls that were not valid fire nothing, and neither does a message whose calls were all cancelled.
             let valid: Vec<&ToolResult> =
                 batch.results.iter().filter(|result| result.input().is_some()).collect();
             if valid.iter().all(|result| result.error_kind() == Some(ErrorKind::Cancelled)) {
-                return Ok(After::default());
+                return Ok(PostHookResponse::default());
             }
             let inner = &self.hooks.0;
             let hooks = inner.matching(self.event, None, |_| true);
             if hooks.is_empty() {
-                return Ok(After::default());
+                return Ok(PostHookResponse::default());
             }
-            let mut object = EventContext::for_batch(&inner.session, batch).object(&inner.session, self.event);
+            let mut object =
+                EventContext::for_batch(&inner.session, batch).object(&inner.session, self.event);
             let calls = valid.iter().map(|result| {
                 json!({
                     "tool_name": result.tool_name(),
@@ -506,9 +531,9 @@ fn add_feedback(together: &mut CombinedReplies<'_>, hook: &ConfiguredHook, denia
     }
 }
 
-fn combine_output(together: CombinedReplies<'_>, output: Option<Output>) -> After {
+fn combine_output(together: CombinedReplies<'_>, output: Option<ToolOutput>) -> PostHookResponse {
     let CombinedReplies { context, messages, stop, .. } = together;
-    After { context, output, stop: stop.map(|(_, reason)| reason), messages }
+    PostHookResponse { context, output, stop: stop.map(|(_, reason)| reason), messages }
 }
 
 fn duration_ms(duration: Duration) -> Value {
@@ -516,8 +541,8 @@ fn duration_ms(duration: Duration) -> Value {
 }
 
 /// Another output, if it has the shape of the one that the tool gave.
-fn matching_output(updated: Value, given: &Output) -> Option<Output> {
-    let text = |text: String| Some(Output::from(Content::text(text)));
+fn matching_output(updated: Value, given: &ToolOutput) -> Option<ToolOutput> {
+    let text = |text: String| Some(ToolOutput::from(ResultBlock::text(text)));
     if let (Value::Object(updated), Some(Value::Object(_))) = (&updated, given.response()) {
         // A command's answer: what it printed is what the model reads.
         let part = |name: &str| updated.get(name)?.as_str();
@@ -527,10 +552,10 @@ fn matching_output(updated: Value, given: &Output) -> Option<Output> {
         (Value::String(updated), Value::String(_) | Value::Array(_)) => text(updated),
         (Value::Array(blocks), Value::String(_) | Value::Array(_)) => {
             let block = |block: &Value| match (block.get("type")?.as_str()?, block.get("text")?.as_str()?) {
-                ("text", words) => Some(Content::text(words)),
+                ("text", words) => Some(ResultBlock::text(words)),
                 _ => None,
             };
-            blocks.iter().map(block).collect::<Option<Vec<_>>>().map(Output::new)
+            blocks.iter().map(block).collect::<Option<Vec<_>>>().map(ToolOutput::new)
         }
         (updated @ Value::Object(_), Value::Object(given)) => {
             // What the tool always says must still be there, and be of the same type.
@@ -539,10 +564,10 @@ fn matching_output(updated: Value, given: &Output) -> Option<Output> {
                     .get(key)
                     .is_some_and(|new| std::mem::discriminant(new) == std::mem::discriminant(value))
             });
-            same.then(|| Output::from(Content::Structured(updated)))
+            same.then(|| ToolOutput::from(ResultBlock::Structured(updated)))
         }
         (updated @ Value::Number(_), Value::Number(_)) | (updated @ Value::Bool(_), Value::Bool(_)) => {
-            Some(Output::from(Content::Structured(updated)))
+            Some(ToolOutput::from(ResultBlock::Structured(updated)))
         }
         _ => None,
     }

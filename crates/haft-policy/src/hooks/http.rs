@@ -11,7 +11,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Url, redirect};
 
 use super::{HookSession, limits};
-use crate::settings::{SettingValue, HookSettings};
+use crate::settings::{HookSettings, SettingValue};
 
 /// What requests need, and what settings let them do.
 pub(super) struct HookHttpClient {

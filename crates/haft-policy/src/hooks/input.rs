@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft::hooks::{Asked, HookBatch, HookCall};
-use haft::registry::Origin;
-use haft::results::{OffloadStore, ResultLimit, settle};
+use haft::hooks::{HookBatch, HookCall, PermissionRequest};
+use haft::registry::ToolOrigin;
+use haft::results::{OffloadStore, ResultLimit, limit_output};
 use haft::text::truncate_chars;
-use haft::{Content, Output, ToolResult};
+use haft::{ResultBlock, ToolOutput, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::event::HookEvent;
@@ -41,7 +41,12 @@ impl<'a> EventContext<'a> {
     }
 
     pub(super) fn for_session(session: &'a HookSession) -> EventContext<'a> {
-        EventContext { session_id: &session.id, cwd: &session.cwd, mode: session.mode_or(|| None), agent: None }
+        EventContext {
+            session_id: &session.id,
+            cwd: &session.cwd,
+            mode: session.mode_or(|| None),
+            agent: None,
+        }
     }
 
     /// The object of an event with what every event has.
@@ -72,14 +77,18 @@ fn path_text(path: &Path) -> String {
 }
 
 /// What events about one call have beside that.
-pub(super) fn call_object(session: &HookSession, event: HookEvent, call: &HookCall<'_>) -> Map<String, Value> {
+pub(super) fn call_object(
+    session: &HookSession,
+    event: HookEvent,
+    call: &HookCall<'_>,
+) -> Map<String, Value> {
     let mut object = EventContext::for_call(session, call).object(session, event);
     object.insert("tool_name".into(), call.tool.into());
     object.insert("tool_input".into(), shown_input(call));
     if event != HookEvent::PermissionRequest {
         object.insert("tool_use_id".into(), call.context.call().id().into());
     }
-    if let (Origin::External(server), true) = (call.origin, call.tool.starts_with("mcp__")) {
+    if let (ToolOrigin::External(server), true) = (call.origin, call.tool.starts_with("mcp__")) {
         object.insert("mcp_server".into(), json!({"name": &**server}));
     }
     object
@@ -106,7 +115,7 @@ pub(super) fn make_paths_absolute(tool: &str, input: &Value, cwd: &Path) -> Valu
 }
 
 /// Suggestions of a permission request: the rules that would allow the call for good, as a hook may give them back.
-pub(super) fn permission_suggestions(asked: &Asked<'_>) -> Value {
+pub(super) fn permission_suggestions(asked: &PermissionRequest<'_>) -> Value {
     let rule = |rule: &String| match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
         Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),
         None => json!({"toolName": rule}),
@@ -146,8 +155,8 @@ pub(super) fn limit_text(text: String, name: &str, store: Option<&Arc<OffloadSto
     }
     match store {
         Some(store) => {
-            let output = Output::from(Content::text(text));
-            settle(output, name, ResultLimit::Chars(limit), store).output.to_text()
+            let output = ToolOutput::from(ResultBlock::text(text));
+            limit_output(output, name, ResultLimit::Chars(limit), store).output.to_text()
         }
         None => without_middle(&text, limit),
     }

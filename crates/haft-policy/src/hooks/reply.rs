@@ -5,7 +5,7 @@
 //! whoever fired it.
 
 use haft::decision::{DecisionReason, Verdict};
-use haft::ports::Exit;
+use haft::ports::ProcessExit;
 use haft::schema::parse_json;
 use haft::text::truncate_with_note;
 use serde::Deserialize;
@@ -121,7 +121,7 @@ pub struct RuleUpdate {
 
 /// How a command ended.
 pub(super) struct CommandExit<'a> {
-    pub(super) exit: Exit,
+    pub(super) exit: ProcessExit,
     pub(super) stdout: &'a str,
     pub(super) stderr: &'a str,
     /// Not all of what it printed could be read.
@@ -133,11 +133,11 @@ pub(super) struct CommandExit<'a> {
 /// What a command said, or why it counts as failed.
 pub(super) fn parse_command_output(event: HookEvent, ended: &CommandExit<'_>) -> Result<HookReply, String> {
     let code = match ended.exit {
-        Exit::Code(code) => code,
-        Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
-        Exit::TimedOut => return Err(format!("it took longer than {} s", ended.limit_s)),
-        Exit::Cancelled => return Err("it was cancelled".into()),
-        Exit::Killed(reason) => return Err(format!("it was killed: {reason}")),
+        ProcessExit::Code(code) => code,
+        ProcessExit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
+        ProcessExit::TimedOut => return Err(format!("it took longer than {} s", ended.limit_s)),
+        ProcessExit::Cancelled => return Err("it was cancelled".into()),
+        ProcessExit::Killed(reason) => return Err(format!("it was killed: {reason}")),
     };
     let json = as_json(event, ended.stdout, ended.cut);
     if code == 2 {
@@ -256,7 +256,11 @@ fn parse_object(event: HookEvent, object: &Map<String, Value>) -> Result<HookRep
                 Some("ask") => Some(DecisionReason::ask(because(reason))),
                 Some("defer" | "deny") => Some(DecisionReason::deny(because(reason))),
                 Some(other) => {
-                    return Err(unknown_value("permissionDecision", other, "`allow`, `deny`, `ask`, `defer`"));
+                    return Err(unknown_value(
+                        "permissionDecision",
+                        other,
+                        "`allow`, `deny`, `ask`, `defer`",
+                    ));
                 }
             };
             reply.is_deferred = word.as_deref() == Some("defer");
@@ -368,14 +372,14 @@ pub(super) fn excerpt_for_message(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn ended(exit: Exit, stdout: &'static str, stderr: &'static str) -> CommandExit<'static> {
+    fn ended(exit: ProcessExit, stdout: &'static str, stderr: &'static str) -> CommandExit<'static> {
         CommandExit { exit, stdout, stderr, cut: false, limit_s: 3.0 }
     }
 
     /// `event: exit | stdout | stderr` gives this reply, in a few words.
     #[track_caller]
     fn check(event: HookEvent, code: i32, stdout: &'static str, stderr: &'static str, expected: &str) {
-        let words = match parse_command_output(event, &ended(Exit::Code(code), stdout, stderr)) {
+        let words = match parse_command_output(event, &ended(ProcessExit::Code(code), stdout, stderr)) {
             Err(why) => format!("failed: {why}"),
             Ok(reply) => {
                 let mut words = Vec::new();
@@ -438,15 +442,19 @@ mod tests {
     #[test]
     fn other_ends_are_failures() {
         let failed = |exit| parse_command_output(HookEvent::PreToolUse, &ended(exit, "", "")).unwrap_err();
-        assert_eq!(failed(Exit::Signal(9)), "it was ended by signal 9");
-        assert_eq!(failed(Exit::TimedOut), "it took longer than 3 s");
-        assert_eq!(failed(Exit::Cancelled), "it was cancelled");
-        let killed = failed(Exit::Killed(haft::ports::KillReason::TempTooLarge));
+        assert_eq!(failed(ProcessExit::Signal(9)), "it was ended by signal 9");
+        assert_eq!(failed(ProcessExit::TimedOut), "it took longer than 3 s");
+        assert_eq!(failed(ProcessExit::Cancelled), "it was cancelled");
+        let killed = failed(ProcessExit::Killed(haft::ports::KillReason::TempTooLarge));
         assert_eq!(killed, "it was killed: the session's `/tmp` became too large");
-        let cut = CommandExit { cut: true, ..ended(Exit::Code(0), "{", "") };
-        assert!(parse_command_output(HookEvent::PreToolUse, &cut).unwrap_err().starts_with("it printed more than"));
+        let cut = CommandExit { cut: true, ..ended(ProcessExit::Code(0), "{", "") };
+        assert!(
+            parse_command_output(HookEvent::PreToolUse, &cut)
+                .unwrap_err()
+                .starts_with("it printed more than")
+        );
         // A no behind a byte order mark is a no.
-        let marked = ended(Exit::Code(0), "\u{feff}{\"decision\":\"block\",\"reason\":\"r\"}", "");
+        let marked = ended(ProcessExit::Code(0), "\u{feff}{\"decision\":\"block\",\"reason\":\"r\"}", "");
         let reply = parse_command_output(HookEvent::PreToolUse, &marked).unwrap();
         assert_eq!(reply.decision, Some(DecisionReason::deny("r")));
     }

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use haft::Cancel;
 use haft::ports::{
-    Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest, ProtectionLevel,
+    CapturedOutput, ConfinementLevel, ProcessError, ProcessExit, ProcessOutcome, ProcessRequest,
+    ProtectionLevel,
 };
 use haft::sync::lock;
 use serde_json::{Map, Value};
@@ -24,7 +25,7 @@ use super::event::HookEvent;
 use super::reply::{self, CommandExit, HookReply};
 use super::tool_use::{HookToolUse, put_in};
 use super::{ConfiguredHook, HooksInner, limits};
-use crate::settings::{HookAction, BackgroundMode as How, OnFailure, Shell};
+use crate::settings::{BackgroundMode as How, HookAction, OnFailure, Shell};
 use crate::source::SourceScope;
 
 /// One event that happens now.
@@ -73,7 +74,12 @@ impl HooksInner {
     }
 
     /// Runs hooks on one event, all at once; `begin` is told of each.
-    pub(super) async fn run(&self, hooks: Vec<Arc<ConfiguredHook>>, fire: FiredEvent<'_>, begin: impl Fn(&ConfiguredHook)) -> Vec<HookRun> {
+    pub(super) async fn run(
+        &self,
+        hooks: Vec<Arc<ConfiguredHook>>,
+        fire: FiredEvent<'_>,
+        begin: impl Fn(&ConfiguredHook),
+    ) -> Vec<HookRun> {
         if hooks.is_empty() {
             return Vec::new();
         }
@@ -139,7 +145,11 @@ impl HooksInner {
     }
 
     /// Waits for a command, or lets it go on if its first words say so.
-    async fn command(&self, hook: &Arc<ConfiguredHook>, request: ProcessRequest) -> Result<Option<HookReply>, String> {
+    async fn command(
+        &self,
+        hook: &Arc<ConfiguredHook>,
+        request: ProcessRequest,
+    ) -> Result<Option<HookReply>, String> {
         let asked = Arc::new((Notify::new(), Mutex::new(Vec::new())));
         let heard = asked.clone();
         let request = request.with_on_output(move |bytes| {
@@ -175,7 +185,12 @@ impl HooksInner {
         Box::pin(async move { processes.run(request).await })
     }
 
-    fn in_background(&self, hook: &Arc<ConfiguredHook>, request: ProcessRequest, how: How) -> Result<(), String> {
+    fn in_background(
+        &self,
+        hook: &Arc<ConfiguredHook>,
+        request: ProcessRequest,
+        how: How,
+    ) -> Result<(), String> {
         let request = request.with_cancel(self.background.cancel.child());
         self.detach(hook, self.start(request), hook.timeout, how)
     }
@@ -193,7 +208,8 @@ impl HooksInner {
         tokio::spawn(async move {
             let waited = tokio::time::timeout(limit.saturating_add(limits::TIMEOUT_GRACE), run);
             let Ok(Ok(outcome)) = or_cancelled(&cancel, waited).await else { return };
-            let report = |words: String, wakes: bool| BackgroundReport { hook: hook.label.clone(), words, wakes };
+            let report =
+                |words: String, wakes: bool| BackgroundReport { hook: hook.label.clone(), words, wakes };
             match parse_outcome(&hook, outcome) {
                 Err(words) => place.0.report(report(words, false)),
                 Ok(reply) => {
@@ -245,19 +261,26 @@ impl HooksInner {
         if left.len() == all.len() { None } else { std::env::join_paths(left).ok() }
     }
 
-    fn request(&self, hook: &ConfiguredHook, argv: Vec<OsString>, cwd: &Path, stdin: &[u8]) -> ProcessRequest {
+    fn request(
+        &self,
+        hook: &ConfiguredHook,
+        argv: Vec<OsString>,
+        cwd: &Path,
+        stdin: &[u8],
+    ) -> ProcessRequest {
         // A hook of the user is a program of the user's own, unless it lies in the workspace: what does runs code that a call may just have
         // written, and is held to what commands may do.
         let confinement = match hook.handler.source.scope {
-            SourceScope::Project | SourceScope::Local => Confinement::Session,
+            SourceScope::Project | SourceScope::Local => ConfinementLevel::Session,
             _ if self.session.confined.as_ref().is_some_and(|confined| confined(&hook.handler)) => {
-                Confinement::Session
+                ConfinementLevel::Session
             }
-            _ => Confinement::Outside,
+            _ => ConfinementLevel::Outside,
         };
         let text = argv.get(2).filter(|_| argv.get(1).is_some_and(|option| option == "-c"));
         let text = text.and_then(|text| text.to_str()).unwrap_or_default();
-        let used = haft_shell::analyse(text, &haft_shell::Place::new(cwd)).repository_use();
+        let used =
+            haft_shell::analyse_command(text, &haft_shell::ShellDirectories::new(cwd)).repository_use();
         let protection = ProtectionLevel { number: used.level.number(), folders: used.folders };
         let mut request = ProcessRequest::new(argv, cwd)
             .with_protection(protection)
@@ -266,7 +289,7 @@ impl HooksInner {
             .with_timeout(hook.timeout)
             .with_output_bytes_max(limits::OUTPUT_BYTES_MAX);
         request.env.extend(self.session.environment.iter().chain(&self.env).cloned());
-        if confinement == Confinement::Outside {
+        if confinement == ConfinementLevel::Outside {
             let path = self.path_without_workspace(&request);
             request.env.extend(path.map(|path| ("PATH".into(), path)));
         }
@@ -281,17 +304,23 @@ impl HooksInner {
 }
 
 /// What a command said, once it has ended.
-fn parse_outcome(hook: &ConfiguredHook, outcome: Result<ProcessOutcome, ProcessError>) -> Result<HookReply, String> {
+fn parse_outcome(
+    hook: &ConfiguredHook,
+    outcome: Result<ProcessOutcome, ProcessError>,
+) -> Result<HookReply, String> {
     let outcome = outcome.map_err(|error| format!("it could not be started: {error}"))?;
     let (stdout, stderr) = (captured_text(&outcome.stdout), captured_text(&outcome.stderr));
-    let exit: Exit = outcome.exit;
+    let exit: ProcessExit = outcome.exit;
     let cut = outcome.stdout.whole().is_none();
     let limit_s = hook.timeout.as_secs_f64();
-    reply::parse_command_output(hook.event, &CommandExit { exit, stdout: &stdout, stderr: &stderr, cut, limit_s })
+    reply::parse_command_output(
+        hook.event,
+        &CommandExit { exit, stdout: &stdout, stderr: &stderr, cut, limit_s },
+    )
 }
 
 /// What came through a pipe; where it was too much, its beginning and its end.
-fn captured_text(captured: &Captured) -> String {
+fn captured_text(captured: &CapturedOutput) -> String {
     let (head, tail) = captured.to_text();
     if captured.whole().is_some() {
         return head;

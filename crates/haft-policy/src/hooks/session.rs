@@ -251,7 +251,8 @@ impl Hooks {
             if let Some(reason) = reply.stop {
                 fired.outcome.stop.get_or_insert(within(reason));
             }
-            let SessionStartReply { initial_user_message, watch_paths, session_title, reload_skills } = reply.start;
+            let SessionStartReply { initial_user_message, watch_paths, session_title, reload_skills } =
+                reply.start;
             let start = &mut fired.start;
             start.initial_user_message = initial_user_message.or(start.initial_user_message.take());
             start.session_title = session_title.or(start.session_title.take());

@@ -54,7 +54,8 @@ impl ArgumentSpec {
         match (value, needs) {
             (Value::String(text), RequiredMatches::One) => {
                 let folded = self.value.map(fold_name);
-                self.value.matches(text) || spelling::all_spellings(text).iter().any(|text| folded.matches(text))
+                self.value.matches(text)
+                    || spelling::all_spellings(text).iter().any(|text| folded.matches(text))
             }
             (Value::String(text), RequiredMatches::All) => {
                 let stays = || spelling::going_back(text).is_none_or(|end| self.value.matches(&end));
@@ -62,7 +63,8 @@ impl ArgumentSpec {
             }
             (Value::Number(number), _) => {
                 let number = number.to_string();
-                let same = |rule: &str| parse_decimal(rule).is_some_and(|rule| Some(rule) == parse_decimal(&number));
+                let same =
+                    |rule: &str| parse_decimal(rule).is_some_and(|rule| Some(rule) == parse_decimal(&number));
                 self.value.matches(&number) || self.value.exact().is_some_and(same)
             }
             (Value::Bool(value), _) => self.value.matches(if *value { "true" } else { "false" }),
@@ -146,7 +148,8 @@ mod tests {
     fn arguments_are_compared_with_what_the_model_sent() {
         let check = |rule: &str, input: Value, one: bool, all: bool| {
             let spec = ArgumentSpec::parse(rule).unwrap();
-            let got = (spec.matches(&input, RequiredMatches::One), spec.matches(&input, RequiredMatches::All));
+            let got =
+                (spec.matches(&input, RequiredMatches::One), spec.matches(&input, RequiredMatches::All));
             assert_eq!(got, (one, all), "{rule} on {input}");
         };
         check("model:opus", json!({"model": "opus"}), true, true);

@@ -7,7 +7,7 @@
 //! The tokens are found without the grammar of a shell, so that a line that can't be parsed is denied as well: this only
 //! finds more to stop, never anything to let through.
 
-use haft_shell::{Token, TokenKind, precedes_command, tokens};
+use haft_shell::{Token, TokenKind, precedes_command, tokenize_line};
 
 /// How many beginnings, and how many ends, of stretches are looked at; a line with more commands isn't understood anyway.
 const STRETCH_ENDS_MAX: usize = 256;
@@ -25,7 +25,7 @@ pub(super) struct NormalizedLine {
 impl NormalizedLine {
     pub(super) fn new(text: &str) -> NormalizedLine {
         let (mut line, mut begins) = (NormalizedLine::default(), true);
-        let tokens = tokens(text);
+        let tokens = tokenize_line(text);
         for (number, token) in tokens.iter().enumerate() {
             let at = line.push(&token.text);
             if token.kind != TokenKind::Word {

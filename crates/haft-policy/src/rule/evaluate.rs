@@ -8,16 +8,16 @@ use std::fmt;
 use std::path::Path;
 
 use haft::decision::Verdict;
-use haft::effects::Extent;
+use haft::effects::RootExtent;
 use serde_json::Value;
 
 use super::argument::RequiredMatches;
 use super::command_line::NormalizedLine;
-use super::path::PathNames as PathNames;
-use super::rule_set::RuleSet;
-use super::subject::{SubjectCommand, EffectRef, SubjectPath, RuleSubject, EffectKind, SubjectEffects};
+use super::path::PathNames;
 use super::path_tree::PathMatch;
-use super::{ToolPattern, RuleId, RuleSpecifier, known_tools};
+use super::rule_set::RuleSet;
+use super::subject::{EffectKind, EffectRef, RuleSubject, SubjectCommand, SubjectEffects, SubjectPath};
+use super::{RuleId, RuleSpecifier, ToolPattern, known_tools};
 use crate::source::RuleList;
 
 /// What the rules say of a call.
@@ -84,12 +84,18 @@ impl fmt::Display for NotDecidingReason {
             NotDecidingReason::CoversOnly(_) => "covers a part, and the rest is not covered",
             NotDecidingReason::MayBeInside => "denies something that may be in this folder, so the call asks",
             NotDecidingReason::LeftOut => "what it names is left out",
-            NotDecidingReason::OnePathOnly(_) => "matches only one of the path as given and the path as resolved",
-            NotDecidingReason::NotEnforced(_) => "nothing keeps this tool to what it declares; allow it by its name",
+            NotDecidingReason::OnePathOnly(_) => {
+                "matches only one of the path as given and the path as resolved"
+            }
+            NotDecidingReason::NotEnforced(_) => {
+                "nothing keeps this tool to what it declares; allow it by its name"
+            }
             NotDecidingReason::NotUnderstood(_) => "the command is not understood",
             NotDecidingReason::NeedsExact(_) => "this command needs an exact rule",
             NotDecidingReason::Outside(_) => "this lies outside of the working directories",
-            NotDecidingReason::NotGranted(_) => "a rule for a command grants no path outside of the sandbox and no host",
+            NotDecidingReason::NotGranted(_) => {
+                "a rule for a command grants no path outside of the sandbox and no host"
+            }
             NotDecidingReason::NoAddress => "this is no address with `http` or `https` and a host",
         })
     }
@@ -112,7 +118,11 @@ pub(super) struct RuleEvaluation<'r, 's> {
 }
 
 impl<'r, 's> RuleEvaluation<'r, 's> {
-    pub(super) fn new(set: &'r RuleSet, subject: &'r RuleSubject<'s>, explain: bool) -> RuleEvaluation<'r, 's> {
+    pub(super) fn new(
+        set: &'r RuleSet,
+        subject: &'r RuleSubject<'s>,
+        explain: bool,
+    ) -> RuleEvaluation<'r, 's> {
         RuleEvaluation {
             set,
             subject,
@@ -171,8 +181,12 @@ impl<'r, 's> RuleEvaluation<'r, 's> {
                 {
                     NotDecidingReason::Denied
                 }
-                (NotDecidingReason::MayBeInside | NotDecidingReason::Covers(_), Some(Verdict::Deny)) => NotDecidingReason::Denied,
-                (NotDecidingReason::Covers(_), Some(Verdict::Ask)) if perhaps => NotDecidingReason::MayBeDenied,
+                (NotDecidingReason::MayBeInside | NotDecidingReason::Covers(_), Some(Verdict::Deny)) => {
+                    NotDecidingReason::Denied
+                }
+                (NotDecidingReason::Covers(_), Some(Verdict::Ask)) if perhaps => {
+                    NotDecidingReason::MayBeDenied
+                }
                 (NotDecidingReason::Covers(_), Some(Verdict::Ask)) => NotDecidingReason::Asked,
                 (NotDecidingReason::Covers(effect), None) => NotDecidingReason::CoversOnly(effect),
                 (why, _) => why,
@@ -296,15 +310,19 @@ impl<'r> RuleEvaluation<'r, '_> {
         match &rule.spec {
             RuleSpecifier::Every => true,
             RuleSpecifier::Argument(spec) => spec.matches(subject.input, needs),
-            RuleSpecifier::Called(spec) => match (known_tools::invocation_texts(&rule.tool, subject.input), needs) {
-                (Some((name, full)), RequiredMatches::One) => spec.matches(&name) || spec.matches(&full),
-                // Both are names of the same agent.
-                (Some((name, full)), RequiredMatches::All) if known_tools::current_name(&rule.tool) == "Agent" => {
-                    spec.matches(&name) || spec.matches(&full)
+            RuleSpecifier::Called(spec) => {
+                match (known_tools::invocation_texts(&rule.tool, subject.input), needs) {
+                    (Some((name, full)), RequiredMatches::One) => spec.matches(&name) || spec.matches(&full),
+                    // Both are names of the same agent.
+                    (Some((name, full)), RequiredMatches::All)
+                        if known_tools::current_name(&rule.tool) == "Agent" =>
+                    {
+                        spec.matches(&name) || spec.matches(&full)
+                    }
+                    (Some((_, full)), RequiredMatches::All) => spec.matches(&full),
+                    (None, _) => false,
                 }
-                (Some((_, full)), RequiredMatches::All) => spec.matches(&full),
-                (None, _) => false,
-            },
+            }
             _ => false,
         }
     }
@@ -346,7 +364,10 @@ impl AllowExtent {
     fn rule(self) -> Option<u32> {
         match self {
             AllowExtent::Nothing => None,
-            AllowExtent::Walled(rule) | AllowExtent::Inside(rule) | AllowExtent::Named(rule) | AllowExtent::Whole(rule) => Some(rule),
+            AllowExtent::Walled(rule)
+            | AllowExtent::Inside(rule)
+            | AllowExtent::Named(rule)
+            | AllowExtent::Whole(rule) => Some(rule),
         }
     }
 }
@@ -404,7 +425,13 @@ impl RuleEvaluation<'_, '_> {
     }
 
     /// Whether path and host rules `count` depends on who keeps the tool to what it declares.
-    fn allow_touches(&mut self, touches: &SubjectEffects<'_>, command: Option<usize>, grant: AllowExtent, count: bool) {
+    fn allow_touches(
+        &mut self,
+        touches: &SubjectEffects<'_>,
+        command: Option<usize>,
+        grant: AllowExtent,
+        count: bool,
+    ) {
         let kinds = [
             (EffectKind::Reads, &touches.reads),
             (EffectKind::Writes, &touches.writes),
@@ -448,7 +475,14 @@ impl RuleEvaluation<'_, '_> {
         };
         if !granted {
             let walled = matches!(grant, AllowExtent::Walled(_));
-            self.note(rule, if walled { NotDecidingReason::NotGranted(effect) } else { NotDecidingReason::Outside(effect) });
+            self.note(
+                rule,
+                if walled {
+                    NotDecidingReason::NotGranted(effect)
+                } else {
+                    NotDecidingReason::Outside(effect)
+                },
+            );
         }
         granted.then_some(rule)
     }
@@ -519,7 +553,9 @@ impl RuleEvaluation<'_, '_> {
         }
         let walled = self.subject.walled;
         let whole = exact.0.map(if walled { AllowExtent::Walled } else { AllowExtent::Whole });
-        whole.or(wild.0.map(if walled { AllowExtent::Walled } else { AllowExtent::Inside })).unwrap_or(AllowExtent::Nothing)
+        whole
+            .or(wild.0.map(if walled { AllowExtent::Walled } else { AllowExtent::Inside }))
+            .unwrap_or(AllowExtent::Nothing)
     }
 
     /// Hands over each rule that matches a command, and whether it counts for this tool.
@@ -559,7 +595,7 @@ impl RuleEvaluation<'_, '_> {
         if matches!(why, NotDecidingReason::Covers(_)) { given.first.0 } else { None }
     }
 
-    fn by_one_path(&self, path: &Path, extent: Extent, effect: EffectRef) -> PathMatches {
+    fn by_one_path(&self, path: &Path, extent: RootExtent, effect: EffectRef) -> PathMatches {
         let mut found = PathMatches::default();
         self.set.allow.paths.walk(&PathNames::from_path(path, false), extent, |rule, meets| {
             let speaks = effect.touch == EffectKind::Reads || self.set.facts[rule as usize].edits;
@@ -579,7 +615,14 @@ impl RuleEvaluation<'_, '_> {
             if counts {
                 found.see(rule);
             }
-            self.note(rule, if counts { NotDecidingReason::Covers(effect) } else { NotDecidingReason::NotEnforced(effect) });
+            self.note(
+                rule,
+                if counts {
+                    NotDecidingReason::Covers(effect)
+                } else {
+                    NotDecidingReason::NotEnforced(effect)
+                },
+            );
         });
         found.0
     }
@@ -589,13 +632,17 @@ impl RuleSet {
     /// Whether rules for paths let a place be touched so.
     pub fn grants_path(&self, touch: EffectKind, place: &SubjectPath<'_>) -> bool {
         let effect = EffectRef { touch, command: None, index: 0 };
-        RuleEvaluation::new(self, &RuleSubject::new("", &Value::Null), false).by_path(place, effect, true).is_some()
+        RuleEvaluation::new(self, &RuleSubject::new("", &Value::Null), false)
+            .by_path(place, effect, true)
+            .is_some()
     }
 
     /// Whether rules for hosts let one be reached.
     pub fn grants_host(&self, host: &str) -> bool {
         let effect = EffectRef { touch: EffectKind::Reaches, command: None, index: 0 };
-        RuleEvaluation::new(self, &RuleSubject::new("", &Value::Null), false).by_host(host, effect, true).is_some()
+        RuleEvaluation::new(self, &RuleSubject::new("", &Value::Null), false)
+            .by_host(host, effect, true)
+            .is_some()
     }
 }
 

@@ -4,21 +4,25 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use haft::effects::Extent;
+use haft::effects::RootExtent;
 use serde_json::{Value, json};
 
-use super::lint::{RuleLint, LintKind};
-use super::rule_set::{RuleAnchors, RuleSet};
-use super::subject::{SubjectCommand, SubjectPath, RuleSubject};
 use super::known_tools;
-use super::{ToolPattern, Rule, RuleSpecifier};
+use super::lint::{LintKind, RuleLint};
+use super::rule_set::{RuleAnchors, RuleSet};
+use super::subject::{RuleSubject, SubjectCommand, SubjectPath};
+use super::{Rule, RuleSpecifier, ToolPattern};
 use crate::source::RuleList;
 
 /// Says what a call of a tool with this input would do.
 pub type BuildSubject<'e> = dyn for<'a> Fn(&'a str, &'a Value) -> RuleSubject<'a> + 'e;
 
 /// The examples that fail, one lint each.
-pub(super) fn check_examples(rules: &[Rule], anchors: &RuleAnchors, examine: &BuildSubject<'_>) -> Vec<RuleLint> {
+pub(super) fn check_examples(
+    rules: &[Rule],
+    anchors: &RuleAnchors,
+    examine: &BuildSubject<'_>,
+) -> Vec<RuleLint> {
     let mut lints = Vec::new();
     for (id, rule) in (0..).zip(rules) {
         let written = rule.written();
@@ -71,7 +75,9 @@ fn example_input(rule: &Rule, example: &Value) -> Option<Value> {
         (Value::String(host), RuleSpecifier::Host(_)) if !host.contains("//") => {
             Some(json!({ "url": format!("https://{host}/") }))
         }
-        (Value::String(_), _) => known_tools::primary_field(&rule.tool).map(|field| json!({ field: example })),
+        (Value::String(_), _) => {
+            known_tools::primary_field(&rule.tool).map(|field| json!({ field: example }))
+        }
         _ => None,
     }
 }
@@ -88,13 +94,15 @@ fn sample_name(rule: &Rule) -> String {
 /// What a call does, taken at its word: a command is one command, a path leads where it says.
 pub(super) fn plain_subject<'a>(tool: &'a str, input: &'a Value, cwd: &Path) -> RuleSubject<'a> {
     let mut subject = RuleSubject::new(tool, input);
-    let Some(text) = known_tools::primary_field(tool).and_then(|field| input.get(field)?.as_str()) else { return subject };
+    let Some(text) = known_tools::primary_field(tool).and_then(|field| input.get(field)?.as_str()) else {
+        return subject;
+    };
     let place = || {
         let path = cwd.join(text);
         SubjectPath {
             real: Cow::Owned(path.clone()),
             given: Cow::Owned(path),
-            extent: Extent::File,
+            extent: RootExtent::File,
             open: false,
             partial: false,
         }

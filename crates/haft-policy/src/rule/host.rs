@@ -50,7 +50,7 @@ impl HostSpec {
         }
         let host = match rest.contains('*') {
             true => parse_wildcard(rest).ok_or_else(refused)?,
-            false => template::host(rest).ok_or_else(refused)?,
+            false => template::parse_host(rest).ok_or_else(refused)?,
         };
         if host.split('.').any(str::is_empty) {
             return Err(format!("`{text}` has an empty label; {wanted}"));
@@ -65,7 +65,7 @@ fn parse_wildcard(text: &str) -> Option<String> {
     let label = |label: &str| match label.contains('*') {
         true => label.chars().all(plain).then(|| label.to_ascii_lowercase()),
         false if label.chars().all(plain) => Some(label.to_ascii_lowercase()),
-        false => template::host(label),
+        false => template::parse_host(label),
     };
     let text = text.strip_suffix('.').unwrap_or(text);
     let labels: Option<Vec<String>> = text.split('.').map(label).collect();
@@ -81,7 +81,7 @@ pub(super) fn canonical_host(host: &str) -> Cow<'_, str> {
     if is_name && host.bytes().all(plain) && !host.contains("xn--") {
         return Cow::Borrowed(host);
     }
-    template::host(host).map_or_else(|| Cow::Owned(host.to_ascii_lowercase()), Cow::Owned)
+    template::parse_host(host).map_or_else(|| Cow::Owned(host.to_ascii_lowercase()), Cow::Owned)
 }
 
 /// Rules by host.

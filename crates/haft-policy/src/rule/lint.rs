@@ -8,11 +8,11 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use haft::spelling::edits;
+use haft::spelling::edit_distance;
 
-use super::pattern::{SegmentPattern, IndexedPattern};
 use super::known_tools::{self, SpecifierKind};
-use super::{ToolPattern, IneffectiveReason, Rule, RuleId, RuleSet, RuleSpecifier};
+use super::pattern::{IndexedPattern, SegmentPattern};
+use super::{IneffectiveReason, Rule, RuleId, RuleSet, RuleSpecifier, ToolPattern};
 use crate::source::{RuleList, SettingsSource};
 
 /// The longest name that is compared with others.
@@ -87,7 +87,9 @@ fn too_wide(rule: &Rule) -> Option<&'static str> {
     if matches!(rule.names, ToolPattern::Matching(_)) && below_a_server(&rule.tool).is_none() {
         return Some("left out: in `allow` a name may have `*` only after `mcp__<server>__`");
     }
-    if matches!(rule.spec, RuleSpecifier::Argument(_)) && known_tools::specifier_kind(&rule.tool) == SpecifierKind::Command {
+    if matches!(rule.spec, RuleSpecifier::Argument(_))
+        && known_tools::specifier_kind(&rule.tool) == SpecifierKind::Command
+    {
         return Some(
             "left out: it would allow every command with that argument; name the command, `Bash(command)`",
         );
@@ -243,7 +245,8 @@ impl<'a> StricterRules<'a> {
                 same.entry((rule_key(rule), rule.list())).or_insert(id);
             }
         }
-        let wide = |rule: &&Rule| rule.list() != RuleList::Allow && rule.is_bare() && rule.names != ToolPattern::One;
+        let wide =
+            |rule: &&Rule| rule.list() != RuleList::Allow && rule.is_bare() && rule.names != ToolPattern::One;
         StricterRules { same, matching: rules.iter().filter(wide).collect() }
     }
 
@@ -283,7 +286,8 @@ impl RuleSet {
     /// Rules that name a tool which nobody has; `known` are the tools of this session. Names with `_` or `*` may belong
     /// to a server that comes later and are left alone, unless they are several in one rule: that would be about none of them.
     pub fn unknown_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<RuleLint> {
-        let known: HashSet<&str> = known.into_iter().chain(known_tools::CONVENTIONAL.iter().copied()).collect();
+        let known: HashSet<&str> =
+            known.into_iter().chain(known_tools::CONVENTIONAL.iter().copied()).collect();
         let mut lints = Vec::new();
         for (id, rule) in (0..).zip(&self.rules) {
             let name = &*rule.tool;
@@ -313,6 +317,6 @@ fn closest_name<'a>(wanted: &str, known: &HashSet<&'a str>) -> Option<&'a str> {
         letters.take(NAME_CHARS_MAX).collect()
     };
     let target = plain(wanted);
-    let near = known.iter().map(|name| (edits(&target, &plain(name)), *name));
+    let near = known.iter().map(|name| (edit_distance(&target, &plain(name)), *name));
     near.filter(|(distance, _)| *distance <= (target.len() / 3).max(1)).min().map(|(_, name)| name)
 }

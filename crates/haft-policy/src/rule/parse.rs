@@ -6,10 +6,10 @@ use haft::decision::RuleRef;
 
 use super::argument::ArgumentSpec;
 use super::host::HostSpec;
+use super::known_tools::{self, SpecifierKind};
 use super::path::{InvalidPathSpec, PathSpec};
 use super::pattern::{IndexedPattern, WildcardPattern};
-use super::known_tools::{self, SpecifierKind};
-use super::{InvalidRule, CommandSpec, ToolPattern, IneffectiveReason, RULE_BYTES_MAX, Rule, RuleSpecifier};
+use super::{CommandSpec, IneffectiveReason, InvalidRule, RULE_BYTES_MAX, Rule, RuleSpecifier, ToolPattern};
 use crate::source::{RuleList, UnparsedRule};
 
 pub(super) fn parse_rule(written: UnparsedRule) -> Result<Rule, InvalidRule> {
@@ -89,7 +89,9 @@ fn parse_specifier(name: &str, inside: &str, list: RuleList) -> Result<RuleSpeci
         return Ok(RuleSpecifier::Every);
     }
     let kind = known_tools::specifier_kind(name);
-    if let Some(argument) = ArgumentSpec::parse(text).filter(|found| known_tools::has_argument(name, &found.name)) {
+    if let Some(argument) =
+        ArgumentSpec::parse(text).filter(|found| known_tools::has_argument(name, &found.name))
+    {
         // `timeout` and `command` are programs too, and `:*` at the end is the old way to write a prefix.
         let program = kind == SpecifierKind::Command
             && matches!(&*argument.name, "timeout" | "command")
@@ -101,7 +103,11 @@ fn parse_specifier(name: &str, inside: &str, list: RuleList) -> Result<RuleSpeci
     Ok(match kind {
         SpecifierKind::Command => {
             let spec = CommandSpec::parse(text).or_saved(text, list);
-            if spec.is_all() { RuleSpecifier::Every } else { RuleSpecifier::Command(spec.folded(name == "PowerShell")) }
+            if spec.is_all() {
+                RuleSpecifier::Every
+            } else {
+                RuleSpecifier::Command(spec.folded(name == "PowerShell"))
+            }
         }
         SpecifierKind::Called => {
             let spec = CommandSpec::parse(text).or_saved(text, list);
@@ -139,7 +145,9 @@ fn about_argument(name: &str, kind: SpecifierKind, argument: ArgumentSpec) -> Ru
         SpecifierKind::Called | SpecifierKind::Other => return RuleSpecifier::Argument(argument),
     };
     match known_tools::primary_field(name) {
-        Some(field) if field == argument.name => RuleSpecifier::Never(IneffectiveReason::Primary { field, write }),
+        Some(field) if field == argument.name => {
+            RuleSpecifier::Never(IneffectiveReason::Primary { field, write })
+        }
         _ => RuleSpecifier::Argument(argument),
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::path::{Component, Path};
 
-use super::pattern::{SegmentPattern, IndexedPattern};
+use super::pattern::{IndexedPattern, SegmentPattern};
 use crate::source::RuleList;
 
 /// How many segments a path in a rule may have.
@@ -119,7 +119,13 @@ impl PathSpec {
         Ok(Self::ended(anchor, steps, dotted, rest.ends_with('/'), list))
     }
 
-    fn ended(anchor: PathAnchor, mut steps: Vec<PathStep>, dotted: bool, slash: bool, list: RuleList) -> PathSpec {
+    fn ended(
+        anchor: PathAnchor,
+        mut steps: Vec<PathStep>,
+        dotted: bool,
+        slash: bool,
+        list: RuleList,
+    ) -> PathSpec {
         let allows = list == RuleList::Allow;
         let all_below = steps.pop_if(|last| *last == PathStep::Any).is_some();
         let wild = matches!(steps.last(), Some(PathStep::One(segment)) if segment.exact().is_none());
@@ -149,7 +155,9 @@ impl PathSpec {
     /// The names after so many segments, before the next wildcard.
     pub(super) fn names_after(&self, skipped: usize) -> Vec<&str> {
         let steps = self.steps.iter().skip(skipped);
-        steps.map_while(|step| if let PathStep::One(segment) = step { segment.exact() } else { None }).collect()
+        steps
+            .map_while(|step| if let PathStep::One(segment) = step { segment.exact() } else { None })
+            .collect()
     }
 }
 

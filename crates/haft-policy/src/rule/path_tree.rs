@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
-use haft::effects::Extent;
+use haft::effects::RootExtent;
 
-use super::pattern_index::PatternIndex;
 use super::path::{PathEnd, PathNames, PathStep};
-use super::pattern::{SegmentPattern, IndexedPattern};
+use super::pattern::{IndexedPattern, SegmentPattern};
+use super::pattern_index::PatternIndex;
 
 #[derive(Debug, Clone)]
 pub(super) struct PathTree {
@@ -101,7 +101,7 @@ impl PathTree {
     }
 
     /// Hands over every rule that meets the path; one may come more than once.
-    pub(super) fn walk(&self, path: &PathNames, extent: Extent, mut met: impl FnMut(u32, PathMatch)) {
+    pub(super) fn walk(&self, path: &PathNames, extent: RootExtent, mut met: impl FnMut(u32, PathMatch)) {
         let (mut active, mut after) = (Vec::with_capacity(8), Vec::with_capacity(8));
         self.arrive(0, &mut active);
         self.ends(&active, path.len() == 0, extent, &mut met);
@@ -119,7 +119,7 @@ impl PathTree {
             std::mem::swap(&mut active, &mut after);
             after.clear();
         }
-        if extent == Extent::Subtree {
+        if extent == RootExtent::Subtree {
             let below = active.iter().flat_map(|node| &self.nodes[*node as usize].below);
             for (rule, certain) in below {
                 met(*rule, if *certain { PathMatch::Inside } else { PathMatch::Perhaps });
@@ -135,13 +135,13 @@ impl PathTree {
         }
     }
 
-    fn ends(&self, active: &[u32], last: bool, extent: Extent, met: &mut impl FnMut(u32, PathMatch)) {
+    fn ends(&self, active: &[u32], last: bool, extent: RootExtent, met: &mut impl FnMut(u32, PathMatch)) {
         for node in active {
             for (end, rule) in &self.nodes[*node as usize].ends {
                 let whole = match end {
                     PathEnd::Tree => true,
-                    PathEnd::Below => !last || extent == Extent::Subtree,
-                    PathEnd::Itself => last && extent == Extent::File,
+                    PathEnd::Below => !last || extent == RootExtent::Subtree,
+                    PathEnd::Itself => last && extent == RootExtent::File,
                 };
                 if whole {
                     met(*rule, PathMatch::Whole);

@@ -280,7 +280,9 @@ impl IndexedPattern for SegmentPattern {
 
 impl SegmentToken {
     fn takes(&self, c: char) -> bool {
-        let SegmentToken::Class { negated, ranges, folded } = self else { return matches!(self, SegmentToken::One) };
+        let SegmentToken::Class { negated, ranges, folded } = self else {
+            return matches!(self, SegmentToken::One);
+        };
         let within = |c: char| ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated;
         // A folded name has lost its case: what either case would be taken for, it is taken for.
         within(c) || (*folded && (c.to_uppercase().any(within) || c.to_lowercase().any(within)))

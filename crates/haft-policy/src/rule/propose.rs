@@ -9,9 +9,9 @@ use super::evaluate::BLANKS;
 use super::path;
 use super::pattern::{IndexedPattern as _, WildcardPattern};
 use super::rule_set::RuleSet;
-use super::subject::{SubjectCommand, EffectRef, SubjectPath, RuleSubject, EffectKind};
+use super::subject::{EffectKind, EffectRef, RuleSubject, SubjectCommand, SubjectPath};
 use super::{Rule, RuleSpecifier, host, known_tools};
-use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 
 /// How many rules are proposed for one call.
 pub const PROPOSALS_MAX: usize = 5;
@@ -103,8 +103,9 @@ impl RuleSet {
     /// A narrow rule that would deny this call if it were added to `deny`: for the first thing that it does, else for its
     /// name.
     pub fn propose_deny(&self, subject: &RuleSubject<'_>) -> String {
-        let denied =
-            |command: &SubjectCommand<'_>| command.for_deny.first().map(|text| command_rule(subject.tool, text));
+        let denied = |command: &SubjectCommand<'_>| {
+            command.for_deny.first().map(|text| command_rule(subject.tool, text))
+        };
         let touches = &subject.touches;
         let own = [
             (EffectKind::Writes, touches.writes.len()),
@@ -143,7 +144,8 @@ impl RuleSet {
         let mut rules: Vec<String> = Vec::new();
         for effect in uncovered {
             // What a command touches is covered with it, but for what a rule for a command doesn't grant.
-            let with_command = |other: &EffectRef| other.touch == EffectKind::Runs && other.command == effect.command;
+            let with_command =
+                |other: &EffectRef| other.touch == EffectKind::Runs && other.command == effect.command;
             let is_part = effect.touch != EffectKind::Runs && effect.command.is_some();
             if is_part && uncovered.iter().any(with_command) && !self.needs_own_rule(subject, *effect) {
                 continue;
@@ -178,7 +180,7 @@ impl RuleSet {
         };
         let place = |places: &[SubjectPath<'_>], name: &str| {
             let place = places.get(effect.index)?;
-            let below = place.extent == haft::effects::Extent::Subtree;
+            let below = place.extent == haft::effects::RootExtent::Subtree;
             if self.anchors.private.as_ref().is_some_and(|folder| place.real.starts_with(folder)) {
                 // By the name that it is given it would be the host's in another session.
                 return Some(vec![format!("{name}({})", path::path_rule_text(&place.real, below)?)]);
@@ -191,7 +193,11 @@ impl RuleSet {
         };
         match effect.touch {
             // The name of a shell is for every command, and more than an empty one needs.
-            EffectKind::Call if known_tools::specifier_kind(subject.tool) == known_tools::SpecifierKind::Command => None,
+            EffectKind::Call
+                if known_tools::specifier_kind(subject.tool) == known_tools::SpecifierKind::Command =>
+            {
+                None
+            }
             EffectKind::Call => by_name(subject).map(|rule| vec![rule]),
             EffectKind::Anything => None,
             EffectKind::Runs => {

@@ -6,18 +6,18 @@
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
-use haft::effects::{Access, Extent};
+use haft::effects::{AccessKind, RootExtent};
 
 use super::evaluate::{RuleEvaluation, RuleMatches};
 use super::examples::BuildSubject;
 use super::host::HostIndex;
-use super::pattern_index::PatternIndex;
 use super::lint::{self, RuleLint};
-use super::path::{PathAnchor, PathEnd, PathNames as PathNames, PathSpec, PathStep};
-use super::pattern::WildcardPattern;
-use super::subject::{SubjectCommand, SubjectPath, RuleSubject, EffectKind};
+use super::path::{PathAnchor, PathEnd, PathNames, PathSpec, PathStep};
 use super::path_tree::{PathMatch, PathTree};
-use super::{ToolPattern, Rule, RuleId, RuleSpecifier, examples, known_tools};
+use super::pattern::WildcardPattern;
+use super::pattern_index::PatternIndex;
+use super::subject::{EffectKind, RuleSubject, SubjectCommand, SubjectPath};
+use super::{Rule, RuleId, RuleSpecifier, ToolPattern, examples, known_tools};
 use crate::source::RuleList;
 
 /// The directories that paths in rules start from, and those in which a session works.
@@ -150,15 +150,22 @@ impl RuleSet {
     /// Compiles rules and says what is doubtful about them. Examples of rules are taken at their word: a command is one
     /// command, a path leads where it says; see [`RuleSet::compile_with`].
     pub fn compile(rules: Vec<Rule>, anchors: &RuleAnchors) -> (RuleSet, Vec<RuleLint>) {
-        RuleSet::compile_with(rules, anchors, &|tool, input| examples::plain_subject(tool, input, &anchors.cwd))
+        RuleSet::compile_with(rules, anchors, &|tool, input| {
+            examples::plain_subject(tool, input, &anchors.cwd)
+        })
     }
 
     /// As [`RuleSet::compile`], with somebody who knows what an example would do. Effects count as enforced for examples.
-    pub fn compile_with(rules: Vec<Rule>, anchors: &RuleAnchors, examine: &BuildSubject<'_>) -> (RuleSet, Vec<RuleLint>) {
+    pub fn compile_with(
+        rules: Vec<Rule>,
+        anchors: &RuleAnchors,
+        examine: &BuildSubject<'_>,
+    ) -> (RuleSet, Vec<RuleLint>) {
         let mut lints = lint::lint_rules(&rules);
         let failing = examples::check_examples(&rules, anchors, examine);
-        let drops =
-            |id: usize| rules[id].list() == RuleList::Allow && failing.iter().any(|lint| lint.rule.index() == id);
+        let drops = |id: usize| {
+            rules[id].list() == RuleList::Allow && failing.iter().any(|lint| lint.rule.index() == id)
+        };
         let used: Vec<bool> = (0..rules.len()).map(|id| !drops(id)).collect();
         lints.extend(failing);
         lints.sort_by_key(|lint| lint.rule);
@@ -274,7 +281,10 @@ impl RuleSet {
             });
             found
         };
-        let edits = || (known_tools::specifier_kind(tool) == known_tools::SpecifierKind::PathOf("Edit")).then(|| by("Edit", is_every_edit));
+        let edits = || {
+            (known_tools::specifier_kind(tool) == known_tools::SpecifierKind::PathOf("Edit"))
+                .then(|| by("Edit", is_every_edit))
+        };
         // What it does is run a command.
         let commands = || (tool == "Monitor").then(|| by("Bash", Rule::is_bare));
         by(tool, Rule::is_bare).or_else(|| edits().flatten()).or_else(|| commands().flatten()).map(RuleId)
@@ -300,7 +310,9 @@ impl RuleSet {
     pub fn denied_writes(&self) -> Vec<PathBuf> {
         let denied = self.rules.iter().filter(|rule| rule.list() == RuleList::Deny && rule.tool == "Edit");
         let named = denied.filter_map(|rule| match &rule.spec {
-            RuleSpecifier::Path(spec) => own_path(&self.anchors, rule, spec).filter(|(_, after)| after.is_empty()),
+            RuleSpecifier::Path(spec) => {
+                own_path(&self.anchors, rule, spec).filter(|(_, after)| after.is_empty())
+            }
             _ => None,
         });
         named.map(|(path, _)| path).filter(|path| !path.iter().any(|name| name == ".git")).collect()
@@ -420,7 +432,7 @@ impl RuleSet {
             // What may not be read may not be changed either; notebooks are the exception that people know.
             _ => facts.edits || (facts.list == RuleList::Deny && tool != "NotebookEdit"),
         };
-        let mut way = |path: &Path, extent: Extent| {
+        let mut way = |path: &Path, extent: RootExtent| {
             tree.walk(&PathNames::from_path(path, true), extent, |id, meets| {
                 if applies(&self.facts[id as usize]) {
                     met(id, meets);
@@ -489,7 +501,7 @@ pub struct NamedPath {
     /// The path.
     pub path: PathBuf,
     /// How a rule in `allow` lets it be used.
-    pub allowed: Option<Access>,
+    pub allowed: Option<AccessKind>,
     /// Whether the rule is for all that lies below it.
     pub is_subtree: bool,
 }
@@ -499,7 +511,7 @@ impl Rule {
     pub fn named_path(&self, anchors: &RuleAnchors) -> Option<NamedPath> {
         let RuleSpecifier::Path(spec) = &self.spec else { return None };
         let (path, after) = own_path(anchors, self, spec)?;
-        let access = if self.tool == "Edit" { Access::Change } else { Access::Observe };
+        let access = if self.tool == "Edit" { AccessKind::Change } else { AccessKind::Observe };
         let allowed = (self.list() == RuleList::Allow).then_some(access);
         Some(NamedPath { path, allowed, is_subtree: after.is_empty() && spec.end != PathEnd::Itself })
     }
@@ -507,7 +519,9 @@ impl Rule {
     /// The path that a rule in `deny` or `ask` names before its first wildcard, for whoever looks where it leads.
     pub fn own_path(&self, anchors: &RuleAnchors) -> Option<PathBuf> {
         match &self.spec {
-            RuleSpecifier::Path(spec) if self.list() != RuleList::Allow => Some(own_path(anchors, self, spec)?.0),
+            RuleSpecifier::Path(spec) if self.list() != RuleList::Allow => {
+                Some(own_path(anchors, self, spec)?.0)
+            }
             _ => None,
         }
     }

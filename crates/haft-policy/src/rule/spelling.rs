@@ -22,7 +22,9 @@ pub(super) fn all_spellings(text: &str) -> Vec<String> {
     add_each(&mut spellings, |text| path_of_file(text).map(str::to_owned));
     add_each(&mut spellings, |text| Some(resolve_segments(text)));
     let mut folded = Vec::with_capacity(spellings.len());
-    spellings.iter().for_each(|spelling| add_spelling(&mut folded, fold_name(spelling.trim_matches(is_nothing))));
+    spellings
+        .iter()
+        .for_each(|spelling| add_spelling(&mut folded, fold_name(spelling.trim_matches(is_nothing))));
     add_spelling(&mut folded, fold_name(text));
     folded
 }
@@ -83,7 +85,10 @@ fn resolve_segments(text: &str) -> String {
         match segment_kind(segment) {
             SegmentKind::Here => {}
             SegmentKind::Name => kept.push(segment),
-            SegmentKind::Back if kept.len() > floor && kept.last().is_some_and(|last| segment_kind(last) == SegmentKind::Name) => {
+            SegmentKind::Back
+                if kept.len() > floor
+                    && kept.last().is_some_and(|last| segment_kind(last) == SegmentKind::Name) =>
+            {
                 kept.pop();
             }
             SegmentKind::Back if absolute || floor > 0 => {}
@@ -173,10 +178,18 @@ mod tests {
             "/x%2f..%5Ca/b",
             "/a/b\0",
         ] {
-            assert!(all_spellings(text).iter().any(|spelling| spelling == "/a/b"), "{text:?}: {:?}", all_spellings(text));
+            assert!(
+                all_spellings(text).iter().any(|spelling| spelling == "/a/b"),
+                "{text:?}: {:?}",
+                all_spellings(text)
+            );
         }
         for text in ["a/b", "/a/b/c", "/a", "/a/../b", "", "%", "%zz", "/a%"] {
-            assert!(!all_spellings(text).iter().any(|spelling| spelling == "/a/b"), "{text:?}: {:?}", all_spellings(text));
+            assert!(
+                !all_spellings(text).iter().any(|spelling| spelling == "/a/b"),
+                "{text:?}: {:?}",
+                all_spellings(text)
+            );
         }
         assert!(all_spellings("https://x/v1/../Admin").iter().any(|spelling| spelling == "https://x/admin"));
         assert!(all_spellings("https://x/../../y").iter().any(|spelling| spelling == "https://x/y"));

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
-use haft::effects::Extent;
+use haft::effects::RootExtent;
 use haft::files::PlannedChange;
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ pub struct SubjectPath<'a> {
     /// Where that really is.
     pub real: Cow<'a, Path>,
     /// Only this, or everything below it.
-    pub extent: Extent,
+    pub extent: RootExtent,
     /// It may be touched without a grant, because the sandbox shows it to every command.
     pub open: bool,
     /// Which files below it are meant is known only when the command runs.
@@ -247,7 +247,7 @@ impl<'a> SubjectPath<'a> {
         real: &'a (impl AsRef<Path> + ?Sized),
     ) -> SubjectPath<'a> {
         let (given, real) = (Cow::Borrowed(given.as_ref()), Cow::Borrowed(real.as_ref()));
-        SubjectPath { given, real, extent: Extent::File, open: false, partial: false }
+        SubjectPath { given, real, extent: RootExtent::File, open: false, partial: false }
     }
 
     /// What would have to be kept before it is changed.
@@ -258,7 +258,7 @@ impl<'a> SubjectPath<'a> {
     /// The folder and everything below it.
     #[must_use]
     pub fn and_below(mut self) -> SubjectPath<'a> {
-        self.extent = Extent::Subtree;
+        self.extent = RootExtent::Subtree;
         self
     }
 }

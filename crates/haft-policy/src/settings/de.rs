@@ -20,9 +20,9 @@ use serde::de::{
     Visitor,
 };
 
-use super::jsonc::{SettingsFault, JsonValue, JsonKey, JsonNode, TextPosition};
+use super::jsonc::{JsonKey, JsonNode, JsonValue, SettingsFault, TextPosition};
 use super::places::{SettingsPlaces, normalize_path};
-use crate::source::{SourceScope, SettingsSource};
+use crate::source::{SettingsSource, SourceScope};
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,7 +236,9 @@ pub(crate) use read_by_serde;
 read_by_serde!(bool, u16, u64, f64, String, PermissionMode);
 
 /// Reads a type from a value that is no layer of settings.
-pub(crate) fn from_node<T: for<'de> Deserialize<'de>>(node: &JsonNode) -> Result<(T, Vec<UnknownKey>), SettingsFault> {
+pub(crate) fn from_node<T: for<'de> Deserialize<'de>>(
+    node: &JsonNode,
+) -> Result<(T, Vec<UnknownKey>), SettingsFault> {
     let context = ReadContext::default();
     let value = T::deserialize(TreeReader::new(node, &context))?;
     Ok((value, context.unknown.into_inner()))
@@ -248,7 +250,10 @@ pub(crate) fn expect_object(node: &JsonNode) -> Result<&[(JsonKey, JsonNode)], S
     match &node.json {
         JsonValue::Object(fields) => Ok(fields),
         JsonValue::Null => Err(SettingsFault { at, ..null_fault() }),
-        _ => Err(SettingsFault { at, ..SettingsFault::custom(not_accepted(unexpected_value(node), &"an object")) }),
+        _ => Err(SettingsFault {
+            at,
+            ..SettingsFault::custom(not_accepted(unexpected_value(node), &"an object"))
+        }),
     }
 }
 
@@ -270,7 +275,9 @@ impl<'de> Deserializer<'de> for TreeReader<'_> {
                 (None, Some(number)) => visitor.visit_i64(number),
                 (None, None) => visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN)),
             },
-            JsonValue::List(items) => visitor.visit_seq(ItemAccess { reader: self, items: items.iter(), index: 0 }),
+            JsonValue::List(items) => {
+                visitor.visit_seq(ItemAccess { reader: self, items: items.iter(), index: 0 })
+            }
             JsonValue::Object(fields) => {
                 visitor.visit_map(FieldAccess { reader: self, fields: fields.iter(), value: None })
             }
@@ -348,7 +355,10 @@ struct ItemAccess<'a> {
 impl<'de> SeqAccess<'de> for ItemAccess<'_> {
     type Error = SettingsFault;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, SettingsFault> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, SettingsFault> {
         let Some(node) = self.items.next() else { return Ok(None) };
         let index = self.index;
         self.index += 1;
@@ -398,7 +408,10 @@ impl de::Error for SettingsFault {
 
     fn unknown_variant(found: &str, known: &'static [&'static str]) -> SettingsFault {
         let known: Vec<_> = known.iter().map(|name| format!("\"{name}\"")).collect();
-        SettingsFault::custom(not_accepted(Unexpected::Str(found), &format!("one of {}", known.join(", ")).as_str()))
+        SettingsFault::custom(not_accepted(
+            Unexpected::Str(found),
+            &format!("one of {}", known.join(", ")).as_str(),
+        ))
     }
 
     fn missing_field(name: &'static str) -> SettingsFault {

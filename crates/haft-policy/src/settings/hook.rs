@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::de::{SettingValue, FromTree, TreeReader, expect_object};
-use super::jsonc::{SettingsFault, JsonNode};
+use super::de::{FromTree, SettingValue, TreeReader, expect_object};
+use super::jsonc::{JsonNode, SettingsFault};
 use super::known_names::closest_name;
 use super::permissions::shorten_rule;
 use super::table::{MergeRule, managed, own_silently, settings_section, trusted};
@@ -239,7 +239,8 @@ pub struct HookHandler {
 impl HookHandler {
     /// Whether both do the same; then one of them is enough.
     pub fn same_as(&self, other: &HookHandler) -> bool {
-        let without_place = |handler: &HookHandler| HookHandler { source: self.source.clone(), ..handler.clone() };
+        let without_place =
+            |handler: &HookHandler| HookHandler { source: self.source.clone(), ..handler.clone() };
         without_place(self) == without_place(other)
     }
 }
@@ -389,7 +390,9 @@ impl HandlerObject {
     fn action(self, node: &JsonNode) -> Result<HookAction, SettingsFault> {
         let (name, _) = NEEDS[self.r#type as usize];
         let need = |key: &str, value: Option<String>| {
-            value.ok_or_else(|| SettingsFault::new(node.at, format!("a hook of type `{name}` needs the key `{key}`")))
+            value.ok_or_else(|| {
+                SettingsFault::new(node.at, format!("a hook of type `{name}` needs the key `{key}`"))
+            })
         };
         let (model, continue_on_block) = (self.model, self.continue_on_block == Some(true));
         Ok(match self.r#type {
@@ -428,9 +431,10 @@ impl HandlerObject {
         let written = UnparsedRule::plain(condition, RuleList::Deny, source.clone());
         match Rule::parse(written) {
             Ok(_) => Ok(Some(condition.clone())),
-            Err(bad) => {
-                Err(SettingsFault::new(node.at, format!("`if`: bad rule `{}`: {}", shorten_rule(condition), bad.what)))
-            }
+            Err(bad) => Err(SettingsFault::new(
+                node.at,
+                format!("`if`: bad rule `{}`: {}", shorten_rule(condition), bad.what),
+            )),
         }
     }
 

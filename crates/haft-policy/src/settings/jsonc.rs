@@ -165,18 +165,29 @@ pub(crate) fn parse_layer(text: &str, layer: u16) -> Result<JsonNode, SettingsFa
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &options)
-        .map_err(|error| SettingsFault::new(lines.spot(error.range().start), describe_parse_error(error.kind())))?;
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| {
+        SettingsFault::new(lines.spot(error.range().start), describe_parse_error(error.kind()))
+    })?;
     let root = parsed.value.ok_or_else(|| {
-        SettingsFault::new(TextPosition { line: 1, column: 1 }, "there is no value; an object is accepted, at least `{}`")
+        SettingsFault::new(
+            TextPosition { line: 1, column: 1 },
+            "there is no value; an object is accepted, at least `{}`",
+        )
     })?;
     convert_value(root, &lines, 0)
 }
 
-fn convert_value(value: ast::Value<'_>, lines: &LineIndex<'_>, depth: usize) -> Result<JsonNode, SettingsFault> {
+fn convert_value(
+    value: ast::Value<'_>,
+    lines: &LineIndex<'_>,
+    depth: usize,
+) -> Result<JsonNode, SettingsFault> {
     let at = lines.spot(value.range().start);
     if depth > SETTINGS_DEPTH_MAX {
-        return Err(SettingsFault::new(at, format!("objects and lists nest deeper than {SETTINGS_DEPTH_MAX}")));
+        return Err(SettingsFault::new(
+            at,
+            format!("objects and lists nest deeper than {SETTINGS_DEPTH_MAX}"),
+        ));
     }
     let json = match value {
         ast::Value::NullKeyword(_) => JsonValue::Null,
@@ -184,7 +195,9 @@ fn convert_value(value: ast::Value<'_>, lines: &LineIndex<'_>, depth: usize) -> 
         ast::Value::StringLit(literal) => JsonValue::String(literal.value.into_owned()),
         ast::Value::NumberLit(literal) => {
             let number = literal.value.parse();
-            JsonValue::Number(number.map_err(|_| SettingsFault::new(at, format!("{} is not a number", literal.value)))?)
+            JsonValue::Number(
+                number.map_err(|_| SettingsFault::new(at, format!("{} is not a number", literal.value)))?,
+            )
         }
         ast::Value::Array(list) => {
             let items = list.elements.into_iter().map(|item| convert_value(item, lines, depth + 1));
@@ -195,7 +208,11 @@ fn convert_value(value: ast::Value<'_>, lines: &LineIndex<'_>, depth: usize) -> 
     Ok(JsonNode { at, layer: lines.layer, json })
 }
 
-fn convert_fields(object: ast::Object<'_>, lines: &LineIndex<'_>, depth: usize) -> Result<Vec<(JsonKey, JsonNode)>, SettingsFault> {
+fn convert_fields(
+    object: ast::Object<'_>,
+    lines: &LineIndex<'_>,
+    depth: usize,
+) -> Result<Vec<(JsonKey, JsonNode)>, SettingsFault> {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut fields = Vec::with_capacity(object.properties.len());
     for property in object.properties {
@@ -318,7 +335,8 @@ mod tests {
         let lines = LineIndex::new(text, 0);
         let spot = |at: usize| (lines.spot(at).line, lines.spot(at).column);
         let in_order: Vec<_> = text.char_indices().map(|(at, _)| spot(at)).collect();
-        let fresh: Vec<_> = text.char_indices().map(|(at, _)| (LineIndex::new(text, 0).spot(at), at)).collect();
+        let fresh: Vec<_> =
+            text.char_indices().map(|(at, _)| (LineIndex::new(text, 0).spot(at), at)).collect();
         assert!(in_order.iter().zip(&fresh).all(|(a, (b, _))| *a == (b.line, b.column)), "{in_order:?}");
         for (expected, at) in fresh.iter().rev() {
             assert_eq!(lines.spot(*at), *expected);

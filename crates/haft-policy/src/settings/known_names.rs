@@ -60,7 +60,7 @@ pub fn is_refused_variable(name: &str) -> bool {
 pub(crate) fn closest_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let letters = |text: &str| -> Vec<char> { text.to_lowercase().chars().take(64).collect() };
     let wanted = letters(name);
-    let near = known.map(|known| (haft::spelling::edits(&wanted, &letters(known)), known));
+    let near = known.map(|known| (haft::spelling::edit_distance(&wanted, &letters(known)), known));
     near.filter(|(edits, known)| *edits <= 2.max(known.len() / 4)).min().map(|(_, known)| known)
 }
 

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use haft::text::truncate_chars;
 use serde_json::{Map, Value, json};
 
-use super::user_servers::{self, UserServers};
 use super::de::{LayerPlace, ReadContext, TreeReader, UnknownKey};
 use super::hook::is_event;
-use super::read_file::{self, UnreadableFile};
-use super::jsonc::{self, SettingsFault, NO_SPOT, JsonNode, TextPosition};
+use super::jsonc::{self, JsonNode, NO_SPOT, SettingsFault, TextPosition};
 use super::known_names::{closest_name, foreign_keys};
 use super::mcp_servers::{self, McpServer};
 use super::places::{SettingsPlaces, normalize_path};
+use super::read_file::{self, UnreadableFile};
 use super::table::{SectionSpec, TableEntry};
-use crate::source::{SourceScope, SettingsSource};
+use super::user_servers::{self, UserServers};
+use crate::source::{SettingsSource, SourceScope};
 use haft::ports::PermissionMode;
 
 /// The longest settings file, in bytes.
@@ -76,7 +76,9 @@ pub struct SettingsProblem {
 impl fmt::Display for SettingsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
-            Some(TextPosition { line, column }) => write!(f, "{}:{line}:{column}: {}", self.file, self.message),
+            Some(TextPosition { line, column }) => {
+                write!(f, "{}:{line}:{column}: {}", self.file, self.message)
+            }
             None => write!(f, "{}: {}", self.file, self.message),
         }
     }
@@ -347,7 +349,9 @@ impl LayerReader<'_> {
                 None => return None,
                 Some(UnreadableFile { why, at }) => (at, format!("can't be read: {why}")),
             },
-            (Ok(None), FileRequirement::Yes(or)) => (None, format!("there is no such file; give one that exists{or}")),
+            (Ok(None), FileRequirement::Yes(or)) => {
+                (None, format!("there is no such file; give one that exists{or}"))
+            }
             (Err(UnreadableFile { why, at }), _) => (at, format!("can't be read: {why}")),
         };
         self.problems.push(SettingsProblem { file: shown.display().to_string(), at, message });
@@ -389,7 +393,11 @@ impl LayerReader<'_> {
         Ok(context.faults.into_inner())
     }
 
-    fn note_unknown(&mut self, warn: &dyn Fn(TextPosition, String) -> SettingsWarning, unknown: Vec<UnknownKey>) {
+    fn note_unknown(
+        &mut self,
+        warn: &dyn Fn(TextPosition, String) -> SettingsWarning,
+        unknown: Vec<UnknownKey>,
+    ) {
         for UnknownKey { at, key, inside, known } in unknown {
             if inside.is_none() && foreign_keys().any(|foreign| foreign == key) {
                 continue;
@@ -397,7 +405,8 @@ impl LayerReader<'_> {
             let object = inside.map_or_else(|| "settings".to_owned(), |inside| format!("`{inside}`"));
             // Beyond what is shown the closest name helps no reader, and finding it takes time.
             let few = self.warnings.len() < WARNINGS_MAX;
-            let near = || closest_name(&key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+            let near =
+                || closest_name(&key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
             let near = few.then(|| misplaced_key_hint(self.table, &key).or_else(near)).flatten();
             let near = near.map_or_else(String::new, |near| format!("; {near}"));
             let key = truncate_chars(&key, KEY_CHARS_MAX);
@@ -413,7 +422,12 @@ impl LayerReader<'_> {
         // Of two flags the later one is stronger.
         for path in flags.mcp_config.iter().rev() {
             let path = normalize_path(&places.cwd, path);
-            servers.extend(self.servers_in(SourceScope::CommandLine, &path, &anchor, FileRequirement::Yes("")));
+            servers.extend(self.servers_in(
+                SourceScope::CommandLine,
+                &path,
+                &anchor,
+                FileRequirement::Yes(""),
+            ));
         }
         // The user's own list before that of the other program.
         let own = places.own_servers();
@@ -425,12 +439,23 @@ impl LayerReader<'_> {
             user.extend(everywhere);
         }
         servers.extend(local);
-        servers.extend(self.servers_in(SourceScope::Project, &places.cwd.join(".mcp.json"), &anchor, FileRequirement::No));
+        servers.extend(self.servers_in(
+            SourceScope::Project,
+            &places.cwd.join(".mcp.json"),
+            &anchor,
+            FileRequirement::No,
+        ));
         servers.extend(user);
         servers
     }
 
-    fn servers_in(&mut self, scope: SourceScope, path: &Path, anchor: &Arc<Path>, needed: FileRequirement) -> Vec<McpServer> {
+    fn servers_in(
+        &mut self,
+        scope: SourceScope,
+        path: &Path,
+        anchor: &Arc<Path>,
+        needed: FileRequirement,
+    ) -> Vec<McpServer> {
         let Some((text, shown)) = self.text(path, needed) else { return Vec::new() };
         match mcp_servers::parse_servers(&text, scope, &shown, anchor) {
             Ok((found, odd)) => {
@@ -453,11 +478,14 @@ impl LayerReader<'_> {
         let shown: Arc<Path> = PathBuf::from(self.places.show(path)).into();
         let roots = [Some(self.places.cwd.as_path()), self.places.git_root.as_deref()];
         let roots: Vec<&Path> = roots.into_iter().flatten().collect();
-        let source = |scope| SettingsSource { scope, file: Some(shown.clone()), line: None, anchor: anchor.clone() };
+        let source =
+            |scope| SettingsSource { scope, file: Some(shown.clone()), line: None, anchor: anchor.clone() };
         match user_servers::read_user_servers(path, &roots, &source) {
             Ok(UserServers { local, user, odd }) => {
-                self.warnings
-                    .extend(odd.into_iter().map(|message| SettingsWarning { source: source(SourceScope::User), message }));
+                self.warnings.extend(
+                    odd.into_iter()
+                        .map(|message| SettingsWarning { source: source(SourceScope::User), message }),
+                );
                 (local, user)
             }
             Err(words) => {

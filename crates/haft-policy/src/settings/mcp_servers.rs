@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::de;
-use super::jsonc::{self, SettingsFault, NO_SPOT, JsonNode, TextPosition};
-use crate::source::{SourceScope, SettingsSource};
+use super::jsonc::{self, JsonNode, NO_SPOT, SettingsFault, TextPosition};
+use crate::source::{SettingsSource, SourceScope};
 
 /// How many servers one file may name.
 pub const SERVERS_MAX: usize = 200;
@@ -97,7 +97,12 @@ struct RawServer {
 type ParsedServers = (Vec<McpServer>, Vec<(TextPosition, String)>);
 
 /// The servers of a text.
-pub(crate) fn parse_servers(text: &str, scope: SourceScope, file: &Arc<Path>, anchor: &Arc<Path>) -> Result<ParsedServers, SettingsFault> {
+pub(crate) fn parse_servers(
+    text: &str,
+    scope: SourceScope,
+    file: &Arc<Path>,
+    anchor: &Arc<Path>,
+) -> Result<ParsedServers, SettingsFault> {
     let root = jsonc::parse_jsonc(text)?;
     // Servers are read one by one, so that a wrong one is left out alone; only their table has to be one.
     let unknown = de::expect_object(&root)?.iter().filter(|(key, _)| key.name != "mcpServers");
@@ -111,8 +116,12 @@ pub(crate) fn parse_servers(text: &str, scope: SourceScope, file: &Arc<Path>, an
             warnings.push((key.at, format!("more than {SERVERS_MAX} servers; the rest is left out")));
             break;
         }
-        let source =
-            SettingsSource { scope, file: Some(file.clone()), line: Some(key.at.line), anchor: anchor.clone() };
+        let source = SettingsSource {
+            scope,
+            file: Some(file.clone()),
+            line: Some(key.at.line),
+            anchor: anchor.clone(),
+        };
         match parse_server(&key.name, node, source) {
             Ok((server, notes)) => {
                 servers.push(server);
@@ -143,7 +152,8 @@ pub fn check_server(name: &str, entry: &Value) -> Result<Vec<String>, String> {
         return Err(format!("it nests deeper than {}", jsonc::SETTINGS_DEPTH_MAX));
     }
     let node = JsonNode::from_value(entry.clone(), NO_SPOT, 0);
-    let understood = parse_server(name, &node, SettingsSource::new(SourceScope::User, "/")).map_err(|(_, words)| words)?;
+    let understood =
+        parse_server(name, &node, SettingsSource::new(SourceScope::User, "/")).map_err(|(_, words)| words)?;
     Ok(understood.1.into_iter().map(|(_, words)| words).collect())
 }
 
@@ -181,9 +191,11 @@ pub(crate) fn parse_server(name: &str, node: &JsonNode, source: SettingsSource) 
         }
     };
     let transport = match (kind, raw.command, raw.url) {
-        (None, Some(command), _) if !command.trim().is_empty() => {
-            McpTransport::Stdio { command, args: raw.args.unwrap_or_default(), env: raw.env.unwrap_or_default() }
-        }
+        (None, Some(command), _) if !command.trim().is_empty() => McpTransport::Stdio {
+            command,
+            args: raw.args.unwrap_or_default(),
+            env: raw.env.unwrap_or_default(),
+        },
         (None, _, _) => return refuse("the key `command` is missing".to_owned()),
         (Some(kind), _, Some(url)) => McpTransport::Remote {
             kind,
@@ -216,7 +228,8 @@ mod tests {
 
     fn check(text: &str) -> (Vec<McpServer>, Vec<String>) {
         let path: Arc<Path> = Path::new("/w/.mcp.json").into();
-        let (servers, warnings) = parse_servers(text, SourceScope::Project, &path, &Path::new("/w").into()).unwrap();
+        let (servers, warnings) =
+            parse_servers(text, SourceScope::Project, &path, &Path::new("/w").into()).unwrap();
         (servers, warnings.into_iter().map(|(at, words)| format!("{}: {words}", at.line)).collect())
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
-use super::de::{SettingValue, FromTree, TreeReader, read_by_serde};
+use super::de::{FromTree, SettingValue, TreeReader, read_by_serde};
 use super::jsonc::SettingsFault;
 use super::layer::SettingsLayers;
 use super::mcp_servers::McpServer;
@@ -102,7 +102,10 @@ read_by_serde!(ServerOptions, ToolSearchSettings);
 fn check_servers(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     for options in reader.read::<BTreeMap<String, ServerOptions>>()?.values() {
         if options.idle_timeout_ms.is_some_and(|limit| limit == 0 || limit > MS_MAX) {
-            return Err(SettingsFault::new(reader.node.at, format!("`idleTimeoutMs` is between 1 and {MS_MAX}")));
+            return Err(SettingsFault::new(
+                reader.node.at,
+                format!("`idleTimeoutMs` is between 1 and {MS_MAX}"),
+            ));
         }
         if options.concurrency.is_some_and(|calls| calls == 0 || calls > 1_000) {
             return Err(SettingsFault::new(reader.node.at, "`concurrency` is between 1 and 1000"));
@@ -201,7 +204,9 @@ impl McpSettings {
             let stronger = self.servers.iter().find(|known| known.name == server.name);
             let why = match (self.disabled.iter().find(is_off), stronger) {
                 (Some(off), _) => WithheldReason::Disabled(off.source.clone()),
-                (None, _) if server.of_workspace && standing == TrustStatus::Untrusted => WithheldReason::Untrusted,
+                (None, _) if server.of_workspace && standing == TrustStatus::Untrusted => {
+                    WithheldReason::Untrusted
+                }
                 (None, Some(stronger)) => WithheldReason::Hidden(stronger.source.clone()),
                 (None, None) => {
                     self.servers.push(server.clone());
@@ -215,7 +220,12 @@ impl McpSettings {
     /// Whether the lists rule a server out that is called so and reached so: by a command with its arguments, or by an
     /// address. What is denied is denied, whatever allows it. Where a list allows commands, a process needs one of them,
     /// and its name alone is not enough; so it is with addresses.
-    pub fn refuses(&self, name: &str, command: Option<&[String]>, url: Option<&str>) -> Option<RefusalReason> {
+    pub fn refuses(
+        &self,
+        name: &str,
+        command: Option<&[String]>,
+        url: Option<&str>,
+    ) -> Option<RefusalReason> {
         let means = |which: &ServerMatch| match which {
             ServerMatch::Name(known) => known == name,
             ServerMatch::Command(known) => command.is_some_and(|command| command == known.as_slice()),
@@ -257,8 +267,9 @@ mod tests {
 
     #[test]
     fn a_star_is_any_run_of_characters_and_the_pattern_is_the_whole() {
-        let check =
-            |pattern: &str, url: &str, fits: bool| assert_eq!(matches_pattern(pattern, url), fits, "{pattern} {url}");
+        let check = |pattern: &str, url: &str, fits: bool| {
+            assert_eq!(matches_pattern(pattern, url), fits, "{pattern} {url}")
+        };
         check("https://a.example/mcp", "https://a.example/mcp", true);
         check("https://a.example/mcp", "https://a.example/mcp2", false);
         check("https://*.example/*", "https://a.b.example/x/y", true);
@@ -273,7 +284,8 @@ mod tests {
 
     #[test]
     fn denied_is_denied_and_a_name_is_not_enough_beside_commands() {
-        let at = |value: ServerMatch| SettingValue { value, source: SettingsSource::new(SourceScope::User, "/") };
+        let at =
+            |value: ServerMatch| SettingValue { value, source: SettingsSource::new(SourceScope::User, "/") };
         let command = vec!["npx".to_owned(), "x".to_owned()];
         let mut mcp = McpSettings::default();
         assert_eq!(mcp.refuses("a", Some(&command), None), None);

@@ -7,10 +7,11 @@
 use super::Settings;
 use super::de::{LayerPlace, ReadContext, TreeReader};
 use super::hook::{DISABLE, MANAGED_HOOKS, is_event};
-use super::jsonc::{JsonValue, JsonKey, NO_SPOT, JsonNode, TextPosition};
+use super::jsonc::{JsonKey, JsonNode, JsonValue, NO_SPOT, TextPosition};
 use super::layer::{SettingsLayer, SettingsLayers, SettingsWarning, limit_warnings};
 use super::table::{
-    MergeRule, SectionSpec, SettingAuthority, SettingRule, SettingsSection, SettingsTree, TableEntry, find_value,
+    MergeRule, SectionSpec, SettingAuthority, SettingRule, SettingsSection, SettingsTree, TableEntry,
+    find_value,
 };
 use crate::source::SourceScope;
 
@@ -28,7 +29,10 @@ impl SettingsLayers {
     pub fn merge(&self, standing: TrustStatus) -> Settings {
         let mut merge = TreeMerge { layers: &self.layers, standing, warnings: Vec::new() };
         let given = self.layers.iter().map(|layer| (layer, &layer.root)).collect();
-        let root = JsonNode { json: JsonValue::Object(merge.merge_section(self.table, "", given)), ..JsonNode::default() };
+        let root = JsonNode {
+            json: JsonValue::Object(merge.merge_section(self.table, "", given)),
+            ..JsonNode::default()
+        };
         let mut warnings = merge.warnings;
         let layers: Vec<LayerPlace> = self.layers.iter().map(|layer| layer.place.clone()).collect();
         let context = ReadContext { layers: &layers, places: Some(&self.places), ..ReadContext::default() };
@@ -93,7 +97,12 @@ impl<'a> TreeMerge<'a> {
     }
 
     /// Merges the values of one setting, if any of them counts.
-    fn merge_setting(&mut self, rule: &SettingRule, key: &str, mut given: LayerValues<'a>) -> Option<JsonNode> {
+    fn merge_setting(
+        &mut self,
+        rule: &SettingRule,
+        key: &str,
+        mut given: LayerValues<'a>,
+    ) -> Option<JsonNode> {
         let only_managed = rule.managed_by.is_some_and(|by| self.is_set_by_owner(by));
         given.retain(|(layer, node)| {
             (!only_managed || layer.is_managed()) && self.may_set(rule, key, layer, node)
@@ -239,7 +248,8 @@ impl<'a> TreeMerge<'a> {
             }
         }
         (!events.is_empty()).then(|| {
-            let list = |(event, groups)| (event, JsonNode { json: JsonValue::List(groups), ..JsonNode::default() });
+            let list =
+                |(event, groups)| (event, JsonNode { json: JsonValue::List(groups), ..JsonNode::default() });
             object_node(events.into_iter().map(list).collect())
         })
     }

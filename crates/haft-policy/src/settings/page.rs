@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::jsonc::{JsonValue, JsonNode};
+use super::jsonc::{JsonNode, JsonValue};
 use super::schema::table_schema;
 use super::table::{MergeRule, SectionSpec, SettingAuthority, SettingSpec, join_key};
 

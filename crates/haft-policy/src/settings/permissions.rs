@@ -6,14 +6,14 @@ use haft::ports::PermissionMode;
 use haft::text::truncate_with_ellipsis;
 
 use super::de::{SettingValue, TreeReader};
-use super::jsonc::{SettingsFault, JsonValue, JsonNode};
+use super::jsonc::{JsonNode, JsonValue, SettingsFault};
 use super::layer::SettingsLayers;
 use super::places::normalize_path;
 use super::table::MergeRule;
 use super::table::{SettingRule, anyone, false_loosens, managed, settings_section, tightening, trusted};
 use super::values::{DisableKeyword, RuleEntry};
 use crate::rule::Rule;
-use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 use crate::trust::TrustItemKind;
 
 /// How many characters of a rule that can't be understood are shown.
@@ -71,22 +71,25 @@ impl PermissionSettings {
     pub(crate) fn complete(&mut self, layers: &SettingsLayers) -> Option<(SettingsSource, String)> {
         // What takes back a weaker file's word is no word of its own.
         self.deny_instead_of_prompting = self.deny_instead_of_prompting.take().filter(|at| at.value);
-        let lists =
-            [(RuleList::Deny, &mut self.deny), (RuleList::Ask, &mut self.ask), (RuleList::Allow, &mut self.allow)];
+        let lists = [
+            (RuleList::Deny, &mut self.deny),
+            (RuleList::Ask, &mut self.ask),
+            (RuleList::Allow, &mut self.allow),
+        ];
         let mut rules: Vec<RuleEntry> = Vec::new();
         for (list, entries) in lists {
             let entries = std::mem::take(entries).into_iter();
-            rules
-                .extend(entries.map(|entry| RuleEntry { rule: UnparsedRule { list, ..entry.rule }, ..entry }));
+            rules.extend(
+                entries.map(|entry| RuleEntry { rule: UnparsedRule { list, ..entry.rule }, ..entry }),
+            );
         }
         rules.sort_by_key(|entry| entry.layer);
         self.rules = rules.into_iter().map(|entry| entry.rule).collect();
         let cwd = &layers.places.cwd;
-        let added = layers
-            .flags
-            .add_dirs
-            .iter()
-            .map(|dir| SettingValue { value: normalize_path(cwd, dir), source: SettingsSource::new(SourceScope::CommandLine, &**cwd) });
+        let added = layers.flags.add_dirs.iter().map(|dir| SettingValue {
+            value: normalize_path(cwd, dir),
+            source: SettingsSource::new(SourceScope::CommandLine, &**cwd),
+        });
         self.additional_directories.splice(0..0, added);
         let SettingValue { value: mode, source } = self.default_mode.as_ref()?;
         let by = self.forbids(*mode)?;

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 use haft_git::layout::{common_folder, gitdir_in};
 
 use super::read_file;
@@ -66,7 +66,7 @@ impl SettingsPlaces {
     /// # Errors
     /// A working directory that there isn't, and folders in the environment that are relative: they would mean
     /// another folder in every workspace, one of the workspace's choice.
-    pub fn from_env(cwd: &Path, lookup: Lookup<'_>) -> Result<SettingsPlaces, InvalidSettingsPlace> {
+    pub fn from_env(cwd: &Path, lookup: VariableLookup<'_>) -> Result<SettingsPlaces, InvalidSettingsPlace> {
         let set = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let movers = [haft::env::HAFT_CONFIG_DIR, haft::env::HAFT_STATE_DIR, CLAUDE_CONFIG_DIR];
         for name in movers {
@@ -85,7 +85,8 @@ impl SettingsPlaces {
         let claude_json = set(CLAUDE_CONFIG_DIR).map(|dir| dir.join(".claude.json"));
         let claude_dir = set(CLAUDE_CONFIG_DIR).or(usual_claude);
         let real = cwd.canonicalize();
-        let cwd = real.map_err(|error| InvalidSettingsPlace(format!("the directory `{}`: {error}", cwd.display())))?;
+        let cwd = real
+            .map_err(|error| InvalidSettingsPlace(format!("the directory `{}`: {error}", cwd.display())))?;
         Ok(SettingsPlaces {
             managed: Some(MANAGED_SETTINGS.into()),
             config_dir: haft::env::config_dir(lookup),

@@ -120,7 +120,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let refused = |name: &str, part: &str| {
-            let Err(UnreadableFile { why, .. }) = read_text(&at(name), 100) else { panic!("{name} was read") };
+            let Err(UnreadableFile { why, .. }) = read_text(&at(name), 100) else {
+                panic!("{name} was read")
+            };
             assert!(why.contains(part), "{name}: {why}");
         };
         std::fs::write(at("good"), "yes").unwrap();

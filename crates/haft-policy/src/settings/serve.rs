@@ -78,7 +78,10 @@ read_by_serde!(ServeClient, ServeOauth);
 fn check_clients(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     let clients = reader.read::<Vec<ServeClient>>()?;
     if clients.len() > SERVE_CLIENTS_MAX {
-        return Err(SettingsFault::new(reader.node.at, format!("at most {SERVE_CLIENTS_MAX} clients are accepted")));
+        return Err(SettingsFault::new(
+            reader.node.at,
+            format!("at most {SERVE_CLIENTS_MAX} clients are accepted"),
+        ));
     }
     for (place, (client, node)) in clients.iter().zip(reader.node.items()).enumerate() {
         let fault = |words: &str| Err(SettingsFault::new(node.at, words));
@@ -101,7 +104,9 @@ fn check_clients(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
 fn check_oauth(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     let ServeOauth { resource, introspection, client_id, .. } = reader.read()?;
     match [resource, introspection, client_id].iter().any(String::is_empty) {
-        true => Err(SettingsFault::new(reader.node.at, "`resource`, `introspection` and `clientId` are needed")),
+        true => {
+            Err(SettingsFault::new(reader.node.at, "`resource`, `introspection` and `clientId` are needed"))
+        }
         false => Ok(()),
     }
 }

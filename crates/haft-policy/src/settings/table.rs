@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Settings;
 use super::de::{FromTree, ReadContext, TreeReader, expect_object, null_fault};
-use super::jsonc::{SettingsFault, JsonValue, JsonNode};
+use super::jsonc::{JsonNode, JsonValue, SettingsFault};
 use crate::trust::TrustItemKind;
 
 /// The files that may set a key.
@@ -347,7 +347,11 @@ pub(crate) struct LooseningSetting<'a> {
 }
 
 /// Calls `found` for each value of a tree that needs trust.
-pub(crate) fn each_loosening(table: &SectionSpec, root: &JsonNode, mut found: impl FnMut(&LooseningSetting<'_>)) {
+pub(crate) fn each_loosening(
+    table: &SectionSpec,
+    root: &JsonNode,
+    mut found: impl FnMut(&LooseningSetting<'_>),
+) {
     for (key, setting) in table.settings() {
         let (Some(kind), Some(node)) = (setting.rule.trust, find_value(root, &key)) else { continue };
         let mut add = |name, node| found(&LooseningSetting { kind, key: &key, name, node });

@@ -78,7 +78,8 @@ fn a_setting_is_one_row() {
     let (mine, theirs) = ("sandbox.devices \"/dev/mine\" User", "sandbox.devices \"/dev/theirs\" Project");
     assert_eq!(values(TrustStatus::Trusted), [theirs, mine]);
     assert_eq!(values(TrustStatus::Untrusted), [mine]);
-    let items: Vec<_> = TrustInventory::from_layers(&layers).items().iter().map(ToString::to_string).collect();
+    let items: Vec<_> =
+        TrustInventory::from_layers(&layers).items().iter().map(ToString::to_string).collect();
     assert_eq!(items, ["sandbox setting `devices: /dev/theirs`"]);
 
     let files = SettingsFiles { managed: "", project: r#"{"sandbox": {"devices": ["/d", 1]}}"#, user: "" };
@@ -166,7 +167,8 @@ fn no_workspace_decides_whether_commands_may_leave_the_sandbox() {
     for case in 0..27 {
         let (managed, project, user) = (values[case / 9], values[case / 3 % 3], values[case % 3]);
         let (managed_text, project_text, user_text) = (text(managed), text(project), text(user));
-        let layers = standard(&SettingsFiles { managed: &managed_text, project: &project_text, user: &user_text });
+        let layers =
+            standard(&SettingsFiles { managed: &managed_text, project: &project_text, user: &user_text });
         for standing in [TrustStatus::Trusted, TrustStatus::Untrusted] {
             let settings = layers.merge(standing);
             let found = settings.sandbox.allow_unsandboxed.map(|at| at.value);
@@ -182,7 +184,8 @@ fn objects_of_the_user_are_never_a_workspaces() {
     let own = r#"{"run": {"maxTurns": 1, "anthropic": {"model": "m"}, "prices": {"m": {"input": 1, "output": 2}}},
         "mcp": {"connectTimeoutMs": 1, "servers": {"a": {"sampling": true}}}, "serve": {"hosts": ["h"]},
         "journal": {"redact": ["A"]}, "web": {"preapproved": ["h"], "search": "none"}}"#;
-    let (all, warnings) = keys(&standard(&SettingsFiles { managed: "", project: "", user: own }), TrustStatus::Trusted);
+    let (all, warnings) =
+        keys(&standard(&SettingsFiles { managed: "", project: "", user: own }), TrustStatus::Trusted);
     assert_eq!((all.len(), warnings), (9, 0), "{all:?}");
     let layers = standard(&SettingsFiles { managed: "", project: own, user: "" });
     assert!(TrustInventory::from_layers(&layers).is_empty(), "there is nothing to say yes to");

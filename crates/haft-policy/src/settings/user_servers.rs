@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::jsonc::{JsonNode, JsonValue, NO_SPOT, SETTINGS_DEPTH_MAX, TextPosition};
+use super::mcp_servers::{self, McpServer, SERVERS_MAX};
 use super::read_file::{self, UnreadableFile};
-use super::jsonc::{JsonValue, NO_SPOT, JsonNode, SETTINGS_DEPTH_MAX, TextPosition};
-use super::mcp_servers::{self, SERVERS_MAX, McpServer};
-use crate::source::{SourceScope, SettingsSource};
+use crate::source::{SettingsSource, SourceScope};
 
 /// The longest file, in bytes.
 const ADDED_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -31,7 +31,11 @@ pub(super) struct UserServers {
 }
 
 /// Reads the servers for a workspace, which is known by its folder or the root of its repository.
-pub(super) fn read_user_servers(path: &Path, roots: &[&Path], source: &dyn Fn(SourceScope) -> SettingsSource) -> Result<UserServers, String> {
+pub(super) fn read_user_servers(
+    path: &Path,
+    roots: &[&Path],
+    source: &dyn Fn(SourceScope) -> SettingsSource,
+) -> Result<UserServers, String> {
     let text = match read_file::read_text(path, ADDED_BYTES_MAX) {
         Ok(Some(text)) => text,
         Ok(None) => return Ok(UserServers::default()),
@@ -47,7 +51,8 @@ pub(super) fn read_user_servers(path: &Path, roots: &[&Path], source: &dyn Fn(So
         // The folder itself before the root of the repository.
         let local =
             roots.iter().filter_map(|root| projects.iter().find(|(path, _)| Path::new(path) == *root));
-        let local = local.map(|(_, project)| read_member(&serde_json::from_str(project.get())?, "mcpServers"));
+        let local =
+            local.map(|(_, project)| read_member(&serde_json::from_str(project.get())?, "mcpServers"));
         Ok((local.collect::<Result<Vec<Value>, _>>()?, read_member(&file, "mcpServers")?))
     };
     let read = read().map_err(|error: serde_json::Error| format!("can't be read: {error}"));
@@ -64,7 +69,10 @@ pub(super) fn read_user_servers(path: &Path, roots: &[&Path], source: &dyn Fn(So
 type RawObject<'a> = BTreeMap<String, &'a RawValue>;
 
 /// A member of an object; the default where there is none.
-fn read_member<'a, T: Deserialize<'a> + Default>(object: &RawObject<'a>, name: &str) -> serde_json::Result<T> {
+fn read_member<'a, T: Deserialize<'a> + Default>(
+    object: &RawObject<'a>,
+    name: &str,
+) -> serde_json::Result<T> {
     object.get(name).map_or_else(|| Ok(T::default()), |text| serde_json::from_str(text.get()))
 }
 

@@ -7,8 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::de::{SettingValue, FromTree, TreeReader, expect_object, read_by_serde};
-use super::jsonc::{SettingsFault, JsonValue, TextPosition};
+use super::de::{FromTree, SettingValue, TreeReader, expect_object, read_by_serde};
+use super::jsonc::{JsonValue, SettingsFault, TextPosition};
 use crate::source::{RuleList, UnparsedRule};
 
 /// The one word that some keys take.
@@ -136,7 +136,8 @@ impl FromTree for DeclaredTools {
     fn from_tree(reader: TreeReader<'_>) -> Result<DeclaredTools, SettingsFault> {
         let each = expect_object(reader.node)?.iter().map(|(tool, node)| {
             let read = reader.at(node, Some(&tool.name)).read::<SettingValue<DeclaredEffects>>();
-            let SettingValue { value: effects, source } = read.map_err(|fault| fault.inside(tool.name.as_str()))?;
+            let SettingValue { value: effects, source } =
+                read.map_err(|fault| fault.inside(tool.name.as_str()))?;
             Ok(SettingValue { value: ToolEffects { tool: tool.name.clone(), effects }, source })
         });
         each.collect::<Result<_, _>>().map(DeclaredTools)

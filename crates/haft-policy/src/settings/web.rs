@@ -67,9 +67,10 @@ read_by_serde!(Search, Answers);
 
 fn check_preapproved(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     match reader.read::<Vec<String>>()?.len() > PREAPPROVED_MAX {
-        true => {
-            Err(SettingsFault::new(reader.node.at, format!("`preapproved` takes at most {PREAPPROVED_MAX} hosts")))
-        }
+        true => Err(SettingsFault::new(
+            reader.node.at,
+            format!("`preapproved` takes at most {PREAPPROVED_MAX} hosts"),
+        )),
         false => Ok(()),
     }
 }

@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::digest::Digest;
-use super::inventory::{TrustItem, TrustItemKind, ScriptReference, UserScript, printable_text};
+use super::inventory::{ScriptReference, TrustItem, TrustItemKind, UserScript, printable_text};
 use super::{hash_files, referenced_files};
 use crate::settings::table::{LooseningSetting, each_loosening, find_value};
-use crate::settings::{SettingsLayer, SettingsLayers, JsonNode, SettingsPlaces, McpServer, TextPosition, McpTransport, read_file, is_refused_variable};
+use crate::settings::{
+    JsonNode, McpServer, McpTransport, SettingsLayer, SettingsLayers, SettingsPlaces, TextPosition,
+    is_refused_variable, read_file,
+};
 
 /// How many bytes of a skill or command are read for its tools.
 const SKILL_BYTES_MAX: u64 = 1024 * 1024;
@@ -29,7 +32,8 @@ pub(crate) struct CollectedItems {
 
 /// All items, and what can't be hashed.
 pub(crate) fn collect_items(layers: &SettingsLayers) -> CollectedItems {
-    let mut collect = ItemCollector { places: &layers.places, found: CollectedItems::default(), seen: BTreeSet::new() };
+    let mut collect =
+        ItemCollector { places: &layers.places, found: CollectedItems::default(), seen: BTreeSet::new() };
     for layer in layers.layers.iter().filter(|layer| layer.is_workspaces()) {
         collect.hooks(layer);
         each_loosening(layers.table, &layer.root, |loosening| collect.setting(layer, loosening));
@@ -86,7 +90,9 @@ pub(crate) fn collect_user_scripts(layers: &SettingsLayers, dirs: &[PathBuf]) ->
 fn named_by(handler: &JsonNode, places: &SettingsPlaces, bases: &[&Path]) -> Vec<PathBuf> {
     let command = handler.get("command").and_then(JsonNode::as_str).unwrap_or_default();
     match handler.get("args") {
-        Some(args) => referenced_files::in_args(std::iter::once(command).chain(list_texts(args)), places, bases),
+        Some(args) => {
+            referenced_files::in_args(std::iter::once(command).chain(list_texts(args)), places, bases)
+        }
         None => referenced_files::in_line(command, places, bases),
     }
 }
@@ -120,7 +126,15 @@ struct ItemCollector<'a> {
 
 impl ItemCollector<'_> {
     /// `name` is what makes it this one, `text` what people read, `content` all of it.
-    fn add(&mut self, layer: &SettingsLayer, at: TextPosition, kind: TrustItemKind, name: &str, text: &str, content: &Value) {
+    fn add(
+        &mut self,
+        layer: &SettingsLayer,
+        at: TextPosition,
+        kind: TrustItemKind,
+        name: &str,
+        text: &str,
+        content: &Value,
+    ) {
         let place = layer.source(at).to_string();
         let file = layer.path.as_deref().map(|path| self.name(path));
         let content = haft::canonical::to_string(&json!([file, content]));
@@ -145,17 +159,26 @@ impl ItemCollector<'_> {
             (TrustItemKind::Directory, _) => (plain.clone(), plain, value),
             (TrustItemKind::RepetitionGuard, _) => (key.to_owned(), plain, value),
             (TrustItemKind::Classifier, _) => {
-                let command = find_value(node, "command").map(|command| list_texts(command).collect::<Vec<_>>());
+                let command =
+                    find_value(node, "command").map(|command| list_texts(command).collect::<Vec<_>>());
                 let command = command.unwrap_or_default();
-                self.scripts(referenced_files::in_args(command.iter().copied(), self.places, &[&self.places.cwd]));
+                self.scripts(referenced_files::in_args(
+                    command.iter().copied(),
+                    self.places,
+                    &[&self.places.cwd],
+                ));
                 (key.to_owned(), command.join(" "), value)
             }
-            (TrustItemKind::ServerApproval, _) if key == "enabledMcpjsonServers" => (plain.clone(), plain, value),
+            (TrustItemKind::ServerApproval, _) if key == "enabledMcpjsonServers" => {
+                (plain.clone(), plain, value)
+            }
             (TrustItemKind::ServerApproval, _) if key == "allowedMcpServers" => {
                 let text = format!("allowed: {value}");
                 (text.clone(), text, value)
             }
-            (TrustItemKind::ServerApproval, _) => ("all".to_owned(), "all servers of .mcp.json".to_owned(), value),
+            (TrustItemKind::ServerApproval, _) => {
+                ("all".to_owned(), "all servers of .mcp.json".to_owned(), value)
+            }
             (_, name) => {
                 let key = key.strip_prefix("sandbox.").unwrap_or(key);
                 let (plain, value) = match name {
@@ -211,9 +234,18 @@ impl ItemCollector<'_> {
             Ok(digest) => {
                 let (place, text) = (printable_text(&name), printable_text(&name));
                 // The name stays whole: it is part of the digest.
-                self.found.items.push(TrustItem { kind, name, text, place, digest, file: Some(path.to_owned()) });
+                self.found.items.push(TrustItem {
+                    kind,
+                    name,
+                    text,
+                    place,
+                    digest,
+                    file: Some(path.to_owned()),
+                });
             }
-            Err(words) => self.found.obstacles.push(format!("`{}` can't be hashed: {words}", printable_text(&name))),
+            Err(words) => {
+                self.found.obstacles.push(format!("`{}` can't be hashed: {words}", printable_text(&name)))
+            }
         }
     }
 
@@ -291,7 +323,13 @@ impl ItemCollector<'_> {
                     let Some(head) = head_with_tools(&text) else { continue };
                     let own = path.parent().unwrap_or(folder).to_owned();
                     let found = referenced_files::in_line(&head, self.places, &[&own, &self.places.cwd]);
-                    self.found.items.push(TrustItem::new(TrustItemKind::SkillTools, &name, &name, printable_text(&name), &head));
+                    self.found.items.push(TrustItem::new(
+                        TrustItemKind::SkillTools,
+                        &name,
+                        &name,
+                        printable_text(&name),
+                        &head,
+                    ));
                     self.scripts(found.into_iter().filter(|path| path.exists()).collect());
                 }
                 Ok(None) => {}

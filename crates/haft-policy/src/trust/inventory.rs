@@ -104,7 +104,13 @@ pub struct TrustItem {
 
 impl TrustItem {
     /// An item whose contents are a text.
-    pub(crate) fn new(kind: TrustItemKind, name: &str, text: &str, place: String, content: &str) -> TrustItem {
+    pub(crate) fn new(
+        kind: TrustItemKind,
+        name: &str,
+        text: &str,
+        place: String,
+        content: &str,
+    ) -> TrustItem {
         let digest = Digest::from_parts([name.as_bytes(), content.as_bytes()]);
         TrustItem { kind, name: printable_text(name), text: printable_text(text), place, digest, file: None }
     }
@@ -408,15 +414,24 @@ mod tests {
     }
 
     fn inventory(items: &[(TrustItemKind, &str, &str)]) -> TrustInventory {
-        let items =
-            items.iter().map(|(kind, name, content)| TrustItem::new(*kind, name, name, String::new(), content));
+        let items = items
+            .iter()
+            .map(|(kind, name, content)| TrustItem::new(*kind, name, name, String::new(), content));
         TrustInventory { items: items.collect(), ..TrustInventory::default() }
     }
 
     #[test]
     fn differences_are_named_item_by_item() {
-        let before = inventory(&[(TrustItemKind::Hook, "a", "1"), (TrustItemKind::Env, "E", "x"), (TrustItemKind::AllowRule, "r", "r")]);
-        let now = inventory(&[(TrustItemKind::Hook, "a", "2"), (TrustItemKind::AllowRule, "r", "r"), (TrustItemKind::Server, "s", "s")]);
+        let before = inventory(&[
+            (TrustItemKind::Hook, "a", "1"),
+            (TrustItemKind::Env, "E", "x"),
+            (TrustItemKind::AllowRule, "r", "r"),
+        ]);
+        let now = inventory(&[
+            (TrustItemKind::Hook, "a", "2"),
+            (TrustItemKind::AllowRule, "r", "r"),
+            (TrustItemKind::Server, "s", "s"),
+        ]);
         let changes: Vec<String> = now.changes_from(&before.kept()).iter().map(ToString::to_string).collect();
         assert_eq!(changes, ["changed hook `a`", "new server `s`", "environment variable `E` is gone"]);
         assert!(now.changes_from(&now.kept()).is_empty());
@@ -426,7 +441,11 @@ mod tests {
     #[test]
     fn the_hash_does_not_depend_on_order_or_count() {
         let one = inventory(&[(TrustItemKind::Hook, "a", "1"), (TrustItemKind::Env, "E", "x")]);
-        let other = inventory(&[(TrustItemKind::Env, "E", "x"), (TrustItemKind::Hook, "a", "1"), (TrustItemKind::Hook, "a", "1")]);
+        let other = inventory(&[
+            (TrustItemKind::Env, "E", "x"),
+            (TrustItemKind::Hook, "a", "1"),
+            (TrustItemKind::Hook, "a", "1"),
+        ]);
         assert_eq!(one.hash(), other.hash());
         assert_eq!(one.summary(), "1 hook, 1 environment variable");
     }

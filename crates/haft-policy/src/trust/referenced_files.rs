@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_shell::{Token, TokenKind, tokens};
+use haft_shell::{Token, TokenKind, tokenize_line};
 
 use crate::settings::{SettingsPlaces, normalize_path};
 
@@ -54,13 +54,18 @@ fn substitute_variables(text: &str, places: &SettingsPlaces) -> String {
 pub(crate) fn line_runs_inside(line: &str, places: &SettingsPlaces, dirs: &[PathBuf]) -> bool {
     let line = expand_folders(line, places);
     let begins = begins_elsewhere(&line);
-    runs_inside(&split_words(&line, LineOutputs::LeftOut), begins.as_deref().unwrap_or(&places.cwd), places, dirs)
+    runs_inside(
+        &split_words(&line, LineOutputs::LeftOut),
+        begins.as_deref().unwrap_or(&places.cwd),
+        places,
+        dirs,
+    )
 }
 
 /// The folder that a line leads to before it does anything else: `cd ~/hooks && ./a.py`. Nothing if what follows may run
 /// elsewhere, or although the folder isn't there.
 fn begins_elsewhere(line: &str) -> Option<PathBuf> {
-    let tokens = tokens(line);
+    let tokens = tokenize_line(line);
     let [first, folder, joined, rest @ ..] = &tokens[..] else { return None };
     let known = folder.kind == TokenKind::Word && !folder.text.contains(['$', '`']);
     let stays = |token: &Token| match token.kind {
@@ -171,7 +176,7 @@ enum LineOutputs {
 fn add_words(line: &str, outputs: LineOutputs, depth: usize, found: &mut Vec<String>) {
     let mut is_output = false;
     let mut quoted = Vec::new();
-    for token in tokens(line) {
+    for token in tokenize_line(line) {
         let left_out = std::mem::take(&mut is_output) && outputs == LineOutputs::LeftOut;
         match token.kind {
             TokenKind::Word if !left_out => {
@@ -224,7 +229,9 @@ fn is_within_workspace(path: &Path, places: &SettingsPlaces) -> bool {
 
 /// Whether it is a file that lies in the workspace, by its name or really.
 fn is_file(path: &Path, places: &SettingsPlaces) -> bool {
-    path.canonicalize().is_ok_and(|real| !real.is_dir() && (is_within_workspace(path, places) || is_within_workspace(&real, places)))
+    path.canonicalize().is_ok_and(|real| {
+        !real.is_dir() && (is_within_workspace(path, places) || is_within_workspace(&real, places))
+    })
 }
 
 /// A word that isn't there, and would be run or read if it were.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::atomic_write;
 use crate::settings::read_file::{self, UnreadableFile};
-use crate::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 
 /// How many answers one workspace may have.
 pub const REMEMBERED_MAX: usize = 1_000;
@@ -126,7 +126,12 @@ impl RememberedRules {
             RuleList::Deny => VerdictWord::Deny,
         };
         let workspace = self.workspace.display().to_string();
-        let line = serde_json::to_string(&RuleLine { rule: rule.to_owned(), list, at: atomic_write::unix_seconds(), workspace })?;
+        let line = serde_json::to_string(&RuleLine {
+            rule: rule.to_owned(),
+            list,
+            at: atomic_write::unix_seconds(),
+            workspace,
+        })?;
         let mut file = OpenOptions::new()
             .append(true)
             .create(true)

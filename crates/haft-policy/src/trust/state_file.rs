@@ -45,7 +45,8 @@ impl StateFile {
     /// It can't be read, is too long, or somebody else could have written it: in words, with its path.
     pub fn read(&self, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
         let say = |words: String| format!("{}: {words}", self.path.display());
-        let bytes = read_file::read_bytes(&self.path, bytes_max).map_err(|UnreadableFile { why, .. }| say(why))?;
+        let bytes =
+            read_file::read_bytes(&self.path, bytes_max).map_err(|UnreadableFile { why, .. }| say(why))?;
         let Some(bytes) = bytes else { return Ok(None) };
         atomic_write::is_ours(&self.path).map_err(say)?;
         Ok(Some(bytes))

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::digest::Digest;
-use super::inventory::{TrustChange, TrustInventory, StoredItem, hex, printable_text};
 use super::atomic_write;
+use super::digest::Digest;
+use super::inventory::{StoredItem, TrustChange, TrustInventory, hex, printable_text};
 use crate::settings::read_file::{self, UnreadableFile};
 
 /// The longest file of the store, in bytes.
@@ -188,7 +188,8 @@ impl TrustStore {
         let Ok(workspace) = workspace.canonicalize() else { return Ok(None) };
         let path = self.file(&workspace);
         let say = |words: String| format!("{}: {words}", path.display());
-        let bytes = read_file::read_bytes(&path, STORE_BYTES_MAX).map_err(|UnreadableFile { why, .. }| say(why))?;
+        let bytes =
+            read_file::read_bytes(&path, STORE_BYTES_MAX).map_err(|UnreadableFile { why, .. }| say(why))?;
         let Some(bytes) = bytes else { return Ok(None) };
         atomic_write::is_ours(&path).map_err(say)?;
         let record: TrustRecord =

@@ -22,11 +22,13 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use haft::decision::Verdict;
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
-use haft::testing::Caller;
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, PermissionMode, UserQuestion};
+use haft::testing::TestCaller;
 use haft::{Effects, ErrorKind, Registry, ToolResult, ToolSpec, Workspace, dynamic_tool};
 use haft_policy::conventions;
-use haft_policy::gate::{InvalidCall, CheckedCall, CoverageGap, DecisionReport, Policy, SandboxCoverage, PolicyContext};
+use haft_policy::gate::{
+    CheckedCall, CoverageGap, DecisionReport, InvalidCall, Policy, PolicyContext, SandboxCoverage,
+};
 use haft_policy::settings::SettingsFlags;
 use serde_json::{Value, json};
 
@@ -35,7 +37,7 @@ use crate::room::Room;
 /// A session over a room.
 pub(crate) struct Session {
     pub(crate) room: Room,
-    pub(crate) caller: Caller,
+    pub(crate) caller: TestCaller,
     pub(crate) policy: Policy,
     pub(crate) user: User,
 }
@@ -43,26 +45,26 @@ pub(crate) struct Session {
 /// A user who gives the same answer to everything, and remembers what they were asked.
 #[derive(Clone)]
 pub(crate) struct User {
-    answer: Arc<Mutex<Answer>>,
-    asked: Arc<Mutex<Vec<Approval>>>,
+    answer: Arc<Mutex<ApprovalAnswer>>,
+    asked: Arc<Mutex<Vec<ApprovalRequest>>>,
 }
 
 impl User {
-    fn saying(answer: Answer) -> User {
+    fn saying(answer: ApprovalAnswer) -> User {
         User { answer: Arc::new(Mutex::new(answer)), asked: Arc::default() }
     }
 
-    pub(crate) fn now_says(&self, answer: Answer) {
+    pub(crate) fn now_says(&self, answer: ApprovalAnswer) {
         *self.answer.lock().unwrap() = answer;
     }
 
-    pub(crate) fn asked(&self) -> Vec<Approval> {
+    pub(crate) fn asked(&self) -> Vec<ApprovalRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
 
 impl Asker for User {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         self.asked.lock().unwrap().push(approval.clone());
         Box::pin(std::future::ready(self.answer.lock().unwrap().clone()))
     }
@@ -116,7 +118,7 @@ impl With {
         tools: Vec<haft::tool::AnyTool>,
         from_outside: Vec<haft::tool::AnyTool>,
     ) -> With {
-        let caller = Caller::of(TOOLS.clone()).tool(tools).external("outside", from_outside);
+        let caller = TestCaller::with_registry(TOOLS.clone()).tool(tools).external("outside", from_outside);
         self.registry = Some(caller.registry().clone());
         self
     }
@@ -125,12 +127,17 @@ impl With {
         self.open_in(Room::new(), |setup| setup)
     }
 
-    pub(crate) fn open_in(self, room: Room, change: impl for<'a> FnOnce(PolicyContext<'a>) -> PolicyContext<'a>) -> Session {
+    pub(crate) fn open_in(
+        self,
+        room: Room,
+        change: impl for<'a> FnOnce(PolicyContext<'a>) -> PolicyContext<'a>,
+    ) -> Session {
         room.write("config/settings.json", &self.settings.to_string());
         for (path, text) in [("work/a.txt", "a"), ("work/src/b.txt", "b"), ("outside/c.txt", "c")] {
             room.write(path, text);
         }
-        let flags = SettingsFlags { permission_mode: Some(self.mode.parse().unwrap()), ..SettingsFlags::default() };
+        let flags =
+            SettingsFlags { permission_mode: Some(self.mode.parse().unwrap()), ..SettingsFlags::default() };
         let loaded = room.load_with(&flags);
         let mut workspace = Workspace::new(room.at("work")).unwrap();
         for directory in &loaded.settings.permissions.additional_directories {
@@ -145,10 +152,10 @@ impl With {
             ..PolicyContext::new(&places, &workspace)
         };
         let (policy, _) = Policy::new(&loaded, change(setup)).unwrap_or_else(|error| panic!("{error}"));
-        let user = User::saying(Answer::Once);
+        let user = User::saying(ApprovalAnswer::Once);
         let (rules, asker) = (policy.clone(), user.clone());
         let registry = self.registry.unwrap_or_else(|| TOOLS.clone());
-        let caller = Caller::of(registry).engine(|engine| {
+        let caller = TestCaller::with_registry(registry).engine(|engine| {
             let engine = engine.workspace(workspace).permissions(rules);
             if self.non_interactive { engine } else { engine.asker(asker) }
         });
@@ -158,7 +165,7 @@ impl With {
 
 /// The tools of every session, built once: their schemas take longer than anything that is asked of a session.
 static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(
             haft_tools::core()
                 .into_iter()
@@ -169,7 +176,9 @@ static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
         .tool(declaring("WebFetch", fetches, ToolSpec::hosts_only))
         .tool(
             ["GetMcpPrompt", "ListMcpResources", "ReadMcpResource"]
-                .map(|name| stand_in(name, |input| conventions::declared_effects(name, input).unwrap_or_default()))
+                .map(|name| {
+                    stand_in(name, |input| conventions::declared_effects(name, input).unwrap_or_default())
+                })
                 .to_vec(),
         )
         .tool(stand_in("delete_tree", |input| Effects::deletes_tree(input["path"].as_str().unwrap())))
@@ -185,7 +194,7 @@ static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
 });
 
 fn fetches(input: &Value) -> Effects {
-    match input["url"].as_str().and_then(haft::effects::template::host) {
+    match input["url"].as_str().and_then(haft::effects::template::parse_host) {
         Some(host) => Effects::observes(host),
         None => Effects::unknown(),
     }
@@ -280,7 +289,7 @@ impl Session {
     }
 
     pub(crate) fn set(&self, mode: PermissionMode) {
-        haft::ports::Mode::set(&self.policy, mode);
+        haft::ports::ModeControl::set(&self.policy, mode);
     }
 }
 

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use haft_policy::settings::{SettingsFlags, SettingsPlaces, SettingsError, git_root};
+use haft_policy::settings::{SettingsError, SettingsFlags, SettingsPlaces, git_root};
 use haft_policy::source::{RuleList, UnparsedRule};
-use haft_policy::trust::{self, TrustInventory, ResolvedSettings, TrustStore};
+use haft_policy::trust::{self, ResolvedSettings, TrustInventory, TrustStore};
 
 pub(crate) struct Room {
     _keep: tempfile::TempDir,

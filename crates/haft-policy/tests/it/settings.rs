@@ -4,7 +4,8 @@ use std::path::Path;
 
 use haft::ports::PermissionMode;
 use haft_policy::settings::{
-    HookAction, SettingsFlags, OnFailure, RepetitionGuard, ServerMatch, TrustStatus, McpTransport, WithheldReason,
+    HookAction, McpTransport, OnFailure, RepetitionGuard, ServerMatch, SettingsFlags, TrustStatus,
+    WithheldReason,
 };
 use haft_policy::source::{RuleList, SourceScope};
 
@@ -75,8 +76,10 @@ fn scalars_are_the_strongest_layers() {
     room.write("work/.haft/settings.local.json", &mode("plan"));
     assert_eq!(found(&room, &SettingsFlags::default()), "plan Local");
     assert_eq!(found(&room, &json_flag(&mode("acceptEdits"))), "acceptEdits CommandLine");
-    let flags =
-        SettingsFlags { permission_mode: Some(PermissionMode::BypassPermissions), ..json_flag(&mode("acceptEdits")) };
+    let flags = SettingsFlags {
+        permission_mode: Some(PermissionMode::BypassPermissions),
+        ..json_flag(&mode("acceptEdits"))
+    };
     assert_eq!(found(&room, &flags), "bypassPermissions CommandLine");
     room.write("etc/settings.json", &mode("dontAsk"));
     assert_eq!(found(&room, &flags), "dontAsk Managed");
@@ -328,7 +331,8 @@ fn what_only_the_owner_says_counts_only_there() {
     assert_eq!(rules(&settings.permissions.rules), "-D +A");
     assert_eq!(settings.warnings.len(), 2, "{:?}", settings.warnings);
     room.write("etc/settings.json", &only.replace("\"A\"", "\"M\""));
-    let flags = SettingsFlags { allow: vec!["F".to_owned()], deny: vec!["G".to_owned()], ..SettingsFlags::default() };
+    let flags =
+        SettingsFlags { allow: vec!["F".to_owned()], deny: vec!["G".to_owned()], ..SettingsFlags::default() };
     // Who may alone allow doesn't take away what others deny.
     assert_eq!(rules(&room.load_with(&flags).settings.permissions.rules), "-D +M -G -D");
 }
@@ -377,7 +381,8 @@ fn the_local_file_of_claude_is_at_the_root_of_the_repository() {
         .with("work/sub/.claude/settings.local.json", &deny("sub-claude-local"))
         .with("work/sub/.claude/settings.json", &deny("sub-project"))
         .with("work/sub/.haft/settings.local.json", &deny("sub-local"));
-    let loaded = haft_policy::trust::load_settings(&room.places_in("work/sub"), &SettingsFlags::default()).unwrap();
+    let loaded =
+        haft_policy::trust::load_settings(&room.places_in("work/sub"), &SettingsFlags::default()).unwrap();
     let permissions = &loaded.settings.permissions;
     assert_eq!(rules(&permissions.rules), "-sub-local -root-local -sub-project");
     // A path from the root begins where the session began, not at the file.
@@ -388,7 +393,8 @@ fn the_local_file_of_claude_is_at_the_root_of_the_repository() {
 fn in_the_home_folder_one_file_is_read_once_as_the_users() {
     let room = Room::new()
         .with("home/.claude/settings.json", r#"{"permissions": {"allow": ["Read"], "deny": ["X"]}}"#);
-    let loaded = haft_policy::trust::load_settings(&room.places_in("home"), &SettingsFlags::default()).unwrap();
+    let loaded =
+        haft_policy::trust::load_settings(&room.places_in("home"), &SettingsFlags::default()).unwrap();
     assert_eq!(rules(&loaded.settings.permissions.rules), "-X +Read");
     assert_eq!(loaded.settings.permissions.rules[0].source.scope, SourceScope::User);
     assert!(loaded.inventory.is_empty());
@@ -500,7 +506,8 @@ fn warnings_are_bounded() {
 fn merging_needs_no_second_reading() {
     let room =
         Room::new().with("work/.haft/settings.json", r#"{"permissions": {"allow": ["A"], "deny": ["D"]}}"#);
-    let layers = haft_policy::settings::SettingsLayers::read(&room.places(), &SettingsFlags::default()).unwrap();
+    let layers =
+        haft_policy::settings::SettingsLayers::read(&room.places(), &SettingsFlags::default()).unwrap();
     room.write("work/.haft/settings.json", r#"{"permissions": {"allow": ["Bash"]}}"#);
     assert_eq!(rules(&layers.merge(TrustStatus::Trusted).permissions.rules), "-D +A");
     assert_eq!(rules(&layers.merge(TrustStatus::Untrusted).permissions.rules), "-D");

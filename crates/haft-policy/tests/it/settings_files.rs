@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use haft_policy::settings::{SettingsFlags, ProtectedPaths, PathProtection, WithheldReason};
+use haft_policy::settings::{PathProtection, ProtectedPaths, SettingsFlags, WithheldReason};
 use haft_policy::source::SourceScope;
 
 use crate::room::{Room, rules};

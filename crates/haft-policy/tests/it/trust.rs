@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use haft_policy::settings::{SettingsFlags, git_root};
-use haft_policy::trust::{self, TrustChange, TrustJudgement, TrustItemKind, TrustStore, DistrustReason};
+use haft_policy::trust::{self, DistrustReason, TrustChange, TrustItemKind, TrustJudgement, TrustStore};
 
 use crate::room::{Room, json_flag, rules, set_mode};
 
@@ -275,7 +275,9 @@ fn a_script_that_changes_during_a_session_is_found() {
 fn a_hash_on_the_command_line_stands_for_a_yes() {
     let room = full();
     let hash = room.inventory().hash().to_string();
-    let with = |hash: &str| room.load_with(&SettingsFlags { trust_hash: Some(hash.to_owned()), ..SettingsFlags::default() });
+    let with = |hash: &str| {
+        room.load_with(&SettingsFlags { trust_hash: Some(hash.to_owned()), ..SettingsFlags::default() })
+    };
     assert_eq!(with(&hash).judgement, TrustJudgement::Trusted);
     assert_eq!(with(&hash.to_uppercase()).judgement, TrustJudgement::Trusted);
     for other in ["", "yes", &hash[..63], &hash.replace(&hash[..1], "z"), &"0".repeat(64)] {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use haft::ports::PermissionMode;
 use haft_policy::settings::{SettingsFlags, is_refused_variable};
-use haft_policy::trust::{self, TrustJudgement, DistrustReason};
+use haft_policy::trust::{self, DistrustReason, TrustJudgement};
 
 use crate::room::{Room, rules};
 
@@ -112,9 +112,13 @@ fn a_project_can_not_bring_the_users_folder() {
 fn without_a_user_nothing_is_trusted_but_by_its_hash() {
     let room = Room::new().with("work/.haft/settings.json", HOOK);
     assert!(room.load().settings.hooks.groups.is_empty());
-    let flags = SettingsFlags { trust_hash: Some(room.inventory().hash().to_string()), ..SettingsFlags::default() };
+    let flags =
+        SettingsFlags { trust_hash: Some(room.inventory().hash().to_string()), ..SettingsFlags::default() };
     assert_eq!(room.load_with(&flags).settings.hooks.groups.len(), 1);
-    let flags = SettingsFlags { permission_mode: Some(PermissionMode::BypassPermissions), ..SettingsFlags::default() };
+    let flags = SettingsFlags {
+        permission_mode: Some(PermissionMode::BypassPermissions),
+        ..SettingsFlags::default()
+    };
     let loaded = room.load_with(&flags);
     assert!(loaded.settings.hooks.groups.is_empty(), "a mode is no trust");
 }

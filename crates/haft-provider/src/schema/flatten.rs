@@ -12,9 +12,9 @@ use std::ptr;
 use haft::text::truncate_chars;
 use serde_json::{Map, Value};
 
+use super::json_types::JsonTypes;
 use super::merge;
 use super::schema_node::{FACTS, SchemaNode};
-use super::json_types::JsonTypes;
 use crate::limits::{HOPS_MAX, RECURSION_MAX, WIRE_SCHEMA_DEPTH_MAX, WIRE_SCHEMA_NODES_MAX, WORDS_CHARS_MAX};
 
 /// How deep to go.
@@ -103,7 +103,9 @@ impl<'a> SchemaDocument<'a> {
             });
             anchors.get(fragment).copied()
         };
-        found.ok_or_else(|| FlattenError::Refused(format!("its schema refers to `{shown}`, which is not there")))
+        found.ok_or_else(|| {
+            FlattenError::Refused(format!("its schema refers to `{shown}`, which is not there"))
+        })
     }
 }
 
@@ -187,8 +189,12 @@ impl<'a> SchemaFields<'a> {
 }
 
 /// Reads the whole schema.
-pub(super) fn flatten_schema<'a>(document: &SchemaDocument<'a>, plan: FlattenLimits) -> Result<SchemaNode<'a>, FlattenError> {
-    let mut reader = SchemaFlattener { document, plan, room: WIRE_SCHEMA_NODES_MAX, open: Vec::new(), hops: 0 };
+pub(super) fn flatten_schema<'a>(
+    document: &SchemaDocument<'a>,
+    plan: FlattenLimits,
+) -> Result<SchemaNode<'a>, FlattenError> {
+    let mut reader =
+        SchemaFlattener { document, plan, room: WIRE_SCHEMA_NODES_MAX, open: Vec::new(), hops: 0 };
     reader.node(document.root, 0)
 }
 
@@ -211,7 +217,8 @@ impl<'a> SchemaFlattener<'_, 'a> {
             _ => return Ok(SchemaNode::default()),
         };
         self.hops += 1;
-        let node = if self.hops > HOPS_MAX { Ok(truncated_node(&fields)) } else { self.fields(&fields, depth) };
+        let node =
+            if self.hops > HOPS_MAX { Ok(truncated_node(&fields)) } else { self.fields(&fields, depth) };
         self.hops -= 1;
         node
     }
@@ -235,7 +242,8 @@ impl<'a> SchemaFlattener<'_, 'a> {
             }
             for keyword in ["anyOf", "oneOf"] {
                 if fields.get(keyword).is_some_and(Value::is_array) {
-                    let branches = keyword_list(fields, keyword).iter().map(|branch| self.node(branch, depth));
+                    let branches =
+                        keyword_list(fields, keyword).iter().map(|branch| self.node(branch, depth));
                     let branches = branches.collect::<Result<Vec<_>, FlattenError>>()?;
                     // Sent as `anyOf`, which is the same only where no value fits two of them.
                     let overlap = keyword == "oneOf" && !merge::are_exclusive(&branches);
@@ -249,8 +257,10 @@ impl<'a> SchemaFlattener<'_, 'a> {
             let target = self.document.target(reference)?;
             let times = self.open.iter().filter(|open| ptr::eq(**open, target)).count();
             let found = if times > self.plan.recursion {
-                let mut found =
-                    target.as_object().map(|map| truncated_node(&SchemaFields::from_map(map))).unwrap_or_default();
+                let mut found = target
+                    .as_object()
+                    .map(|map| truncated_node(&SchemaFields::from_map(map)))
+                    .unwrap_or_default();
                 found.words = vec!["nested further in the same way".to_owned()];
                 found
             } else {
@@ -346,7 +356,11 @@ impl<'a> SchemaFlattener<'_, 'a> {
         Ok(node.settle())
     }
 
-    fn map(&mut self, value: &'a Value, depth: usize) -> Result<Vec<(&'a str, SchemaNode<'a>)>, FlattenError> {
+    fn map(
+        &mut self,
+        value: &'a Value,
+        depth: usize,
+    ) -> Result<Vec<(&'a str, SchemaNode<'a>)>, FlattenError> {
         let Value::Object(map) = value else { return Ok(Vec::new()) };
         let fields = SchemaFields::from_map(map);
         fields.iter().map(|(name, schema)| Ok((name, self.inner(schema, depth)?))).collect()
@@ -362,8 +376,11 @@ impl<'a> SchemaFlattener<'_, 'a> {
 fn read_annotations<'a>(fields: &SchemaFields<'a>) -> SchemaNode<'a> {
     let text =
         |key: &str| fields.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
-    let mut node =
-        SchemaNode { title: text("title"), description: text("description").map(Cow::Borrowed), ..SchemaNode::default() };
+    let mut node = SchemaNode {
+        title: text("title"),
+        description: text("description").map(Cow::Borrowed),
+        ..SchemaNode::default()
+    };
     const SAID: [&str; 11] = [
         "contains",
         "dependencies",

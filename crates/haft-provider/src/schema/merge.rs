@@ -7,9 +7,9 @@ use std::cmp::Ordering;
 use serde_json::{Number, Value};
 
 use super::flatten::distinct_values;
+use super::json_types::JsonTypes;
 use super::schema_node::{FACTS, NULL, SchemaNode};
 use super::strict;
-use super::json_types::JsonTypes;
 use crate::limits::{ALTERNATIVES_MAX, COMPARED_MAX};
 
 /// What both accept. Words of the first win.
@@ -105,7 +105,10 @@ pub(super) fn intersect_nodes<'a>(a: SchemaNode<'a>, b: SchemaNode<'a>) -> Schem
     node
 }
 
-fn intersect_optional<'a>(a: Option<Box<SchemaNode<'a>>>, b: Option<Box<SchemaNode<'a>>>) -> Option<Box<SchemaNode<'a>>> {
+fn intersect_optional<'a>(
+    a: Option<Box<SchemaNode<'a>>>,
+    b: Option<Box<SchemaNode<'a>>>,
+) -> Option<Box<SchemaNode<'a>>> {
     match (a, b) {
         (Some(a), Some(b)) => Some(Box::new(intersect_nodes(*a, *b))),
         (a, b) => a.or(b),
@@ -138,7 +141,9 @@ fn merge_entries<'a>(
         let first = if order == Ordering::Greater { None } else { a.next() };
         let second = if order == Ordering::Less { None } else { b.next() };
         all.extend(match (first, second) {
-            (Some((name, a)), Some((_, b))) => Some((name, SchemaNode { mixed: true, ..intersect_nodes(a, b) })),
+            (Some((name, a)), Some((_, b))) => {
+                Some((name, SchemaNode { mixed: true, ..intersect_nodes(a, b) }))
+            }
             (Some((name, a)), None) => Some((name, held(a, rest_of_b))),
             (None, Some((name, b))) => Some((name, held(b, rest_of_a))),
             (None, None) => None,
@@ -176,7 +181,9 @@ fn compare_numbers(a: &Number, b: &Number) -> Ordering {
 fn values_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b) == Ordering::Equal,
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| values_equal(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| values_equal(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| values_equal(a, b)))
         }
@@ -269,7 +276,12 @@ fn merge_enumerations<'a>(branches: Vec<SchemaNode<'a>>) -> SchemaNode<'a> {
     let types = branches.iter().filter_map(|branch| branch.types).fold(JsonTypes::NONE, JsonTypes::or);
     let all_typed = branches.iter().all(|branch| branch.types.is_some());
     let values = branches.iter().flat_map(|branch| branch.values.iter().flatten().copied());
-    SchemaNode { types: all_typed.then_some(types), values: Some(distinct_values(values)), words, ..SchemaNode::default() }
+    SchemaNode {
+        types: all_typed.then_some(types),
+        values: Some(distinct_values(values)),
+        words,
+        ..SchemaNode::default()
+    }
 }
 
 /// The same, and null as well.

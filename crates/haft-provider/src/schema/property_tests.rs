@@ -257,7 +257,12 @@ fn check(seed: u64, met: &mut CaseCounts) {
     let Ok(tool) = InputSchema::given(schema.clone()) else { return };
     let original = validator(&schema.to_string());
     let mut wires = Vec::new();
-    for dialect in [SchemaDialect::Plain, SchemaDialect::Gemini, SchemaDialect::OpenAiStrict, SchemaDialect::AnthropicStrict] {
+    for dialect in [
+        SchemaDialect::Plain,
+        SchemaDialect::Gemini,
+        SchemaDialect::OpenAiStrict,
+        SchemaDialect::AnthropicStrict,
+    ] {
         match (encode_schema(&schema, dialect), encode_schema(&shuffled(&schema, &mut dice), dialect)) {
             (Ok(sent), Ok(again)) => {
                 assert_eq!(sent, again, "the order of keys counts in {schema}");
@@ -282,8 +287,11 @@ fn check(seed: u64, met: &mut CaseCounts) {
                 assert!(wire.is_valid(&input), "{dialect:?}: {value}\nof {schema}\nrefuses {input}");
             } else if !extra {
                 met.strict += 1;
-                let given =
-                    if *dialect == SchemaDialect::OpenAiStrict { with_nulls(&input, value) } else { input.clone() };
+                let given = if *dialect == SchemaDialect::OpenAiStrict {
+                    with_nulls(&input, value)
+                } else {
+                    input.clone()
+                };
                 assert!(wire.is_valid(&given), "{dialect:?}: {value}\nof {schema}\nrefuses {given}");
                 let back = tool.validate(given.clone());
                 assert!(back.is_ok(), "{given} came back for {schema}: {back:?}");

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::schema_node::SchemaNode;
 use super::json_types::JsonTypes;
+use super::schema_node::SchemaNode;
 use super::{SchemaRefusal, merge};
 use crate::limits::ALTERNATIVE_WORDS_CHARS_MAX;
 
@@ -18,10 +18,13 @@ use crate::limits::ALTERNATIVE_WORDS_CHARS_MAX;
 pub(super) fn root_object<'a>(mut node: SchemaNode<'a>) -> Result<SchemaNode<'a>, SchemaRefusal> {
     let branches = std::mem::take(&mut node.any_of);
     let one_form = branches.is_empty();
-    let alternatives: Vec<SchemaNode<'a>> = branches.into_iter().filter_map(|branch| root_object(branch).ok()).collect();
+    let alternatives: Vec<SchemaNode<'a>> =
+        branches.into_iter().filter_map(|branch| root_object(branch).ok()).collect();
     let is_object = !node.never && node.known_types().is_none_or(|types| types.has(JsonTypes::OBJECT));
     if !is_object || (alternatives.is_empty() && !one_form) {
-        return Err(SchemaRefusal("its schema accepts no object, and the arguments of a call are one".to_owned()));
+        return Err(SchemaRefusal(
+            "its schema accepts no object, and the arguments of a call are one".to_owned(),
+        ));
     }
     node.types = Some(JsonTypes::OBJECT);
     node.values = None;
@@ -77,8 +80,9 @@ fn one_of<'a>(mut node: SchemaNode<'a>, alternatives: Vec<SchemaNode<'a>>) -> Sc
     union.required = required;
     union.cut = alternatives.iter().any(|branch| branch.cut);
     let closed = alternatives.iter().all(|branch| !branch.is_open() && branch.patterns.is_empty());
-    let said_open =
-        |branch: &SchemaNode<'_>| !branch.patterns.is_empty() || (branch.additional.is_some() && branch.is_open());
+    let said_open = |branch: &SchemaNode<'_>| {
+        !branch.patterns.is_empty() || (branch.additional.is_some() && branch.is_open())
+    };
     if closed {
         union.additional = Some(Box::new(SchemaNode::never()));
     } else if alternatives.iter().any(said_open) {

@@ -103,10 +103,9 @@ impl<'a> SchemaNode<'a> {
 
     /// The types that it may accept; `None` if nothing is known.
     pub(super) fn known_types(&self) -> Option<JsonTypes> {
-        let of_values = self
-            .values
-            .as_ref()
-            .map(|values| values.iter().fold(JsonTypes::NONE, |types, value| types.or(JsonTypes::from_value(value))));
+        let of_values = self.values.as_ref().map(|values| {
+            values.iter().fold(JsonTypes::NONE, |types, value| types.or(JsonTypes::from_value(value)))
+        });
         match (self.types, of_values) {
             (Some(types), Some(values)) => Some(types.and(values)),
             (types, values) => types.or(values),

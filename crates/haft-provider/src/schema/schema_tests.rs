@@ -66,7 +66,8 @@ fn references_are_replaced() {
         r#"{"prefixItems":[{"type":"string"}],"items":{"type":"null"}}"#,
     );
     for reference in ["https://example.com/a.json", "other.json#/x", "file:///etc/passwd"] {
-        let refused = encode_schema(&json!({"properties": {"p": {"$ref": reference}}}), SchemaDialect::Plain).unwrap_err();
+        let refused = encode_schema(&json!({"properties": {"p": {"$ref": reference}}}), SchemaDialect::Plain)
+            .unwrap_err();
         assert!(refused.0.contains(reference) && refused.0.contains("not followed"), "{refused}");
     }
     let refused = encode_schema(&json!({"$ref": "#/$defs/gone"}), SchemaDialect::Plain).unwrap_err();
@@ -96,7 +97,10 @@ fn all_of_is_merged() {
         json!({"properties": {"p": {"allOf": [{"type": "string"}, {"type": "integer"}]}, "q": false}, "required": ["q"]}),
         r#"{"type":"object","properties":{}}"#,
     );
-    assert!(encode_schema(&json!({"allOf": [{"type": "object"}, {"type": "array"}]}), SchemaDialect::Plain).is_err());
+    assert!(
+        encode_schema(&json!({"allOf": [{"type": "object"}, {"type": "array"}]}), SchemaDialect::Plain)
+            .is_err()
+    );
 }
 
 #[test]
@@ -138,7 +142,8 @@ fn root_alternatives_become_one_object() {
         r#"{"type":"object","description":"Use one of these forms:\n- a\n- b","properties":{"a":{"type":"string"},"b":{"type":"string"}}}"#,
     );
     let refused =
-        encode_schema(&json!({"anyOf": [{"type": "string"}, {"type": "array"}]}), SchemaDialect::Plain).unwrap_err();
+        encode_schema(&json!({"anyOf": [{"type": "string"}, {"type": "array"}]}), SchemaDialect::Plain)
+            .unwrap_err();
     assert_eq!(refused.0, "its schema accepts no object, and the arguments of a call are one");
 }
 
@@ -159,7 +164,8 @@ fn types_inside_themselves_are_cut() {
     assert!(validator.is_valid(&deep));
     // A circle that goes into no value accepts nothing to think about, and ends.
     let _ = encode_schema(&json!({"$ref": "#"}), SchemaDialect::Plain);
-    let _ = encode_schema(&json!({"allOf": [{"$ref": "#"}, {"anyOf": [{"$ref": "#"}]}]}), SchemaDialect::Plain);
+    let _ =
+        encode_schema(&json!({"allOf": [{"$ref": "#"}, {"anyOf": [{"$ref": "#"}]}]}), SchemaDialect::Plain);
 }
 
 use crate::limits::RECURSION_MAX;
@@ -177,7 +183,12 @@ fn bombs_are_bounded() {
     }
     defs.insert("d30".into(), json!({"type": "string"}));
     let bomb = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs});
-    for dialect in [SchemaDialect::Plain, SchemaDialect::Gemini, SchemaDialect::OpenAiStrict, SchemaDialect::AnthropicStrict] {
+    for dialect in [
+        SchemaDialect::Plain,
+        SchemaDialect::Gemini,
+        SchemaDialect::OpenAiStrict,
+        SchemaDialect::AnthropicStrict,
+    ] {
         let sent = sent(&bomb, dialect);
         assert!(sent.strict.is_none() && sent.json.contains("left out here"));
     }
@@ -196,7 +207,8 @@ fn bombs_are_bounded() {
     }
     let _ = encode_schema(&all_of, SchemaDialect::Plain);
     let wide: serde_json::Map<String, Value> = (0..10_000).map(|at| (format!("p{at}"), json!({}))).collect();
-    let refused = encode_schema(&json!({"type": "object", "properties": wide}), SchemaDialect::Plain).unwrap_err();
+    let refused =
+        encode_schema(&json!({"type": "object", "properties": wide}), SchemaDialect::Plain).unwrap_err();
     assert!(refused.0.contains("too many parts"), "{refused}");
 }
 
@@ -230,7 +242,8 @@ fn detail_goes_in_the_order_that_is_documented() {
     assert!(sent.contains("\"p\"") && !sent.contains("\"x\""), "{}", &sent[..200]);
     let long: serde_json::Map<String, Value> =
         (0..3_000).map(|at| (format!("property_{at:030}"), json!({}))).collect();
-    let refused = encode_schema(&json!({"type": "object", "properties": long}), SchemaDialect::Plain).unwrap_err();
+    let refused =
+        encode_schema(&json!({"type": "object", "properties": long}), SchemaDialect::Plain).unwrap_err();
     assert!(refused.0.contains("bytes without any detail"), "{refused}");
 }
 
@@ -296,7 +309,8 @@ fn openai_strict() {
 
 #[test]
 fn anthropic_strict() {
-    let check = |schema: Value, expected: Option<&str>| strict(schema, SchemaDialect::AnthropicStrict, expected);
+    let check =
+        |schema: Value, expected: Option<&str>| strict(schema, SchemaDialect::AnthropicStrict, expected);
     check(
         json!({"type": "object", "properties": {"a": {"type": ["string", "null"], "format": "uri", "pattern": "x"}, "b": {"type": "array", "items": {"type": "number", "maximum": 3}, "minItems": 2}}, "required": ["a"]}),
         Some(

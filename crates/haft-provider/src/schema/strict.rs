@@ -8,9 +8,9 @@
 //! For OpenAI all properties are required, and one that isn't takes `null` instead. The engine drops such a `null`
 //! where the tool doesn't accept it.
 
+use super::json_types::JsonTypes;
 use super::merge::or_null;
 use super::schema_node::SchemaNode;
-use super::json_types::JsonTypes;
 use crate::limits::{
     OPENAI_STRICT_CHARS_MAX, OPENAI_STRICT_DEPTH_MAX, OPENAI_STRICT_ENUM_MAX, OPENAI_STRICT_PROPERTIES_MAX,
 };
@@ -113,7 +113,8 @@ fn fits_strict(node: &SchemaNode<'_>, tally: &mut StrictTally) -> bool {
 /// Whether a null for an optional property belongs to one alternative only: at most one of them is an object, none has
 /// optional properties, or a required property has other values in each.
 fn told_apart(branches: &[SchemaNode<'_>]) -> bool {
-    let is_object = |node: &&SchemaNode<'_>| node.known_types().is_none_or(|types| types.has(JsonTypes::OBJECT));
+    let is_object =
+        |node: &&SchemaNode<'_>| node.known_types().is_none_or(|types| types.has(JsonTypes::OBJECT));
     let objects: Vec<&SchemaNode<'_>> = branches.iter().filter(is_object).collect();
     let all_required = |node: &&SchemaNode<'_>| node.properties.iter().all(|(name, _)| node.requires(name));
     if objects.len() < 2 || objects.iter().all(all_required) {

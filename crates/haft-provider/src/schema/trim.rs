@@ -12,8 +12,9 @@ pub(super) fn trim_level(node: &mut SchemaNode<'_>, level: usize) {
 }
 
 fn trim_below(node: &mut SchemaNode<'_>, level: usize, depth: usize) {
-    let without =
-        |node: &mut SchemaNode<'_>, names: &[&str]| node.facts.retain(|(fact, _)| !names.contains(&FACTS[*fact]));
+    let without = |node: &mut SchemaNode<'_>, names: &[&str]| {
+        node.facts.retain(|(fact, _)| !names.contains(&FACTS[*fact]))
+    };
     match level {
         1 => without(node, &["examples"]),
         2 => without(node, &["default"]),

@@ -9,8 +9,8 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use super::schema_node::{FACTS, SchemaNode};
 use super::json_types::JsonTypes;
+use super::schema_node::{FACTS, SchemaNode};
 use crate::limits::WORDS_CHARS_MAX;
 
 /// Which keywords a wire takes; others are said in the description.
@@ -41,7 +41,9 @@ impl KeywordSupport {
                 "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
                     node.known_types().is_some_and(|types| types.has(JsonTypes::NUMBER))
                 }
-                "minItems" | "maxItems" => node.known_types().is_some_and(|types| types.has(JsonTypes::ARRAY)),
+                "minItems" | "maxItems" => {
+                    node.known_types().is_some_and(|types| types.has(JsonTypes::ARRAY))
+                }
                 _ => false,
             },
             KeywordSupport::AnthropicStrict => match fact {
@@ -86,7 +88,9 @@ impl SchemaWriter {
             self.key(start, "type");
             self.types(types);
         }
-        if let Some(title) = node.title.filter(|_| matches!(self.takes, KeywordSupport::All | KeywordSupport::Gemini)) {
+        if let Some(title) =
+            node.title.filter(|_| matches!(self.takes, KeywordSupport::All | KeywordSupport::Gemini))
+        {
             self.key(start, "title");
             self.text(title);
         }

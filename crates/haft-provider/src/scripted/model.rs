@@ -7,13 +7,15 @@ use std::time::Duration;
 use haft::future::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 
-use super::script_player::{ResponseAction, ScriptedResponse, ScriptPlayer};
 use super::script_format::ModelScript;
+use super::script_player::{ResponseAction, ScriptPlayer, ScriptedResponse};
 use crate::Wire;
-use crate::tool_deferral::has_native_form;
-use crate::exchange::{ResponseHead, ChunkStream, RequestExchange, EndpointState, RetryPolicy, RequestTransport};
+use crate::exchange::{
+    ChunkStream, EndpointState, RequestExchange, RequestTransport, ResponseHead, RetryPolicy,
+};
 use crate::limits::SILENCE_SECONDS_MAX;
 use crate::request::RequestOptions;
+use crate::tool_deferral::has_native_form;
 use haft_agent::{FailureKind, MessageFormat, Model, ModelFailure, ModelRequest, ReplyStream, ToolDeferral};
 
 /// A model that plays a script. Clones share which injected errors were given.

@@ -334,7 +334,11 @@ fn check_pace(pace: Option<StreamPace>, path: &str, placed: &LocatedValue<'_>) -
     Ok(())
 }
 
-fn check_condition(condition: &RequestCondition, path: &str, placed: &LocatedValue<'_>) -> Result<(), InvalidScript> {
+fn check_condition(
+    condition: &RequestCondition,
+    path: &str,
+    placed: &LocatedValue<'_>,
+) -> Result<(), InvalidScript> {
     let RequestCondition { equals, contains, regex, is_error, tool, pointer, .. } = condition;
     if let Some(regex) = regex
         && let Err(error) = Regex::new(regex)

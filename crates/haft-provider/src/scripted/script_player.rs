@@ -10,7 +10,7 @@ use haft::text::truncate_with_ellipsis;
 use regex::Regex;
 use serde_json::Value;
 
-use super::script_format::{RequestCondition, InjectedError, StreamPace, ModelScript, ScriptTurn};
+use super::script_format::{InjectedError, ModelScript, RequestCondition, ScriptTurn, StreamPace};
 use crate::Wire;
 use crate::limits::SCRIPT_ERRORS_MAX;
 use crate::wire::request_history::{RequestHistory, SentResult};
@@ -211,7 +211,8 @@ fn error_event(wire: Wire, error: &InjectedError) -> String {
 
 fn refuse_request(wire: Wire, error: &InjectedError) -> ResponseAction {
     let status = error.status.unwrap_or(500);
-    let body = (wire.format().script.write_error)(status, error.kind.as_deref(), error_message(error)).to_string();
+    let body =
+        (wire.format().script.write_error)(status, error.kind.as_deref(), error_message(error)).to_string();
     ResponseAction::Refuse { status, body, retry_after: error.retry_after_ms.map(Duration::from_millis) }
 }
 

@@ -15,8 +15,8 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use super::script_player::{ResponseAction, ScriptedResponse, ScriptPlayer};
 use super::script_format::ModelScript;
+use super::script_player::{ResponseAction, ScriptPlayer, ScriptedResponse};
 use crate::Wire;
 use crate::limits::{
     MESSAGE_BYTES_MAX, SERVER_CONNECTIONS_MAX, SERVER_HEAD_BYTES_MAX, SERVER_SILENCE_SECONDS_MAX,
@@ -193,7 +193,11 @@ async fn read_request(
 }
 
 /// Reads so many bytes, growing as they come and not as they were announced.
-async fn read_bytes(read: &mut (impl AsyncBufRead + Unpin), size: usize, body: &mut Vec<u8>) -> io::Result<()> {
+async fn read_bytes(
+    read: &mut (impl AsyncBufRead + Unpin),
+    size: usize,
+    body: &mut Vec<u8>,
+) -> io::Result<()> {
     let before = body.len();
     (&mut *read).take(size as u64).read_to_end(body).await?;
     match body.len() - before == size {

@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::items::at_line;
-use super::{InvalidTranscript, PastCall, PastResult, TranscriptReader, TranscriptForm};
-use crate::wire::json_text::{JsonText, JsonObject};
+use super::{InvalidTranscript, PastCall, PastResult, TranscriptForm, TranscriptReader};
+use crate::wire::json_text::{JsonObject, JsonText};
 
 /// Kinds of events that say nothing of calls.
 const OTHERS: [&str; 19] = [

@@ -5,10 +5,10 @@
 
 use serde_json::Value;
 
-use super::{InvalidTranscript, PastCall, PastResult, TranscriptReader, TranscriptForm};
+use super::{InvalidTranscript, PastCall, PastResult, TranscriptForm, TranscriptReader};
 use crate::Wire;
 use crate::decode_message::decode_message;
-use crate::wire::json_text::{JsonText, JsonError, JsonObject};
+use crate::wire::json_text::{JsonError, JsonObject, JsonText};
 use crate::wire::result_content::ERROR_PREFIX;
 use crate::wire::{PartKind, detection};
 
@@ -141,7 +141,12 @@ impl<'t> TranscriptReader<'t> {
         }
     }
 
-    fn past_result(&mut self, wire: Wire, piece: JsonText<'t>, agent: Option<&str>) -> Result<(), InvalidTranscript> {
+    fn past_result(
+        &mut self,
+        wire: Wire,
+        piece: JsonText<'t>,
+        agent: Option<&str>,
+    ) -> Result<(), InvalidTranscript> {
         let line = self.line(piece.text());
         if let Some(fields) = piece.object().map_err(at_line(line, piece))? {
             let (id, result) = (wire.format().past_result)(&fields).map_err(at_line(line, piece))?;
@@ -153,7 +158,8 @@ impl<'t> TranscriptReader<'t> {
     /// Reads the calls of a message.
     fn calls(&mut self, wire: Wire, text: &str, agent: Option<&str>) -> Result<(), InvalidTranscript> {
         let begin = self.line(text);
-        let message = decode_message(text, Some(wire)).map_err(|bad| InvalidTranscript::at(begin, bad.to_string()))?;
+        let message =
+            decode_message(text, Some(wire)).map_err(|bad| InvalidTranscript::at(begin, bad.to_string()))?;
         message.passed_over().iter().for_each(|kind| self.passed_over(kind));
         let mut from = 0;
         for (id, name, input) in message.into_requested() {
@@ -182,7 +188,10 @@ impl<'t> TranscriptReader<'t> {
         let fields =
             call.required_object("an object with `name` and `arguments`").map_err(at_line(line, message))?;
         let Some(name) = fields.string("name") else {
-            return Err(InvalidTranscript::at(line, "the `function_call` has no `name`; a string is required"));
+            return Err(InvalidTranscript::at(
+                line,
+                "the `function_call` has no `name`; a string is required",
+            ));
         };
         let input = fields.get("arguments");
         let input = input.map_or("{}".into(), |input| input.string().unwrap_or_else(|| input.text().into()));

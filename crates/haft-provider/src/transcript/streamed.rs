@@ -48,5 +48,10 @@ fn read_stream(wire: Wire, bytes: &[u8]) -> PastConversation {
     let calls: Vec<PastCall> = requested
         .map(|(id, name, input)| PastCall { id, name, input, turn: 1, line: 1, agent: None, result: None })
         .collect();
-    PastConversation { form: Some(TranscriptForm::Stream(wire)), calls, passed_over, ..PastConversation::default() }
+    PastConversation {
+        form: Some(TranscriptForm::Stream(wire)),
+        calls,
+        passed_over,
+        ..PastConversation::default()
+    }
 }

@@ -10,7 +10,7 @@ use haft_agent::{FailureKind, ModelFailure};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::json_text::{JsonText, JsonError, JsonObject};
+use super::json_text::{JsonError, JsonObject, JsonText};
 use super::message_draft::MessageDraft;
 
 /// The state of one message while it is decoded.
@@ -85,7 +85,11 @@ pub(crate) fn misplaced_event(what: &str) -> DecodeError {
 }
 
 /// Reads a text that must be there and not be empty.
-pub(crate) fn required_member<'t>(object: &JsonObject<'t>, key: &str, owner: &str) -> Result<Cow<'t, str>, JsonError> {
+pub(crate) fn required_member<'t>(
+    object: &JsonObject<'t>,
+    key: &str,
+    owner: &str,
+) -> Result<Cow<'t, str>, JsonError> {
     let Some(value) = object.get(key) else {
         return Err(object.error(format!("{owner} has no `{key}`; a string is required")));
     };
@@ -97,7 +101,11 @@ pub(crate) fn required_member<'t>(object: &JsonObject<'t>, key: &str, owner: &st
 }
 
 /// Reads the text of a field of the frame.
-pub(crate) fn required_text<'t>(value: JsonText<'t>, key: &str, owner: &str) -> Result<Cow<'t, str>, JsonError> {
+pub(crate) fn required_text<'t>(
+    value: JsonText<'t>,
+    key: &str,
+    owner: &str,
+) -> Result<Cow<'t, str>, JsonError> {
     value.string().ok_or_else(|| {
         let kind = if value.is_string() { "a string with half a surrogate in it" } else { value.shown() };
         value.error(format!("the `{key}` of {owner} is {kind}; a string is accepted"))
@@ -105,7 +113,10 @@ pub(crate) fn required_text<'t>(value: JsonText<'t>, key: &str, owner: &str) -> 
 }
 
 /// Reads a list that must be there; null and nothing are an empty one.
-pub(crate) fn required_list<'t>(value: Option<JsonText<'t>>, what: &str) -> Result<Vec<JsonText<'t>>, JsonError> {
+pub(crate) fn required_list<'t>(
+    value: Option<JsonText<'t>>,
+    what: &str,
+) -> Result<Vec<JsonText<'t>>, JsonError> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
     value.array().ok_or_else(|| value.error(format!("{} came; {what} is accepted", value.shown())))
 }

@@ -7,7 +7,7 @@
 
 use haft::text::truncate_chars;
 
-use super::json_text::{JsonText, JsonError, JsonObject};
+use super::json_text::{JsonError, JsonObject, JsonText};
 use super::{PartKind, Wire};
 
 /// What is accepted, for the end of a message.

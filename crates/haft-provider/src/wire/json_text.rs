@@ -126,9 +126,10 @@ impl<'t> JsonText<'t> {
         let mut fields = BTreeMap::new();
         while let Some(key) = self.next(&mut rest) {
             let Some(name) = key.string() else {
-                return Err(
-                    self.error(format!("the key {} is no text: half a surrogate is in it", shorten_text(key.text)))
-                );
+                return Err(self.error(format!(
+                    "the key {} is no text: half a surrogate is in it",
+                    shorten_text(key.text)
+                )));
             };
             let Some(value) = self.next(&mut rest) else { break };
             if fields.insert(name, value).is_some() && self.rejects_duplicate_keys {

@@ -17,7 +17,7 @@ use haft_agent::{CallKind, FailureKind, ModelFailure, ModelReply, ReplyDelta, St
 use serde_json::{Map, Value};
 
 use super::decoder::{DecodeError, is_object, unreadable_event};
-use super::json_text::{JsonText, JsonError, JsonObject};
+use super::json_text::{JsonError, JsonObject, JsonText};
 use crate::Wire;
 use crate::decode_message::ModelMessage;
 use crate::failure;

@@ -10,7 +10,7 @@ use haft::ToolResult;
 use haft_agent::{MessageFormat, ModelRequest, RequestedCall, ToolDefinitions, UserPart};
 use serde_json::{Map, Value};
 
-use self::json_text::{JsonText, JsonError, JsonObject};
+use self::json_text::{JsonError, JsonObject, JsonText};
 use self::request_history::RequestHistory;
 use self::script_message::{ScriptMessage, ScriptTarget};
 use crate::definitions::DefinitionFormat;

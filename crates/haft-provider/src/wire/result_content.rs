@@ -6,9 +6,9 @@
 //! the declared type is ignored: APIs reject a JPEG that is called a PNG. Nothing is ever empty, because some APIs reject
 //! empty text: a tool without output says `(no output)`.
 
-use haft::content::Blob;
+use haft::content::BinaryContent;
 use haft::text::truncate_chars;
-use haft::{Content, ToolResult};
+use haft::{ResultBlock, ToolResult};
 use serde_json::Value;
 
 use crate::limits::OPENAI_OUTPUT_CHARS_MAX;
@@ -20,7 +20,7 @@ const CUT: &str = "\n[cut here: the provider takes no more]";
 pub(crate) const PDF: &str = "application/pdf";
 
 /// Detects the type of an image from its magic bytes, if providers take that type.
-pub(crate) fn image_type(blob: &Blob) -> Option<&'static str> {
+pub(crate) fn image_type(blob: &BinaryContent) -> Option<&'static str> {
     match &*blob.bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -31,12 +31,12 @@ pub(crate) fn image_type(blob: &Blob) -> Option<&'static str> {
 }
 
 /// Whether a document is called a PDF and begins like one; PDF readers allow something before the header.
-pub(crate) fn is_pdf(blob: &Blob) -> bool {
+pub(crate) fn is_pdf(blob: &BinaryContent) -> bool {
     let head = &blob.bytes[..blob.bytes.len().min(1024)];
     &*blob.media_type == PDF && head.windows(5).any(|bytes| bytes == b"%PDF-")
 }
 
-pub(crate) fn data_url(kind: &str, blob: &Blob) -> String {
+pub(crate) fn data_url(kind: &str, blob: &BinaryContent) -> String {
     format!("data:{kind};base64,{}", blob.to_base64())
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn error_text(message: &str) -> String {
 pub(crate) const ERROR_PREFIX: &str = "error: ";
 
 /// Joins blocks to one text, which is not empty.
-pub(crate) fn join_text(blocks: &[Content]) -> String {
+pub(crate) fn join_text(blocks: &[ResultBlock]) -> String {
     let mut joined = String::new();
     for block in blocks {
         start_line(&mut joined);
@@ -83,7 +83,7 @@ fn truncate_text(mut text: String) -> String {
 pub(crate) fn found_tools(result: &ToolResult) -> &[Value] {
     let blocks = result.outcome().map_or(&[][..], |output| output.blocks());
     let mut lists = blocks.iter().filter_map(|block| match block {
-        Content::Structured(Value::Array(tools)) => Some(&tools[..]),
+        ResultBlock::Structured(Value::Array(tools)) => Some(&tools[..]),
         _ => None,
     });
     lists.next().unwrap_or_default()

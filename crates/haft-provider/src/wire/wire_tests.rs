@@ -63,7 +63,10 @@ fn a_whole_message_and_its_stream_are_one() {
             let decoded = decode_message(&response, None).unwrap();
             assert_eq!((decoded.wire(), decoded.calls()), (wire, at_once.calls()), "{wire}");
         }
-        assert!(read_response(wire, "{}").is_ok_and(|reply| reply.items().is_empty()) || read_response(wire, "{}").is_err());
+        assert!(
+            read_response(wire, "{}").is_ok_and(|reply| reply.items().is_empty())
+                || read_response(wire, "{}").is_err()
+        );
         assert!(read_response(wire, "[]").is_err(), "{wire}");
     }
 }

@@ -1,7 +1,7 @@
 //! The tools of real MCP servers: each is defined for every wire, or refused with a reason.
 
 use haft::Engine;
-use haft_provider::{DefinitionForm, DefinitionCache, Wire};
+use haft_provider::{DefinitionCache, DefinitionForm, Wire};
 use serde_json::{Map, Value, json};
 
 use crate::shared::{anthropic_request, data, fits, json, openai_request, registry, request_schema};

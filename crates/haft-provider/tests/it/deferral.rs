@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use haft::registry::Gates;
+use haft::registry::ToolGates;
 use haft::search::ToolSearch;
 use haft::{Effects, Engine, ErrorKind, Registry, dynamic_tool};
 use haft_agent::{
@@ -100,7 +100,7 @@ fn engine() -> Engine {
 }
 
 fn engine_of(registry: Registry) -> Engine {
-    let mut gates = Gates::default();
+    let mut gates = ToolGates::default();
     gates.defer_above = 0;
     Engine::builder(registry).gates(gates).build()
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use haft::{Effects, Engine, Json, NoInput, Permissions, Registry, dynamic_tool, tool};
-use haft_provider::{DefinitionForm, DefinitionCache, Wire};
+use haft::{Effects, Engine, Json, NoInput, PermissionRules, Registry, dynamic_tool, tool};
+use haft_provider::{DefinitionCache, DefinitionForm, Wire};
 use serde_json::json;
 
 use crate::shared::{registry, snapshot};
@@ -18,7 +18,7 @@ struct Answer {
 fn each_form() {
     let count = tool("count", "Counts \"things\".", |_: NoInput, _| async { Ok(Json(Answer { count: 1 })) })
         .effects(|_| Effects::none())
-        .spec(|spec| spec.listed_class(haft::effects::table::Class::ReadOnly));
+        .spec(|spec| spec.listed_class(haft::effects::table::ConcurrencyClass::ReadOnly));
     let find = dynamic_tool(
         "find",
         "Finds.",
@@ -27,8 +27,9 @@ fn each_form() {
     );
     let registry = Registry::new().with(count).unwrap().with(find).unwrap();
     let snapshot = Engine::new(registry).snapshot();
-    let check =
-        |form: Wire, expected: &str| assert_eq!(DefinitionCache::new(form).define(&snapshot).json(), expected);
+    let check = |form: Wire, expected: &str| {
+        assert_eq!(DefinitionCache::new(form).define(&snapshot).json(), expected)
+    };
     let none = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
     let q =
         r#"{"type":"object","properties":{"n":{"type":"integer"},"q":{"type":"string"}},"required":["q"]}"#;
@@ -129,7 +130,7 @@ fn what_a_provider_does_not_take_is_left_out_alone() {
 #[test]
 fn denied_tools_are_not_shown() {
     let hidden = tool("hidden", "Hides.", |_: NoInput, _| async { Ok("") });
-    let rules = Permissions::new().deny("hidden").unwrap();
+    let rules = PermissionRules::new().deny("hidden").unwrap();
     let engine = Engine::builder(Registry::new().with(hidden).unwrap()).permissions(rules).build();
     assert_eq!(
         DefinitionCache::new(DefinitionForm::Mcp).with_deferred(true).define(&engine.snapshot()).json(),

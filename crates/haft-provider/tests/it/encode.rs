@@ -1,6 +1,8 @@
 //! One result by each wire, held against the providers' own schemas.
 
-use haft::{Content, Effects, Engine, IntoOutput, NoInput, Registry, ToolCall, ToolError, ToolResult, tool};
+use haft::{
+    Effects, Engine, IntoOutput, NoInput, Registry, ResultBlock, ToolCall, ToolError, ToolResult, tool,
+};
 use haft_provider::{Wire, encode_result};
 use serde_json::{Value, json};
 
@@ -60,7 +62,7 @@ async fn errors() {
 
 #[tokio::test]
 async fn nothing_is_never_empty() {
-    for empty in [vec![], vec![Content::text("")], vec![Content::text(""), Content::text("")]] {
+    for empty in [vec![], vec![ResultBlock::text("")], vec![ResultBlock::text(""), ResultBlock::text("")]] {
         let [anthropic, openai, chat, gemini] = all(&result(Ok(empty)).await);
         assert_eq!(anthropic["content"], "(no output)");
         assert_eq!(openai["output"], "(no output)");
@@ -86,14 +88,14 @@ const PNG: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 #[tokio::test]
 async fn pictures_documents_and_links() {
     let blocks = vec![
-        Content::text("see"),
-        Content::text("this"),
-        Content::image("image/png", PNG),
-        Content::image("image/tiff", [1]),
-        Content::document("application/pdf", *b"%PDF-1"),
-        Content::document("text/plain", *b"words"),
-        Content::document("application/zip", [9]),
-        Content::link("https://example.com/x", "x"),
+        ResultBlock::text("see"),
+        ResultBlock::text("this"),
+        ResultBlock::image("image/png", PNG),
+        ResultBlock::image("image/tiff", [1]),
+        ResultBlock::document("application/pdf", *b"%PDF-1"),
+        ResultBlock::document("text/plain", *b"words"),
+        ResultBlock::document("application/zip", [9]),
+        ResultBlock::link("https://example.com/x", "x"),
     ];
     let [anthropic, openai, chat, gemini] = all(&result(Ok(blocks)).await);
     assert_eq!(
@@ -120,7 +122,7 @@ async fn pictures_documents_and_links() {
         gemini["functionResponse"]["parts"],
         json!([{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}, {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0x"}}])
     );
-    let [.., gemini] = all(&result(Ok(Content::image("image/png", PNG))).await);
+    let [.., gemini] = all(&result(Ok(ResultBlock::image("image/png", PNG))).await);
     assert_eq!(gemini["functionResponse"]["response"], json!({"output": "see the attached parts"}));
 }
 
@@ -128,9 +130,9 @@ async fn pictures_documents_and_links() {
 #[tokio::test]
 async fn what_a_picture_is_its_bytes_say() {
     let lies = vec![
-        Content::image("image/png", *b"<html>no picture"),
-        Content::image("image/png", []),
-        Content::document("application/pdf", *b"no document"),
+        ResultBlock::image("image/png", *b"<html>no picture"),
+        ResultBlock::image("image/png", []),
+        ResultBlock::document("application/pdf", *b"no document"),
     ];
     for wire in all(&result(Ok(lies)).await) {
         let text = wire.to_string();
@@ -140,7 +142,7 @@ async fn what_a_picture_is_its_bytes_say() {
         }
     }
     let jpeg = [0xff, 0xd8, 0xff, 0xe0];
-    let [anthropic, openai, _, gemini] = all(&result(Ok(Content::image("image/png", jpeg))).await);
+    let [anthropic, openai, _, gemini] = all(&result(Ok(ResultBlock::image("image/png", jpeg))).await);
     assert_eq!(anthropic["content"][0]["source"]["media_type"], "image/jpeg");
     assert_eq!(openai["output"][0]["image_url"], "data:image/jpeg;base64,/9j/4A==");
     assert_eq!(gemini["functionResponse"]["parts"][0]["inlineData"]["mimeType"], "image/jpeg");
@@ -149,6 +151,6 @@ async fn what_a_picture_is_its_bytes_say() {
 #[tokio::test]
 async fn a_picture_that_is_too_large_is_named() {
     let large = vec![0; haft_provider::limits::ANTHROPIC_IMAGE_BYTES_MAX + 1];
-    let block = encode_result(Wire::Anthropic, &result(Ok(Content::image("image/png", large))).await);
+    let block = encode_result(Wire::Anthropic, &result(Ok(ResultBlock::image("image/png", large))).await);
     assert_eq!(block["content"], "[image: image/png, 3932161 bytes]");
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use haft::future::BoxFuture;
 use haft::results::OffloadStore;
-use haft::testing::{ScriptedAsker, let_tasks_run, scripted};
-use haft::tool::{Breaker, Interrupt, Retry};
+use haft::testing::{ScriptedAsker, let_tasks_run, scripted_tool};
+use haft::tool::{BreakerOptions, Interrupt, RetryPolicy};
 use haft::{
-    Chars, Effects, Engine, NoInput, Permissions, Registry, ToolError, ToolResult, dynamic_tool, tool,
+    Chars, Effects, Engine, NoInput, PermissionRules, Registry, ToolError, ToolResult, dynamic_tool, tool,
 };
 use haft_agent::{
     AgentLoop, Conversation, LoopHooks, MessageFormat, MessageReview, Model, ModelReply, ModelRequest,
@@ -154,11 +154,11 @@ fn last_words(wire: Wire) -> Vec<u8> {
 async fn only_what_changes_nothing_runs_before_the_message_is_complete() {
     for wire in Wire::ALL {
         for ends_well in [true, false] {
-            let (read, reads) = scripted("read").effects(|_| Effects::none()).build();
-            let (write, writes) = scripted("write").effects(|_| Effects::writes("a")).build();
+            let (read, reads) = scripted_tool("read").effects(|_| Effects::none()).build();
+            let (write, writes) = scripted_tool("write").effects(|_| Effects::writes("a")).build();
             let registry = Registry::new().with(read).unwrap().with(write).unwrap();
             let engine =
-                Engine::builder(registry).permissions(Permissions::new().allow("write").unwrap()).build();
+                Engine::builder(registry).permissions(PermissionRules::new().allow("write").unwrap()).build();
             let (model, mut pens) = Held::new(wire, 2);
             let (second, first) = (pens.pop().unwrap(), pens.pop().unwrap());
             let mut conversation = Conversation::new(wire);
@@ -289,7 +289,7 @@ async fn a_host_that_never_answers() {
 /// While a question waits for the user, and while the model writes a summary.
 #[tokio::test(start_paused = true)]
 async fn interrupts_while_a_question_waits_and_while_it_is_summarised() {
-    let (write, writes) = scripted("write").effects(|_| Effects::writes("a")).build();
+    let (write, writes) = scripted_tool("write").effects(|_| Effects::writes("a")).build();
     let asker = ScriptedAsker::waiting();
     let asked = asker.clone();
     let engine_asking = Engine::builder(Registry::new().with(write).unwrap()).asker(asker).build();
@@ -325,8 +325,10 @@ async fn interrupts_while_a_question_waits_and_while_it_is_summarised() {
 #[tokio::test(start_paused = true)]
 async fn the_time_is_over_for_tools_too() {
     for interrupt in [Interrupt::Block, Interrupt::Cancel] {
-        let (slow, slows) =
-            scripted("slow").effects(|_| Effects::none()).with(move |tool| tool.interrupt(interrupt)).build();
+        let (slow, slows) = scripted_tool("slow")
+            .effects(|_| Effects::none())
+            .with(move |tool| tool.interrupt(interrupt))
+            .build();
         let script = json!({"turns": [{"tool_calls": [{"name": "slow"}]}]});
         let agent =
             AgentLoop::new(Engine::new(Registry::new().with(slow).unwrap()), model(script, Wire::Anthropic))
@@ -444,20 +446,21 @@ async fn tools_are_refreshed_between_turns() {
 #[tokio::test(start_paused = true)]
 async fn tools_are_tried_again_only_where_it_can_t_hurt() {
     let failing = || ToolError::new("try later").retryable();
-    let (read, reads) = scripted("read")
+    let (read, reads) = scripted_tool("read")
         .effects(|_| Effects::none())
-        .with(|tool| tool.retry(Retry::up_to(3)))
+        .with(|tool| tool.retry(RetryPolicy::up_to(3)))
         .then_fail(failing())
         .then_fail(failing())
         .then("here")
         .build();
-    let (write, writes) = scripted("write")
+    let (write, writes) = scripted_tool("write")
         .effects(|_| Effects::writes("a"))
-        .with(|tool| tool.retry(Retry::up_to(3)))
+        .with(|tool| tool.retry(RetryPolicy::up_to(3)))
         .then_fail(failing())
         .build();
     let registry = Registry::new().with(read).unwrap().with(write).unwrap();
-    let engine = Engine::builder(registry).permissions(Permissions::new().allow("write").unwrap()).build();
+    let engine =
+        Engine::builder(registry).permissions(PermissionRules::new().allow("write").unwrap()).build();
     let script = json!({"turns": [
         {"tool_calls": [{"name": "read"}, {"name": "write"}]},
         {"expect": [{"result": 0, "equals": "here"}, {"result": 1, "is_error": true, "contains": "try later"}], "text": "done"},
@@ -473,9 +476,9 @@ async fn tools_are_tried_again_only_where_it_can_t_hurt() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_keeps_failing_is_left_alone() {
     let down = || ToolError::new("the server is down").retryable();
-    let (fetch, fetches) = scripted("fetch")
+    let (fetch, fetches) = scripted_tool("fetch")
         .effects(|_| Effects::none())
-        .with(|tool| tool.breaker(Breaker::after(2)))
+        .with(|tool| tool.breaker(BreakerOptions::after(2)))
         .then_fail(down())
         .then_fail(down())
         .then("here")
@@ -505,7 +508,7 @@ async fn a_hundred_loops_side_by_side() {
                 Ok(format!("I am {at}"))
             })
             .effects(|_| Effects::none());
-        let (wait, waits) = scripted("wait")
+        let (wait, waits) = scripted_tool("wait")
             .effects(|_| Effects::none())
             .with(|tool| tool.interrupt(Interrupt::Cancel))
             .build();

@@ -151,8 +151,10 @@ async fn deferred_tools_at_an_endpoint_that_does_not_know_them() {
         for stream in [true, false] {
             let usual = client(server.base_url(wire), wire, stream);
             assert_eq!(usual.deferral(), ToolDeferral::Fallback, "nobody knows who that is");
-            let endpoint =
-                ProviderEndpoint::new(wire).base_url(server.base_url(wire)).key("k").deferral(ToolDeferral::Native);
+            let endpoint = ProviderEndpoint::new(wire)
+                .base_url(server.base_url(wire))
+                .key("k")
+                .deferral(ToolDeferral::Native);
             let client = ProviderClient::new(endpoint, RequestOptions::new("m-1").stream(stream)).unwrap();
             assert_eq!(client.deferral(), ToolDeferral::Native);
             let other = client.clone();
@@ -182,7 +184,7 @@ fn searching() -> haft::Engine {
     );
     let echo = echo.effects(|_| haft::Effects::none());
     let registry = haft::Registry::new().with(haft::search::ToolSearch).unwrap();
-    let mut gates = haft::registry::Gates::default();
+    let mut gates = haft::registry::ToolGates::default();
     gates.defer_above = 0;
     haft::Engine::builder(registry.with_external("outside", echo).unwrap()).gates(gates).build()
 }
@@ -448,7 +450,8 @@ async fn the_server_refuses_what_it_should() {
     for cut in ["", "POST", "POST / HTTP/1.1\r\n", "POST / HTTP/1.1\r\ncontent-length: 10\r\n\r\nabc"] {
         raw(address, cut).await;
     }
-    let open = serve_script(ModelScript::parse("turns: [{text: a}]").unwrap(), "0.0.0.0:0".parse().unwrap()).await;
+    let open =
+        serve_script(ModelScript::parse("turns: [{text: a}]").unwrap(), "0.0.0.0:0".parse().unwrap()).await;
     assert!(open.unwrap_err().to_string().starts_with("0.0.0.0 is no loopback address"));
     drop(server);
     tokio::task::yield_now().await;
@@ -491,7 +494,8 @@ async fn an_interrupt_in_every_state_of_an_exchange() {
 
 #[test]
 fn clients_that_can_t_be_made() {
-    let bad = |endpoint: ProviderEndpoint| ProviderClient::new(endpoint, RequestOptions::new("m")).err().unwrap();
+    let bad =
+        |endpoint: ProviderEndpoint| ProviderClient::new(endpoint, RequestOptions::new("m")).err().unwrap();
     assert_eq!(
         bad(ProviderEndpoint::new(Wire::OpenAi).key("a\nb")),
         "the header `authorization` can't be sent; a key must be one line of plain characters"

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haft::future::BoxFuture;
-use haft::{Effects, Engine, NoInput, Output, Registry, ToolCall, ToolResult, tool};
+use haft::{Effects, Engine, NoInput, Registry, ToolCall, ToolOutput, ToolResult, tool};
 use haft_agent::{AgentLoop, Conversation, ConversationRecorder, InterruptedTurn, RunEnd, RunHandle};
 use haft_provider::Wire;
 use haft_provider::scripted::{ModelScript, ScriptedModel};
@@ -95,7 +95,7 @@ async fn a_message_that_was_left_is_answered_and_known_results_are_not_made_agai
         let (engine, count) = counting();
         let mut conversation = Conversation::new(wire);
         conversation.say("go");
-        let known = ToolResult::kept(call, "count", Ok(Output::from(haft::Content::text("known"))));
+        let known = ToolResult::kept(call, "count", Ok(ToolOutput::from(haft::ResultBlock::text("known"))));
         let agent = AgentLoop::new(engine, model(wire));
         let cut_off = InterruptedTurn { items: first, results: vec![known] };
         let outcome = agent.resume_interrupted(&mut conversation, cut_off).await.unwrap();

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::testing::scripted;
+use haft::testing::scripted_tool;
 use haft::tool::Interrupt;
-use haft::{Effects, Engine, EngineBuilder, Permissions, Registry, ToolResult, dynamic_tool};
+use haft::{Effects, Engine, EngineBuilder, PermissionRules, Registry, ToolResult, dynamic_tool};
 use haft_agent::{
     AgentLoop, Conversation, FailureKind, LoopHooks, MessageReview, PostError, ReplyDelta, RunEnd, RunEvent,
     RunHandle, RunLimit, RunOptions, RunOutcome, RunSink, StopReason, ToolEventSink, UsageMeter,
@@ -136,11 +136,11 @@ async fn cases_choose_by_what_came() {
 #[tokio::test]
 async fn safe_calls_run_while_the_message_arrives() {
     for wire in Wire::ALL {
-        let (read, reads) = scripted("read").effects(|_| Effects::none()).build();
-        let (write, writes) = scripted("write").effects(|_| Effects::writes("a")).build();
+        let (read, reads) = scripted_tool("read").effects(|_| Effects::none()).build();
+        let (write, writes) = scripted_tool("write").effects(|_| Effects::writes("a")).build();
         let registry = Registry::new().with(read).unwrap().with(write).unwrap();
         let engine =
-            Engine::builder(registry).permissions(Permissions::new().allow("write").unwrap()).build();
+            Engine::builder(registry).permissions(PermissionRules::new().allow("write").unwrap()).build();
         // The stream stands still after the read: one piece each hundred seconds.
         let script = json!({"turns": [
             {"tool_calls": [{"name": "read"}, {"name": "write"}, {"name": "read", "input": {"path": "a long enough input to take many pieces"}}], "stream": {"chunk_chars": 4}},
@@ -267,11 +267,12 @@ async fn a_lost_connection_before_any_call_begins_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_connection_after_a_call_never_runs_it_twice() {
     for wire in Wire::ALL {
-        let (read, reads) = scripted("read").effects(|_| Effects::none()).then("one").then("again").build();
-        let (write, writes) = scripted("write").effects(|_| Effects::writes("a")).build();
+        let (read, reads) =
+            scripted_tool("read").effects(|_| Effects::none()).then("one").then("again").build();
+        let (write, writes) = scripted_tool("write").effects(|_| Effects::writes("a")).build();
         let registry = Registry::new().with(read).unwrap().with(write).unwrap();
         let engine =
-            Engine::builder(registry).permissions(Permissions::new().allow("write").unwrap()).build();
+            Engine::builder(registry).permissions(PermissionRules::new().allow("write").unwrap()).build();
         let calls = json!([{"name": "read"}, {"name": "write"}, {"name": "read", "input": {"a": "b"}}]);
         // Where the second call has just become whole, by each wire.
         let after = match wire {
@@ -386,11 +387,11 @@ async fn limits() {
 #[tokio::test]
 async fn interrupt_while_the_model_writes() {
     for wire in Wire::ALL {
-        let (read, reads) = scripted("read")
+        let (read, reads) = scripted_tool("read")
             .effects(|_| Effects::none())
             .with(|tool| tool.interrupt(Interrupt::Block))
             .build();
-        let (write, writes) = scripted("write").effects(|_| Effects::writes("a")).build();
+        let (write, writes) = scripted_tool("write").effects(|_| Effects::writes("a")).build();
         let engine = Engine::new(Registry::new().with(read).unwrap().with(write).unwrap());
         let script = json!({"turns": [{"tool_calls": [{"name": "read"}, {"name": "write", "input": {"a": 1}}, {"name": "read", "input": {"a": 1}}], "stream": {"chunk_chars": 1}, "text": ""}]});
         let handle = RunHandle::new();
@@ -418,10 +419,14 @@ async fn interrupt_while_the_model_writes() {
 
 #[tokio::test]
 async fn interrupt_while_tools_run_and_force() {
-    let (slow, slows) =
-        scripted("slow").effects(|_| Effects::none()).with(|tool| tool.interrupt(Interrupt::Block)).build();
-    let (quick, quicks) =
-        scripted("quick").effects(|_| Effects::none()).with(|tool| tool.interrupt(Interrupt::Cancel)).build();
+    let (slow, slows) = scripted_tool("slow")
+        .effects(|_| Effects::none())
+        .with(|tool| tool.interrupt(Interrupt::Block))
+        .build();
+    let (quick, quicks) = scripted_tool("quick")
+        .effects(|_| Effects::none())
+        .with(|tool| tool.interrupt(Interrupt::Cancel))
+        .build();
     let engine = Engine::new(Registry::new().with(slow).unwrap().with(quick).unwrap());
     let script = json!({"turns": [{"tool_calls": [{"name": "slow"}, {"name": "quick"}]}]});
     let handle = RunHandle::new();
@@ -446,8 +451,10 @@ async fn interrupt_while_tools_run_and_force() {
 
 #[tokio::test]
 async fn words_said_while_tools_run_go_in_with_the_results() {
-    let (slow, slows) =
-        scripted("slow").effects(|_| Effects::none()).with(|tool| tool.interrupt(Interrupt::Cancel)).build();
+    let (slow, slows) = scripted_tool("slow")
+        .effects(|_| Effects::none())
+        .with(|tool| tool.interrupt(Interrupt::Cancel))
+        .build();
     let engine = Engine::new(Registry::new().with(slow).unwrap());
     let script = json!({"turns": [{"tool_calls": [{"name": "slow"}]}, {"text": "As you wish.", "expect": [{"prompt": true, "contains": "stop that"}, {"is_error": true}]}]});
     let handle = RunHandle::new();
@@ -465,7 +472,7 @@ async fn words_said_while_tools_run_go_in_with_the_results() {
 /// Dropping a run leaves the conversation as it was after its last whole turn.
 #[tokio::test]
 async fn a_dropped_run_leaves_whole_turns() {
-    let (slow, slows) = scripted("slow").effects(|_| Effects::none()).then("first").build();
+    let (slow, slows) = scripted_tool("slow").effects(|_| Effects::none()).then("first").build();
     let engine = Engine::new(Registry::new().with(slow).unwrap());
     let script = json!({"turns": [{"tool_calls": [{"name": "slow"}]}, {"tool_calls": [{"name": "slow"}]}]});
     let mut conversation = Conversation::new(Wire::Anthropic);
@@ -532,8 +539,8 @@ async fn a_host_steps_in() {
 
 #[tokio::test]
 async fn a_bare_no_ends_the_turn() {
-    let (write, _) = scripted("write").effects(|_| Effects::writes("a")).build();
-    let asker = haft::testing::ScriptedAsker::new().then(haft::ports::Answer::No);
+    let (write, _) = scripted_tool("write").effects(|_| Effects::writes("a")).build();
+    let asker = haft::testing::ScriptedAsker::new().then(haft::ports::ApprovalAnswer::No);
     let engine = Engine::builder(Registry::new().with(write).unwrap()).asker(asker).build();
     let mut conversation = Conversation::new(Wire::Anthropic);
     let script = json!({"turns": [{"tool_calls": [{"name": "write"}, {"name": "write"}]}]});
@@ -646,8 +653,10 @@ async fn events_are_json() {
 /// Words of other agents go in before the next turn, stop nothing, and keep a run going that would have ended.
 #[tokio::test]
 async fn posted_words_go_in_with_the_next_turn() {
-    let (slow, handle) =
-        scripted("slow").effects(|_| Effects::none()).with(|tool| tool.interrupt(Interrupt::Cancel)).build();
+    let (slow, handle) = scripted_tool("slow")
+        .effects(|_| Effects::none())
+        .with(|tool| tool.interrupt(Interrupt::Cancel))
+        .build();
     let engine = Engine::new(Registry::new().with(slow).unwrap());
     let heard = |word: &str| json!([{"prompt": true, "contains": word}]);
     let script = json!({"turns": [

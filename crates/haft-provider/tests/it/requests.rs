@@ -17,7 +17,8 @@ fn tools(wire: Wire) -> ToolDefinitions {
 /// A conversation with everything in it: words, a picture, thinking, calls, results, words after results.
 fn conversation(wire: Wire) -> Conversation {
     let mut conversation = Conversation::new(wire);
-    let png = haft::content::Blob { media_type: "image/png".into(), bytes: [1, 2, 3].into(), name: None };
+    let png =
+        haft::content::BinaryContent { media_type: "image/png".into(), bytes: [1, 2, 3].into(), name: None };
     conversation.say_parts(&[UserPart::Text("look".into()), UserPart::Image(png)]);
     let reply = match wire {
         Wire::Anthropic => {
@@ -152,7 +153,8 @@ fn chat_and_gemini() {
         (&request["max_tokens"], &request["stream_options"]),
         (&json!(5), &json!({"include_usage": true}))
     );
-    let request = body(Wire::Gemini, &RequestOptions::new("m").max_tokens(5).thinking(ThinkingMode::Tokens(100)));
+    let request =
+        body(Wire::Gemini, &RequestOptions::new("m").max_tokens(5).thinking(ThinkingMode::Tokens(100)));
     assert_eq!(request["systemInstruction"]["parts"].as_array().unwrap().len(), 2);
     assert_eq!(
         request["generationConfig"],
@@ -227,7 +229,7 @@ fn old_results_are_cleared_and_say_so() {
 fn a_picture_is_not_counted_by_its_bytes() {
     for wire in Wire::ALL {
         let mut conversation = Conversation::new(wire);
-        let png = haft::content::Blob {
+        let png = haft::content::BinaryContent {
             media_type: "image/png".into(),
             bytes: vec![7; 1_000_000].into(),
             name: None,

@@ -155,7 +155,8 @@ fn recorded_streams_are_read() {
     for vendor in ["anthropic-sdk", "vercel-ai-anthropic", "vercel-ai-openai"] {
         for entry in std::fs::read_dir(folder.join(vendor)).unwrap().flatten() {
             let text = std::fs::read_to_string(entry.path()).unwrap();
-            let transcript = read_transcript(&text).unwrap_or_else(|bad| panic!("{}: {bad}", entry.path().display()));
+            let transcript =
+                read_transcript(&text).unwrap_or_else(|bad| panic!("{}: {bad}", entry.path().display()));
             assert!(matches!(transcript.form, Some(TranscriptForm::Stream(_))), "{}", entry.path().display());
             calls += transcript.calls.len();
         }

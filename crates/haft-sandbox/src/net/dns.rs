@@ -11,19 +11,19 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 
 use super::limits;
-use super::session::Session;
+use super::session::NetworkSession;
 
 const HEADER_BYTES: usize = 12;
 const FORMAT_ERROR: u8 = 1;
 const REFUSED: u8 = 5;
 
 /// Answers datagrams, for as long as it is polled.
-pub(super) async fn datagrams(session: Arc<Session>, socket: UdpSocket) {
+pub(super) async fn serve_datagrams(session: Arc<NetworkSession>, socket: UdpSocket) {
     let mut query = vec![0; limits::QUERY_BYTES_MAX];
     loop {
         match socket.recv_from(&mut query).await {
             Ok((count, from)) => {
-                if let Some(answer) = answer(&query[..count], |name| session.asked_for(name)) {
+                if let Some(answer) = answer_query(&query[..count], |name| session.asked_for(name)) {
                     // Whoever doesn't take its answer asks again.
                     let _ = socket.try_send_to(&answer, from);
                 }
@@ -34,7 +34,7 @@ pub(super) async fn datagrams(session: Arc<Session>, socket: UdpSocket) {
 }
 
 /// Answers one connection.
-pub(super) async fn connection(session: Arc<Session>, mut stream: TcpStream) {
+pub(super) async fn serve_connection(session: Arc<NetworkSession>, mut stream: TcpStream) {
     let questions = async {
         for _ in 0..limits::DNS_QUERIES_MAX {
             let count = usize::from(stream.read_u16().await?);
@@ -43,7 +43,7 @@ pub(super) async fn connection(session: Arc<Session>, mut stream: TcpStream) {
             }
             let mut query = vec![0; count];
             stream.read_exact(&mut query).await?;
-            let Some(answer) = answer(&query, |name| session.asked_for(name)) else { break };
+            let Some(answer) = answer_query(&query, |name| session.asked_for(name)) else { break };
             let count = u16::try_from(answer.len()).map_err(io::Error::other)?;
             stream.write_all(&[&count.to_be_bytes()[..], &answer].concat()).await?;
         }
@@ -54,14 +54,14 @@ pub(super) async fn connection(session: Arc<Session>, mut stream: TcpStream) {
 }
 
 /// The answer to a message, if it is a question at all; tells the name if it can be read.
-pub(super) fn answer(query: &[u8], asked: impl FnOnce(&str)) -> Option<Vec<u8>> {
+pub(super) fn answer_query(query: &[u8], asked: impl FnOnce(&str)) -> Option<Vec<u8>> {
     let header = query.first_chunk::<HEADER_BYTES>()?;
     let is_answer = header[2] & 0x80 != 0;
     if is_answer {
         return None;
     }
     let plain = header[2] & 0x78 == 0 && header[4..6] == [0, 1];
-    let question = if plain { question(&query[HEADER_BYTES..]) } else { None };
+    let question = if plain { read_question(&query[HEADER_BYTES..]) } else { None };
     // The same number, operation and "recursion desired".
     let mut answer = vec![header[0], header[1], 0x80 | header[2] & 0x79, 0];
     match question {
@@ -82,7 +82,7 @@ pub(super) fn answer(query: &[u8], asked: impl FnOnce(&str)) -> Option<Vec<u8>> 
 }
 
 /// The name of the first question as text, and its bytes. A name in a question has no need for pointers.
-fn question(bytes: &[u8]) -> Option<(String, &[u8])> {
+fn read_question(bytes: &[u8]) -> Option<(String, &[u8])> {
     let mut name = String::new();
     let mut at = 0;
     loop {

@@ -1,4 +1,4 @@
-//! The bounds of a session's network. Times are values of a [`Times`], so that tests need not wait for them.
+//! The bounds of a session's network. Times are values of a [`NetworkTimeouts`], so that tests need not wait for them.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long each step of a connection may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
+pub(crate) struct NetworkTimeouts {
     /// From the connection to the end of the request's head.
     pub(crate) head: Duration,
     /// To find the addresses of a name.
@@ -58,9 +58,9 @@ pub(crate) struct Times {
     pub(crate) question: Duration,
 }
 
-impl Default for Times {
-    fn default() -> Times {
-        Times {
+impl Default for NetworkTimeouts {
+    fn default() -> NetworkTimeouts {
+        NetworkTimeouts {
             head: Duration::from_secs(15),
             resolve: Duration::from_secs(10),
             dial: Duration::from_secs(10),

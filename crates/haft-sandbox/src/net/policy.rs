@@ -135,11 +135,11 @@ impl NetworkPolicy {
         grants: &[HostRule],
         host: &Host,
         port: u16,
-    ) -> Result<AddressAllowance, Refused> {
+    ) -> Result<AddressAllowance, HostRefusal> {
         let meant = |rule: &&HostRule| rule.covers(host) && rule.port().is_none_or(|only| only == port);
         if let Some(rule) = self.deny.iter().find(meant) {
             let why = format!("the rule `{rule}` denies `{host}`, and nothing that is granted lifts that");
-            return Err(Refused { why, grantable: false });
+            return Err(HostRefusal { why, grantable: false });
         }
         // No rule opens the metadata service of a cloud, or an address at which nobody is.
         if let Host::Address(address) = host
@@ -147,10 +147,10 @@ impl NetworkPolicy {
             && no.kind != AddressKind::Private
             && !host.is_local()
         {
-            return Err(Refused::for_good(format!("{no}, and no rule can open that")));
+            return Err(HostRefusal::for_good(format!("{no}, and no rule can open that")));
         }
         // What no rule denies, a grant for this host and port opens.
-        self.opened(grants, host, port).map_err(|why| Refused { why, grantable: !self.is_closed })
+        self.opened(grants, host, port).map_err(|why| HostRefusal { why, grantable: !self.is_closed })
     }
 
     /// The same, for what no rule denies; why not, and what would allow it, in words for the model.
@@ -254,21 +254,21 @@ impl std::error::Error for InvalidHost {}
 
 /// Why a host may not be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct HostRefusal {
     /// In words for the model, with what would allow it.
     pub(crate) why: String,
     /// Whether a grant for this host and port would open it.
     pub(crate) grantable: bool,
 }
 
-impl Refused {
+impl HostRefusal {
     /// For a reason that a grant removes.
-    pub(crate) fn grantable(why: impl Into<String>) -> Refused {
-        Refused { why: why.into(), grantable: true }
+    pub(crate) fn grantable(why: impl Into<String>) -> HostRefusal {
+        HostRefusal { why: why.into(), grantable: true }
     }
 
     /// For a reason that no grant removes.
-    pub(crate) fn for_good(why: impl Into<String>) -> Refused {
-        Refused { why: why.into(), grantable: false }
+    pub(crate) fn for_good(why: impl Into<String>) -> HostRefusal {
+        HostRefusal { why: why.into(), grantable: false }
     }
 }

@@ -13,15 +13,15 @@ use tokio::time::Instant;
 use super::limits;
 
 /// When something last moved on a connection.
-pub(super) struct Activity {
+pub(super) struct ConnectionActivity {
     since: Instant,
     /// Milliseconds since then.
     last_ms: AtomicU64,
 }
 
-impl Activity {
-    pub(super) fn new() -> Activity {
-        Activity { since: Instant::now(), last_ms: AtomicU64::new(0) }
+impl ConnectionActivity {
+    pub(super) fn new() -> ConnectionActivity {
+        ConnectionActivity { since: Instant::now(), last_ms: AtomicU64::new(0) }
     }
 
     fn note(&self) {
@@ -42,10 +42,10 @@ impl Activity {
 }
 
 /// Copies to the end of `from`; returns how much that was.
-pub(super) async fn copy(
+pub(super) async fn copy_until_idle(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    activity: &Activity,
+    activity: &ConnectionActivity,
 ) -> io::Result<u64> {
     let mut buffer = vec![0; limits::COPY_BYTES];
     let mut copied = 0;
@@ -63,18 +63,18 @@ pub(super) async fn copy(
 }
 
 /// Copies both ways until both ends are reached, one fails, or nothing moves.
-pub(super) async fn both(
+pub(super) async fn relay_both(
     (mut client_in, mut client_out): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     (mut server_in, mut server_out): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     idle: Duration,
 ) {
-    let activity = Activity::new();
+    let activity = ConnectionActivity::new();
     let there = async {
-        copy(&mut client_in, &mut server_out, &activity).await?;
+        copy_until_idle(&mut client_in, &mut server_out, &activity).await?;
         server_out.shutdown().await
     };
     let back = async {
-        copy(&mut server_in, &mut client_out, &activity).await?;
+        copy_until_idle(&mut server_in, &mut client_out, &activity).await?;
         client_out.shutdown().await
     };
     tokio::select! {

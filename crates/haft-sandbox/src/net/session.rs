@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use haft::ports::{ChildRequests, HostAnswer, HostGrants, HostGroup, Refusal, WantedHost};
+use haft::ports::{ChildRequests, ConfinementRefusal, HostAnswer, HostGrants, HostGroup, WantedHost};
 use haft::sync::lock;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use super::host::{Host, HostRule};
-use super::limits::{self, Times};
-use super::policy::{NetworkPolicy, Refused};
+use super::limits::{self, NetworkTimeouts};
+use super::policy::{HostRefusal, NetworkPolicy};
 use haft_net::host_preset::HostPreset;
 use haft_net::network_access::{AddressAllowance, NetworkAccess};
 
@@ -24,38 +24,49 @@ const REGISTRIES: &str = "package registries";
 const REGISTRIES_NOTE: &str = "registries also accept uploads";
 
 /// What connections of a session share.
-pub(super) struct Session {
+pub(super) struct NetworkSession {
     pub(super) policy: NetworkPolicy,
-    pub(super) times: Times,
+    pub(super) times: NetworkTimeouts,
     pub(super) outside: Arc<dyn NetworkAccess>,
     /// One permit for each name that is being resolved.
     pub(super) resolving: Arc<Semaphore>,
-    calls: Mutex<Vec<Arc<Call>>>,
+    calls: Mutex<Vec<Arc<CallAccess>>>,
     /// What came without a token that counts.
-    strangers: Log,
+    strangers: RefusalLog,
 }
 
-impl Session {
-    pub(super) fn new(policy: NetworkPolicy, outside: Arc<dyn NetworkAccess>, times: Times) -> Session {
+impl NetworkSession {
+    pub(super) fn new(
+        policy: NetworkPolicy,
+        outside: Arc<dyn NetworkAccess>,
+        times: NetworkTimeouts,
+    ) -> NetworkSession {
         let resolving = Arc::new(Semaphore::new(limits::RESOLVING_MAX));
-        Session { policy, times, outside, resolving, calls: Mutex::default(), strangers: Log::default() }
+        NetworkSession {
+            policy,
+            times,
+            outside,
+            resolving,
+            calls: Mutex::default(),
+            strangers: RefusalLog::default(),
+        }
     }
 
-    pub(super) fn begin(&self, call: Arc<Call>) {
+    pub(super) fn begin(&self, call: Arc<CallAccess>) {
         self.calls().push(call);
     }
 
     /// Voids the call's token and closes its connections.
-    pub(super) fn end(&self, call: &Arc<Call>) {
+    pub(super) fn end(&self, call: &Arc<CallAccess>) {
         self.calls().retain(|other| !Arc::ptr_eq(other, call));
         call.ended.send_replace(true);
     }
 
     /// The call whose token this is. Every token is compared in full, so that time tells nothing about them.
-    pub(super) fn call(&self, authorization: &[u8]) -> Option<Arc<Call>> {
+    pub(super) fn call(&self, authorization: &[u8]) -> Option<Arc<CallAccess>> {
         let mut found = None;
         for call in self.calls().iter() {
-            if same(call.authorization.as_bytes(), authorization) {
+            if constant_time_eq(call.authorization.as_bytes(), authorization) {
                 found = Some(call.clone());
             }
         }
@@ -64,7 +75,7 @@ impl Session {
 
     /// Notes a request that came without a token that counts.
     pub(super) fn refuse_stranger(&self, host: &Host, port: u16, why: &str) {
-        self.strangers.add(&host.to_string(), Some(port), &Refused::for_good(why));
+        self.strangers.add(&host.to_string(), Some(port), &HostRefusal::for_good(why));
     }
 
     /// Some clients ask without a token first and again with it; then nothing was refused.
@@ -73,7 +84,7 @@ impl Session {
     }
 
     /// What came without a token that counts.
-    pub(super) fn refusals(&self) -> Vec<Refusal> {
+    pub(super) fn refusals(&self) -> Vec<ConfinementRefusal> {
         self.strangers.all()
     }
 
@@ -96,17 +107,17 @@ impl Session {
                 ),
             };
             // It may be another call's program, and a grant alone wouldn't help one that looks for an address.
-            call.asked.add(name, None, &Refused::for_good(why));
+            call.asked.add(name, None, &HostRefusal::for_good(why));
         }
     }
 
-    fn calls(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Call>>> {
+    fn calls(&self) -> std::sync::MutexGuard<'_, Vec<Arc<CallAccess>>> {
         lock(&self.calls)
     }
 }
 
 /// One call, while it runs.
-pub(super) struct Call {
+pub(super) struct CallAccess {
     /// What follows `Basic` in the header.
     authorization: String,
     grants: Vec<HostRule>,
@@ -122,26 +133,26 @@ pub(super) struct Call {
     /// How many connections wait for an answer.
     parked: AtomicUsize,
     /// What the proxy refused it. Apart from what was asked of the name server, so that no other call can fill it.
-    refused: Log,
-    asked: Log,
+    refused: RefusalLog,
+    asked: RefusalLog,
     /// What it was let through to and that could not be reached.
-    failed: Log,
+    failed: RefusalLog,
     open: AtomicUsize,
     ended: watch::Sender<bool>,
 }
 
-impl Call {
+impl CallAccess {
     pub(super) fn new(
         authorization: String,
         grants: Vec<HostRule>,
         live: Option<HostGrants>,
         requests: Option<ChildRequests>,
-    ) -> Call {
+    ) -> CallAccess {
         let (ended, _) = watch::channel(false);
         let (refused, asked, failed) = Default::default();
         let (approved, denied) = Default::default();
         let (parked, open) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Call {
+        CallAccess {
             authorization,
             grants,
             live,
@@ -161,10 +172,10 @@ impl Call {
     /// nothing is sent while the question is open.
     pub(super) async fn judge(
         &self,
-        session: &Session,
+        session: &NetworkSession,
         host: &Host,
         port: u16,
-    ) -> Result<AddressAllowance, Refused> {
+    ) -> Result<AddressAllowance, HostRefusal> {
         let judged = match (self.may(session, host, port), &self.requests) {
             (Err(refused), Some(requests)) if refused.grantable => {
                 self.ask(session, requests, host, port).await
@@ -177,14 +188,14 @@ impl Call {
     /// Asks whether it may reach a host, unless that has been answered.
     async fn ask(
         &self,
-        session: &Session,
+        session: &NetworkSession,
         requests: &ChildRequests,
         host: &Host,
         port: u16,
-    ) -> Result<AddressAllowance, Refused> {
+    ) -> Result<AddressAllowance, HostRefusal> {
         let parked = ParkedConnection(&self.parked);
         if parked.0.fetch_add(1, Ordering::Relaxed) >= limits::CALL_PARKED_MAX {
-            return Err(Refused::grantable(format!(
+            return Err(HostRefusal::grantable(format!(
                 "no rule allows `{host}`, and {} connections of this call wait for an answer already",
                 limits::CALL_PARKED_MAX
             )));
@@ -195,7 +206,7 @@ impl Call {
         }
         let place = (host.clone(), port);
         if let Some(why) = denied.get(&place) {
-            return Err(Refused::grantable(why.clone()));
+            return Err(HostRefusal::grantable(why.clone()));
         }
         let rule = session.policy.rule_for(host, port);
         let preset = Some(HostPreset::PackageRegistries)
@@ -233,11 +244,16 @@ impl Call {
         let why = why + &preset.unwrap_or_default();
         denied.extend(others.iter().filter_map(|host| Some(((Host::parse(host).ok()?, port), why.clone()))));
         denied.insert(place, why.clone());
-        Err(Refused::grantable(why))
+        Err(HostRefusal::grantable(why))
     }
 
     /// Whether it could reach a host; nothing is noted.
-    pub(super) fn may(&self, session: &Session, host: &Host, port: u16) -> Result<AddressAllowance, Refused> {
+    pub(super) fn may(
+        &self,
+        session: &NetworkSession,
+        host: &Host,
+        port: u16,
+    ) -> Result<AddressAllowance, HostRefusal> {
         session.policy.judge(&self.grants(), host, port)
     }
 
@@ -256,31 +272,31 @@ impl Call {
         self.requests.as_ref().is_some_and(ChildRequests::has_user)
     }
 
-    fn tell(&self, refusal: impl FnOnce() -> Refusal) {
+    fn tell(&self, refusal: impl FnOnce() -> ConfinementRefusal) {
         if let Some(live) = &self.live {
             live.refused(refusal());
         }
     }
 
-    pub(super) fn refuse(&self, host: &Host, port: u16, why: &Refused) {
-        self.tell(|| refusal(&host.to_string(), Some(port), why));
+    pub(super) fn refuse(&self, host: &Host, port: u16, why: &HostRefusal) {
+        self.tell(|| host_refusal(&host.to_string(), Some(port), why));
         self.refused.add(&host.to_string(), Some(port), why);
     }
 
     /// Notes a host that it may reach and that can't be reached.
     pub(super) fn failed(&self, host: &Host, port: u16, why: &str) {
-        let failed = Refusal::Unreached { host: host.to_string(), port, why: why.to_owned() };
+        let failed = ConfinementRefusal::Unreached { host: host.to_string(), port, why: why.to_owned() };
         self.tell(|| failed.clone());
         self.failed.put(failed);
     }
 
-    pub(super) fn refusals(&self) -> Vec<Refusal> {
+    pub(super) fn refusals(&self) -> Vec<ConfinementRefusal> {
         [self.refused.all(), self.asked.all(), self.failed.all()].concat()
     }
 
     /// A place for one more connection.
-    pub(super) fn connection(self: &Arc<Call>) -> Option<Connection> {
-        let place = Connection(self.clone());
+    pub(super) fn connection(self: &Arc<CallAccess>) -> Option<CallConnection> {
+        let place = CallConnection(self.clone());
         // The place gives back on drop what it took, also when it was one too many.
         (self.open.fetch_add(1, Ordering::Relaxed) < limits::CALL_CONNECTIONS_MAX).then_some(place)
     }
@@ -305,9 +321,9 @@ impl Call {
 }
 
 /// One connection among those of a call.
-pub(super) struct Connection(Arc<Call>);
+pub(super) struct CallConnection(Arc<CallAccess>);
 
-impl Drop for Connection {
+impl Drop for CallConnection {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -322,21 +338,21 @@ impl Drop for ParkedConnection<'_> {
     }
 }
 
-fn refusal(host: &str, port: Option<u16>, refused: &Refused) -> Refusal {
-    let Refused { why, grantable } = refused.clone();
-    Refusal::Host { host: host.to_owned(), port, why, grantable }
+fn host_refusal(host: &str, port: Option<u16>, refused: &HostRefusal) -> ConfinementRefusal {
+    let HostRefusal { why, grantable } = refused.clone();
+    ConfinementRefusal::Host { host: host.to_owned(), port, why, grantable }
 }
 
 /// Refusals: each once, and so many.
 #[derive(Default)]
-struct Log(Mutex<Vec<Refusal>>);
+struct RefusalLog(Mutex<Vec<ConfinementRefusal>>);
 
-impl Log {
-    fn add(&self, host: &str, port: Option<u16>, refused: &Refused) {
-        self.put(refusal(host, port, refused));
+impl RefusalLog {
+    fn add(&self, host: &str, port: Option<u16>, refused: &HostRefusal) {
+        self.put(host_refusal(host, port, refused));
     }
 
-    fn put(&self, refusal: Refusal) {
+    fn put(&self, refusal: ConfinementRefusal) {
         let mut all = lock(&self.0);
         if all.len() < limits::REFUSALS_MAX && !all.contains(&refusal) {
             all.push(refusal);
@@ -344,17 +360,17 @@ impl Log {
     }
 
     fn forget(&self, name: &str, number: u16) {
-        let that = |refusal: &Refusal| matches!(refusal, Refusal::Host { host, port, .. } if host == name && *port == Some(number));
+        let that = |refusal: &ConfinementRefusal| matches!(refusal, ConfinementRefusal::Host { host, port, .. } if host == name && *port == Some(number));
         lock(&self.0).retain(|refusal| !that(refusal));
     }
 
-    fn all(&self) -> Vec<Refusal> {
+    fn all(&self) -> Vec<ConfinementRefusal> {
         lock(&self.0).clone()
     }
 }
 
 /// Whether two texts are the same, in a time that depends on their length only.
-fn same(one: &[u8], other: &[u8]) -> bool {
+fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     let differs = one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differs) == 0
 }

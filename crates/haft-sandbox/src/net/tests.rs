@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::ports::{ChildRequests, HostGrants, Refusal};
+use haft::ports::{ChildRequests, ConfinementRefusal, HostGrants};
 
 use super::host::HostRule;
-use super::limits::Times;
-use super::{Listeners, Network, NetworkPolicy, Ticket};
+use super::limits::NetworkTimeouts;
+use super::{NetworkListeners, NetworkPolicy, NetworkTicket, SessionProxy};
 use haft_net::network_access::NetworkAccess;
 
 /// A public address for `example.com` of the tests.
@@ -86,7 +86,7 @@ impl NetworkAccess for World {
 
 /// A network and where to reach it.
 struct Net {
-    network: Network,
+    network: SessionProxy,
     world: Arc<World>,
     proxy: SocketAddr,
     dns: SocketAddr,
@@ -94,18 +94,18 @@ struct Net {
 }
 
 impl Net {
-    fn admit(&self, hosts: &[&str]) -> Ticket {
+    fn admit(&self, hosts: &[&str]) -> NetworkTicket {
         let rules: Vec<HostRule> = hosts.iter().map(|host| host.parse().unwrap()).collect();
         self.network.admit(&rules, None, None).unwrap()
     }
 
     /// A call that is granted more while it runs.
-    fn admit_with(&self, live: &HostGrants) -> Ticket {
+    fn admit_with(&self, live: &HostGrants) -> NetworkTicket {
         self.network.admit(&[], Some(live.clone()), None).unwrap()
     }
 
     /// A call that asks about hosts that it isn't granted.
-    fn admit_asking(&self, requests: ChildRequests) -> Ticket {
+    fn admit_asking(&self, requests: ChildRequests) -> NetworkTicket {
         self.network.admit(&[], None, Some(requests)).unwrap()
     }
 
@@ -115,19 +115,19 @@ impl Net {
     }
 
     /// Sends a request with the call's token and reads the answer to its end.
-    fn ask(&self, ticket: &Ticket, first: &str, rest: &str) -> String {
+    fn ask(&self, ticket: &NetworkTicket, first: &str, rest: &str) -> String {
         ask(self.proxy, format!("{first}\r\n{}{rest}", header(ticket)).as_bytes())
     }
 
     /// A tunnel that was opened.
-    fn tunnel(&self, ticket: &Ticket, to: &str) -> TcpStream {
+    fn tunnel(&self, ticket: &NetworkTicket, to: &str) -> TcpStream {
         let (stream, answer) = self.try_tunnel(ticket, to);
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         stream
     }
 
     /// A tunnel and the head of what the proxy said about it.
-    fn try_tunnel(&self, ticket: &Ticket, to: &str) -> (TcpStream, String) {
+    fn try_tunnel(&self, ticket: &NetworkTicket, to: &str) -> (TcpStream, String) {
         let mut stream = self.connect();
         write!(stream, "CONNECT {to} HTTP/1.1\r\n{}\r\n", header(ticket)).unwrap();
         let mut answer = Vec::new();
@@ -141,18 +141,18 @@ impl Net {
 }
 
 fn net(policy: NetworkPolicy, world: World) -> Net {
-    net_with(policy, world, Times::default())
+    net_with(policy, world, NetworkTimeouts::default())
 }
 
-fn net_with(policy: NetworkPolicy, world: World, times: Times) -> Net {
+fn net_with(policy: NetworkPolicy, world: World, times: NetworkTimeouts) -> Net {
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let (at, dns, dns_tcp) =
         (proxy.local_addr().unwrap(), udp.local_addr().unwrap(), tcp.local_addr().unwrap());
     let world = Arc::new(world);
-    let listeners = Listeners { proxy, dns: Some((udp, tcp)), host_ports: Vec::new() };
-    let network = Network::start_with(listeners, policy, world.clone(), times).unwrap();
+    let listeners = NetworkListeners { proxy, dns: Some((udp, tcp)), host_ports: Vec::new() };
+    let network = SessionProxy::start_with(listeners, policy, world.clone(), times).unwrap();
     Net { network, world, proxy: at, dns, dns_tcp }
 }
 
@@ -161,7 +161,7 @@ fn allowing(rules: &[&str]) -> NetworkPolicy {
 }
 
 /// What a client says to be let through, with its line break.
-fn header(ticket: &Ticket) -> String {
+fn header(ticket: &NetworkTicket) -> String {
     format!("Proxy-Authorization: Basic {}\r\n", ticket.authorization())
 }
 
@@ -250,9 +250,9 @@ fn whole(seen: &[u8]) -> bool {
 }
 
 /// The host, the port and the words of each refusal.
-fn hosts(refusals: &[Refusal]) -> Vec<(String, Option<u16>, String)> {
-    let host = |refusal: &Refusal| match refusal {
-        Refusal::Host { host, port, why, .. } => (host.clone(), *port, why.clone()),
+fn hosts(refusals: &[ConfinementRefusal]) -> Vec<(String, Option<u16>, String)> {
+    let host = |refusal: &ConfinementRefusal| match refusal {
+        ConfinementRefusal::Host { host, port, why, .. } => (host.clone(), *port, why.clone()),
         other => panic!("{other:?}"),
     };
     refusals.iter().map(host).collect()

@@ -5,35 +5,35 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use haft::ports::{ChildRequests, HostGrants, Refusal};
+use haft::ports::{ChildRequests, ConfinementRefusal, HostGrants};
 
 use super::host::HostRule;
-use super::session::{Call, Session};
+use super::session::{CallAccess, NetworkSession};
 
 /// The user in the proxy's address; only the password says who is calling.
 const USER: &str = "haft";
 const NO_PROXY: &str = "localhost,127.0.0.1,::1";
 
 /// The right of one call to use the network. Dropping it voids the token and closes the call's connections.
-pub(crate) struct Ticket {
-    session: Arc<Session>,
-    call: Arc<Call>,
+pub(crate) struct NetworkTicket {
+    session: Arc<NetworkSession>,
+    call: Arc<CallAccess>,
     url: String,
 }
 
-impl Ticket {
+impl NetworkTicket {
     pub(super) fn new(
-        session: Arc<Session>,
+        session: Arc<NetworkSession>,
         proxy: SocketAddr,
         hosts: &[HostRule],
         live: Option<HostGrants>,
         requests: Option<ChildRequests>,
-    ) -> io::Result<Ticket> {
-        let token = token()?;
+    ) -> io::Result<NetworkTicket> {
+        let token = random_token()?;
         let authorization = base64(format!("{USER}:{token}").as_bytes());
-        let call = Arc::new(Call::new(authorization, hosts.to_vec(), live, requests));
+        let call = Arc::new(CallAccess::new(authorization, hosts.to_vec(), live, requests));
         session.begin(call.clone());
-        Ok(Ticket { session, call, url: format!("http://{USER}:{token}@{proxy}") })
+        Ok(NetworkTicket { session, call, url: format!("http://{USER}:{token}@{proxy}") })
     }
 
     /// What a program needs to find the proxy.
@@ -68,7 +68,7 @@ impl Ticket {
 
     /// Time limits of package managers that wait for an answer of the user with the proxy: what they have by themselves is
     /// too short for a person. For where nothing else is set.
-    pub(crate) fn patience(&self) -> Vec<(OsString, OsString)> {
+    pub(crate) fn timeout_variables(&self) -> Vec<(OsString, OsString)> {
         let seconds = self.session.times.question.as_secs();
         let in_seconds = ["CARGO_HTTP_TIMEOUT", "PIP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_TIMEOUT"];
         let in_seconds = in_seconds.iter().map(|name| (*name, seconds));
@@ -78,7 +78,7 @@ impl Ticket {
     }
 
     /// What this call was refused so far, each once.
-    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+    pub(crate) fn refusals(&self) -> Vec<ConfinementRefusal> {
         self.call.refusals()
     }
 
@@ -95,14 +95,14 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for NetworkTicket {
     fn drop(&mut self) {
         self.session.end(&self.call);
     }
 }
 
 /// 128 bits that nobody can guess, as text.
-fn token() -> io::Result<String> {
+fn random_token() -> io::Result<String> {
     let mut bytes = [0; 16];
     let mut filled = 0;
     while filled < bytes.len() {

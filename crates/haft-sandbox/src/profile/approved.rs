@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{limits, make_private};
 
-fn folder(caches: &Path) -> PathBuf {
+fn approved_folder(caches: &Path) -> PathBuf {
     caches.join("approved")
 }
 
@@ -35,7 +35,7 @@ fn file_name(path: &Path, content: &[u8]) -> String {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn approve_content(caches: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = folder(caches);
+    let folder = approved_folder(caches);
     make_private(&folder)?;
     let entries: Vec<PathBuf> = fs::read_dir(&folder)?.flatten().map(|entry| entry.path()).collect();
     if entries.len() >= limits::APPROVALS_MAX {
@@ -47,5 +47,5 @@ pub fn approve_content(caches: &Path, path: &Path, content: &[u8]) -> io::Result
 }
 
 pub(super) fn is_approved(caches: &Path, path: &Path, content: Option<&[u8]>) -> bool {
-    content.is_some_and(|content| folder(caches).join(file_name(path, content)).exists())
+    content.is_some_and(|content| approved_folder(caches).join(file_name(path, content)).exists())
 }

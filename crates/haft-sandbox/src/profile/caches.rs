@@ -19,8 +19,8 @@ use std::time::SystemTime;
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 
-use super::{limits, make_private, shown};
-use crate::scene::{Part, Source};
+use super::{display_path, limits, make_private};
+use crate::mount_plan::{BindSource, MountEntry};
 
 /// Caches in a home folder that every workspace has a copy of, also where the user has none. Beside them lie credentials
 /// and logs, so each is named as narrowly as can be.
@@ -87,7 +87,7 @@ pub(super) const OTHER: [&str; 40] = [
 
 /// The copies of one workspace.
 #[derive(Debug)]
-pub(super) struct Caches {
+pub(super) struct ToolCaches {
     folder: PathBuf,
     /// Locked while the session lives, so that no other removes them.
     _used: File,
@@ -95,14 +95,14 @@ pub(super) struct Caches {
     session: String,
 }
 
-impl Caches {
+impl ToolCaches {
     /// The copies of this workspace below a folder, after the oldest of others were removed if there was too much.
-    pub(super) fn open(all: &Path, workspace: &Path) -> io::Result<(Caches, Option<String>)> {
+    pub(super) fn open(all: &Path, workspace: &Path) -> io::Result<(ToolCaches, Option<String>)> {
         let digest = Sha256::digest(workspace.as_os_str().as_encoded_bytes());
         let key: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let folder = all.join(key);
         make_private(&folder)?;
-        let used = stamp(&folder)?;
+        let used = use_stamp(&folder)?;
         if flock(&used, FlockOperation::NonBlockingLockExclusive).is_ok() {
             // Nobody else is here, so these are leftovers.
             for entry in fs::read_dir(&folder)?.flatten() {
@@ -114,7 +114,7 @@ impl Caches {
         let said = make_room(all, &folder);
         static SESSIONS: AtomicUsize = AtomicUsize::new(0);
         let session = format!("{}-{}", std::process::id(), SESSIONS.fetch_add(1, Ordering::Relaxed));
-        Ok((Caches { folder, _used: used, session }, said))
+        Ok((ToolCaches { folder, _used: used, session }, said))
     }
 
     /// An empty folder of this session's, for the helper to mount something on.
@@ -125,18 +125,18 @@ impl Caches {
     }
 
     /// The part that shows one cache to who may change it.
-    pub(super) fn part(&self, name: &str, lower: Option<PathBuf>, at: PathBuf) -> io::Result<Part> {
+    pub(super) fn part(&self, name: &str, lower: Option<PathBuf>, at: PathBuf) -> io::Result<MountEntry> {
         let name = name.replace('/', "-");
         let upper = self.folder.join(&name).join("upper");
         fs::create_dir_all(&upper)?;
         Ok(match lower {
-            Some(lower) => Part::Overlay { lower, upper, work: self.work(&name)?, at, writable: true },
-            None => Part::Bind { from: Source::Path(upper), at, writable: true },
+            Some(lower) => MountEntry::Overlay { lower, upper, work: self.work(&name)?, at, writable: true },
+            None => MountEntry::Bind { from: BindSource::Path(upper), at, writable: true },
         })
     }
 }
 
-impl Drop for Caches {
+impl Drop for ToolCaches {
     fn drop(&mut self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let work = entry.path().join("work").join(&self.session);
@@ -147,7 +147,7 @@ impl Drop for Caches {
     }
 }
 
-fn stamp(folder: &Path) -> io::Result<File> {
+fn use_stamp(folder: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join("used"))
 }
 
@@ -158,7 +158,7 @@ fn make_room(all: &Path, own: &Path) -> Option<String> {
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
         let path = entry.path();
         let Ok(used) = path.join("used").metadata() else { continue };
-        let size = size(&path, &mut entries_left).unwrap_or(limits::CACHES_BYTES_MAX);
+        let size = folder_size(&path, &mut entries_left).unwrap_or(limits::CACHES_BYTES_MAX);
         kept.push((used.modified().unwrap_or(SystemTime::UNIX_EPOCH), path, size));
     }
     kept.sort();
@@ -169,7 +169,7 @@ fn make_room(all: &Path, own: &Path) -> Option<String> {
         if total <= limits::CACHES_BYTES_MAX && count <= limits::CACHES_WORKSPACES_MAX {
             break;
         }
-        if path != own && remove(&path) {
+        if path != own && remove_cache(&path) {
             total = total.saturating_sub(size);
             count -= 1;
             removed += 1;
@@ -189,15 +189,15 @@ fn make_room(all: &Path, own: &Path) -> Option<String> {
     (total > limits::CACHES_BYTES_MAX).then(|| {
         format!(
             "private copies of build caches take more than {gib} GiB, all in use; remove `{}` to free it",
-            shown(&all)
+            display_path(&all)
         )
     })
 }
 
 /// Removes the copies of one workspace, if no session uses them.
-fn remove(folder: &Path) -> bool {
+fn remove_cache(folder: &Path) -> bool {
     let free = || {
-        let used = stamp(folder).ok()?;
+        let used = use_stamp(folder).ok()?;
         flock(&used, FlockOperation::NonBlockingLockExclusive).ok()?;
         Some(used)
     };
@@ -219,7 +219,7 @@ fn remove_workers(cache: &Path) {
 }
 
 /// What a folder takes on the disk; nothing if there are too many files to count.
-pub(super) fn size(folder: &Path, entries_left: &mut usize) -> Option<u64> {
+pub(super) fn folder_size(folder: &Path, entries_left: &mut usize) -> Option<u64> {
     let (mut total, mut folders) = (0, vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -241,10 +241,10 @@ mod tests {
     #[test]
     fn sessions_that_run_at_once_have_working_folders_of_their_own() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || Caches::open(dir.path(), Path::new("/w")).unwrap().0;
-        let work = |caches: &Caches| {
+        let open = || ToolCaches::open(dir.path(), Path::new("/w")).unwrap().0;
+        let work = |caches: &ToolCaches| {
             let part = caches.part(".npm", Some("/lower".into()), "/home/me/.npm".into()).unwrap();
-            let Part::Overlay { work, .. } = part else { panic!("it was an overlay") };
+            let MountEntry::Overlay { work, .. } = part else { panic!("it was an overlay") };
             assert!(work.is_dir());
             work
         };
@@ -268,20 +268,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let all = dir.path();
         for number in 0..limits::CACHES_WORKSPACES_MAX + 2 {
-            let (caches, _) = Caches::open(all, Path::new(&format!("/w/{number}"))).unwrap();
+            let (caches, _) = ToolCaches::open(all, Path::new(&format!("/w/{number}"))).unwrap();
             caches.part(".npm", None, "/home/me/.npm".into()).unwrap();
             caches
                 ._used
                 .set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(number as u64))
                 .unwrap();
         }
-        let (held, said) = Caches::open(all, Path::new("/w/0")).unwrap();
+        let (held, said) = ToolCaches::open(all, Path::new("/w/0")).unwrap();
         let said = said.unwrap();
         let expected = "private copies of build caches of one other workspace were removed: they are kept for the 32 workspaces \
                         that were used last";
         assert_eq!(said, expected);
         assert_eq!(fs::read_dir(all).unwrap().count(), limits::CACHES_WORKSPACES_MAX);
         assert!(held.folder.is_dir());
-        assert!(!remove(&held.folder), "it is in use");
+        assert!(!remove_cache(&held.folder), "it is in use");
     }
 }

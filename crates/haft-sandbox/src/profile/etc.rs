@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::home;
-use super::places::Places;
+use super::mount_map::MountMap;
+use super::symlink_trace::without_dots;
 use super::toolchains::find_credentials;
-use super::ways::without_dots;
-use crate::scene::{ExcerptEntry, Part};
+use crate::mount_plan::{ExcerptEntry, MountEntry};
 
 /// The folder.
 pub(super) const ETC: &str = "/etc";
@@ -130,24 +130,24 @@ const COPIED: [&str; 3] = ["gitconfig", "npmrc", "pip.conf"];
 const LINKS_MAX: usize = 8;
 
 /// Shows what is on the list; `work` is an empty folder for the helper.
-pub(super) fn show(places: &mut Places, work: PathBuf) {
+pub(super) fn show_etc(places: &mut MountMap, work: PathBuf) {
     let etc = Path::new(ETC);
     let mut names = BTreeSet::new();
     for pattern in SHOWN {
-        for name in expand(etc, pattern) {
-            add(etc, &name, LINKS_MAX, &mut names);
+        for name in expand_pattern(etc, pattern) {
+            add_name(etc, &name, LINKS_MAX, &mut names);
         }
     }
     let copied = COPIED.iter().filter_map(|name| {
         let content = match *name {
             "gitconfig" => home::git_settings(&etc.join(name), &mut Vec::new())?,
-            _ => home::settings(&etc.join(name))?,
+            _ => home::redacted_settings(&etc.join(name))?,
         };
         Some(ExcerptEntry::Text { name: name.into(), content })
     });
     let entries: Vec<ExcerptEntry> =
         names.iter().map(|name| ExcerptEntry::Host(name.clone())).chain(copied).collect();
-    places.put(Part::Excerpt { at: etc.to_owned(), work: Some(work), entries: entries.into() });
+    places.put(MountEntry::Excerpt { at: etc.to_owned(), work: Some(work), entries: entries.into() });
     let mut credentials = Vec::new();
     for folder in names.iter().map(|name| etc.join(name)).filter(|path| path.is_dir()) {
         find_credentials(&folder, &mut credentials);
@@ -156,15 +156,15 @@ pub(super) fn show(places: &mut Places, work: PathBuf) {
 }
 
 /// The names that a pattern means.
-fn expand(etc: &Path, pattern: &str) -> Vec<PathBuf> {
+fn expand_pattern(etc: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for part in pattern.split('/') {
-        found = found.iter().flat_map(|folder| inside(etc, folder, part)).collect();
+        found = found.iter().flat_map(|folder| matching_entries(etc, folder, part)).collect();
     }
     found
 }
 
-fn inside(etc: &Path, folder: &Path, part: &str) -> Vec<PathBuf> {
+fn matching_entries(etc: &Path, folder: &Path, part: &str) -> Vec<PathBuf> {
     let Some(beginning) = part.strip_suffix('*') else { return vec![folder.join(part)] };
     let entries = fs::read_dir(etc.join(folder)).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name());
@@ -172,7 +172,7 @@ fn inside(etc: &Path, folder: &Path, part: &str) -> Vec<PathBuf> {
 }
 
 /// Adds a name as far as the first link in it, and what that leads to, if it lies there too.
-fn add(etc: &Path, name: &Path, links_left: usize, names: &mut BTreeSet<PathBuf>) {
+fn add_name(etc: &Path, name: &Path, links_left: usize, names: &mut BTreeSet<PathBuf>) {
     let mut so_far = PathBuf::new();
     for component in name.components() {
         match component {
@@ -187,7 +187,7 @@ fn add(etc: &Path, name: &Path, links_left: usize, names: &mut BTreeSet<PathBuf>
         let rest: PathBuf = name.iter().skip(so_far.iter().count()).collect();
         // `..` in it is taken by its text, so one that leads out by another link is not found.
         if let (Ok(within), Some(left)) = (without_dots(&to).strip_prefix(etc), links_left.checked_sub(1)) {
-            add(etc, &within.join(rest), left, names);
+            add_name(etc, &within.join(rest), left, names);
         }
         return;
     }
@@ -216,7 +216,7 @@ mod tests {
             symlink(to, etc.join(name)).unwrap();
         }
         let mut names = BTreeSet::new();
-        expand(&etc, pattern).iter().for_each(|name| add(&etc, name, LINKS_MAX, &mut names));
+        expand_pattern(&etc, pattern).iter().for_each(|name| add_name(&etc, name, LINKS_MAX, &mut names));
         let names: Vec<&str> = names.iter().map(|name| name.to_str().unwrap()).collect();
         assert_eq!(names, expected);
     }

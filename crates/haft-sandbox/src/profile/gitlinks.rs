@@ -19,23 +19,23 @@ use super::{limits, open_plain};
 
 /// What is known of indexes, by path.
 #[derive(Debug, Default)]
-pub(super) struct Indexes(BTreeMap<PathBuf, Read>);
+pub(super) struct GitIndexes(BTreeMap<PathBuf, IndexLinks>);
 
 #[derive(Debug)]
-struct Read {
-    stamp: Stamp,
+struct IndexLinks {
+    stamp: IndexStamp,
     /// Folders of submodules, from the top of the working tree.
     links: Vec<PathBuf>,
 }
 
 /// Number, size, and when it last changed.
-type Stamp = (u64, u64, i64, i64);
+type IndexStamp = (u64, u64, i64, i64);
 
-fn stamp_of(found: &Metadata) -> Stamp {
+fn stamp_of(found: &Metadata) -> IndexStamp {
     (found.ino(), found.size(), found.ctime(), found.ctime_nsec())
 }
 
-impl Indexes {
+impl GitIndexes {
     /// The folders that this index calls submodules. One that can't be read names none: git can't use it either.
     pub(super) fn links(&mut self, index: &Path) -> &[PathBuf] {
         let Ok(found) = index.metadata() else { return &[] };
@@ -61,7 +61,7 @@ impl Indexes {
                 // What it is split from may change alone.
                 stamp = Default::default();
             }
-            self.0.insert(index.to_owned(), Read { stamp, links });
+            self.0.insert(index.to_owned(), IndexLinks { stamp, links });
         }
         self.0.get(index).map_or(&[], |read| &read.links)
     }
@@ -83,7 +83,7 @@ mod tests {
         git(&["update-index", "--add", "--cacheinfo", &entry]);
         git(&["update-index", "--split-index"]);
         let index = dir.path().join(".git/index");
-        let links = || Indexes::default().links(&index).to_owned();
+        let links = || GitIndexes::default().links(&index).to_owned();
         assert_eq!(links(), [Path::new("p/q/c")]);
         std::fs::rename(&index, dir.path().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink("../elsewhere", &index).unwrap();

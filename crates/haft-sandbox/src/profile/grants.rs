@@ -16,17 +16,17 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use haft::files::held::{HeldPlace, Place};
-use haft::files::{Extent, Root};
-use haft::ports::{Confinement, ProcessRequest};
+use haft::files::pinned_paths::{PinState, PinnedPath};
+use haft::files::{GrantedRoot, RootExtent};
+use haft::ports::{ConfinementLevel, ProcessRequest};
 use rustix::fs::{FileType, fstat};
 
-use super::places::Places;
-use super::stand_in::Wanted;
-use super::{Profile, hold, is_too_wide, shown, walk};
-use crate::scene::{Part, Source, place_of};
+use super::mount_map::MountMap;
+use super::stand_in::RequestedName;
+use super::{SandboxProfile, display_path, is_too_wide, open_path, workspace_scan};
+use crate::mount_plan::{BindSource, MountEntry, place_of};
 
-impl Profile {
+impl SandboxProfile {
     /// Whether the request was granted a name that is protected for commands in general.
     pub(super) fn is_by_name(&self, request: &ProcessRequest) -> bool {
         let wide = |path: &PathBuf| self.config.workspace.contains(path);
@@ -34,15 +34,16 @@ impl Profile {
     }
 
     /// Adds what the request was granted, without what must be hidden in it. Whether that is anything new.
-    pub(super) fn widen(&self, places: &mut Places, request: &ProcessRequest) -> Result<bool, String> {
+    pub(super) fn widen(&self, places: &mut MountMap, request: &ProcessRequest) -> Result<bool, String> {
         let access = &request.access;
         let mut masks = None;
-        let mut writes: Vec<&Root> = access.write.iter().collect();
+        let mut writes: Vec<&GrantedRoot> = access.write.iter().collect();
         writes.sort_by(|one, other| one.path.cmp(&other.path));
         // Writing includes reading. Of the others folders come first: nothing may stand in for what is to be seen.
         let reads = access.read.iter().filter(|read| !writes.iter().any(|root| root.path == read.path));
         let reads = reads.map(|root| (root, false));
-        let (folders, files): (Vec<_>, Vec<_>) = reads.partition(|(root, _)| root.extent == Extent::Subtree);
+        let (folders, files): (Vec<_>, Vec<_>) =
+            reads.partition(|(root, _)| root.extent == RootExtent::Subtree);
         let writes = writes.iter().map(|root| (*root, true));
         for (root, write) in folders.into_iter().chain(writes).chain(files) {
             let Some(shown) = self.show(places, request, root, write)? else { continue };
@@ -50,17 +51,18 @@ impl Profile {
             // The working directories were searched for what the rules hide when the session began.
             let is_known = access.hidden.is_none()
                 && self.config.workspace.iter().any(|workspace| root.path.starts_with(workspace));
-            if let Shown::Folder(_) = shown
+            if let GrantMount::Folder(_) = shown
                 && !is_known
             {
                 let hidden = match (access.hidden.clone(), self.config.rules.unreadable.clone()) {
                     (Some(hidden), Some(unreadable)) => Some(hidden.or(unreadable)),
                     (hidden, unreadable) => hidden.or(unreadable),
                 };
-                let found = walk::walk(std::slice::from_ref(&root.path), hidden.as_ref(), None);
+                let found =
+                    workspace_scan::scan_workspaces(std::slice::from_ref(&root.path), hidden.as_ref(), None);
                 masks.extend(found.unreadable.into_iter().chain(found.sockets));
             }
-            if let Shown::Folder(part) | Shown::File(part) = shown {
+            if let GrantMount::Folder(part) | GrantMount::File(part) = shown {
                 self.put_granted(places, part);
             }
         }
@@ -74,11 +76,11 @@ impl Profile {
     }
 
     /// Puts what was granted there: what lies in the session's temporary folder, in `/tmp`.
-    fn put_granted(&self, places: &mut Places, part: Part) {
+    fn put_granted(&self, places: &mut MountMap, part: MountEntry) {
         let at = self.path_in_child(place_of(&part)).into_owned();
         places.put(match part {
-            Part::Bind { from, writable, .. } => Part::Bind { from, at, writable },
-            Part::StandIn { from, .. } => Part::StandIn { from, at },
+            MountEntry::Bind { from, writable, .. } => MountEntry::Bind { from, at, writable },
+            MountEntry::StandIn { from, .. } => MountEntry::StandIn { from, at },
             part => part,
         });
     }
@@ -87,9 +89,9 @@ impl Profile {
     /// has nothing of it.
     fn has_in_temp(&self, request: &ProcessRequest, path: &Path, write: bool) -> bool {
         let has_folder = match request.confinement {
-            Confinement::Session => true,
-            Confinement::ReadOnly => !write,
-            Confinement::Declared | Confinement::Outside => false,
+            ConfinementLevel::Session => true,
+            ConfinementLevel::ReadOnly => !write,
+            ConfinementLevel::Declared | ConfinementLevel::Outside => false,
         };
         has_folder && path.starts_with(&self.config.temp)
     }
@@ -97,11 +99,11 @@ impl Profile {
     /// How a grant is to be shown; not at all if the child has it already, or may not.
     fn show(
         &self,
-        places: &mut Places,
+        places: &mut MountMap,
         request: &ProcessRequest,
-        root: &Root,
+        root: &GrantedRoot,
         write: bool,
-    ) -> Result<Option<Shown>, String> {
+    ) -> Result<Option<GrantMount>, String> {
         let path = &root.path;
         let tidy = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
         let special = ["/proc", "/dev"].iter().any(|special| path.starts_with(special));
@@ -121,14 +123,14 @@ impl Profile {
         }
         let opened;
         let place = match request.access.held.place(path) {
-            HeldPlace::Is(place) => place,
-            HeldPlace::Changed => {
+            PinState::Is(place) => place,
+            PinState::Changed => {
                 return Err(format!(
                     "`{}` is no longer what it was when this call was allowed; look at it, and try again",
-                    shown(&path)
+                    display_path(&path)
                 ));
             }
-            HeldPlace::Unknown => match Place::open(path) {
+            PinState::Unknown => match PinnedPath::open(path) {
                 Ok(place) => {
                     opened = place;
                     &opened
@@ -139,33 +141,33 @@ impl Profile {
         let taken = !by_name && !partial && places.has(&self.path_in_child(path));
         let kind = place.itself().and_then(|itself| fstat(itself).ok());
         let kind = kind.map(|found| FileType::from_raw_mode(found.st_mode));
-        let bind = |held: OwnedFd, writable| Part::Bind {
-            from: Source::Held(Arc::new(held)),
+        let bind = |held: OwnedFd, writable| MountEntry::Bind {
+            from: BindSource::Held(Arc::new(held)),
             at: path.clone(),
             writable,
         };
         let held = |itself: BorrowedFd<'_>| itself.try_clone_to_owned().ok();
         match kind {
             Some(FileType::Directory) => {
-                let writable = write && root.extent == Extent::Subtree;
+                let writable = write && root.extent == RootExtent::Subtree;
                 let held = place.itself().and_then(held).filter(|_| !taken);
-                Ok(held.map(|held| Shown::Folder(bind(held, writable))))
+                Ok(held.map(|held| GrantMount::Folder(bind(held, writable))))
             }
             Some(FileType::RegularFile | FileType::Symlink) | None if write => {
                 if !by_name && self.stand_in(places, request, root, place) {
-                    return Ok(Some(Shown::InStandIn));
+                    return Ok(Some(GrantMount::InStandIn));
                 }
                 let held = match kind {
                     Some(FileType::Symlink) => None,
                     Some(_) => place.itself().and_then(held),
-                    None if root.extent == Extent::File => self.make(path),
+                    None if root.extent == RootExtent::File => self.make(path),
                     None => None,
                 };
-                Ok(held.filter(|_| !taken).map(|held| Shown::File(bind(held, true))))
+                Ok(held.filter(|_| !taken).map(|held| GrantMount::File(bind(held, true))))
             }
             Some(FileType::RegularFile) => {
                 let held = place.itself().and_then(held).filter(|_| !taken);
-                Ok(held.map(|held| Shown::File(bind(held, false))))
+                Ok(held.map(|held| GrantMount::File(bind(held, false))))
             }
             // A socket would lead out of the sandbox.
             _ => Ok(None),
@@ -173,7 +175,13 @@ impl Profile {
     }
 
     /// Lets a private folder stand in for the one that this name lies in, or is to lie in.
-    fn stand_in(&self, places: &mut Places, request: &ProcessRequest, root: &Root, place: &Place) -> bool {
+    fn stand_in(
+        &self,
+        places: &mut MountMap,
+        request: &ProcessRequest,
+        root: &GrantedRoot,
+        place: &PinnedPath,
+    ) -> bool {
         let missing = place.rest().components().count();
         let Some(folder) = root.path.ancestors().nth(missing) else { return false };
         if folder == Path::new("/") || places.shows(folder) || places.masks(folder) {
@@ -183,12 +191,17 @@ impl Profile {
         let config = &self.config;
         let mut never =
             request.access.never_written.iter().chain(&config.rules.unwritable_paths).chain(&config.own);
-        if root.extent == Extent::Subtree && never.any(|never| never.starts_with(&root.path)) {
+        if root.extent == RootExtent::Subtree && never.any(|never| never.starts_with(&root.path)) {
             return false;
         }
         let temp = places.is_stand_in(folder).then_some(self.config.temp.as_path());
-        let wanted =
-            Wanted { folder, place, extent: root.extent, temp, in_memory: places.is_in_memory(folder) };
+        let wanted = RequestedName {
+            folder,
+            place,
+            extent: root.extent,
+            temp,
+            in_memory: places.is_in_memory(folder),
+        };
         let done = self.stand_ins.add(request, &wanted);
         if done {
             places.take_loose(&root.path);
@@ -200,7 +213,7 @@ impl Profile {
     fn make(&self, path: &Path) -> Option<OwnedFd> {
         make_empty(path).ok()?;
         self.guard.made_empty(path);
-        hold(path).ok()
+        open_path(path).ok()
     }
 
     fn is_hidden(&self, request: &ProcessRequest, path: &Path) -> bool {
@@ -225,9 +238,9 @@ impl Profile {
 }
 
 /// How a grant is shown.
-enum Shown {
-    Folder(Part),
-    File(Part),
+enum GrantMount {
+    Folder(MountEntry),
+    File(MountEntry),
     /// In a folder that stands in for its own.
     InStandIn,
 }

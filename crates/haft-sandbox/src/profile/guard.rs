@@ -6,14 +6,14 @@
 //! What could not be held is put back: names that git would obey as soon as they exist, and a configuration of git that a
 //! command had to write.
 
-mod clean;
-mod config;
-mod configs;
+mod cleanup;
+mod config_check;
+mod config_snapshots;
 mod git;
-mod left;
 mod level;
-mod made;
 mod missing;
+mod new_repos;
+mod recovery;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,27 +21,27 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use haft::ports::{Confinement, ProcessRequest, Refusal};
+use haft::ports::{ConfinementLevel, ConfinementRefusal, ProcessRequest};
 use haft::sync::lock;
 use haft_git::layout::FolderKind;
 
-use self::clean::is_obeyed_file;
-use self::configs::Configs;
-use super::administration::{Administration, Id};
-use super::compare::Watch;
-use super::gitlinks::Indexes;
-use super::journal::{Journal, Kept, Record};
-use super::named::Named;
-use super::nested::Nested;
-use super::places::Places;
+use self::cleanup::is_obeyed_file;
+use self::config_snapshots::ConfigSnapshots;
+use super::configured_paths::ConfiguredPaths;
+use super::git_folders::{FolderId, GitFolders};
+use super::gitlinks::GitIndexes;
+use super::mount_map::MountMap;
+use super::name_comparison::NameWatch;
+use super::nested_repos::NestedRepositories;
 use super::protected::{LiveWatch, ProtectedFiles, RunningCommand};
-use super::recovered::Recovered;
-use super::repository::{self, Repository};
-use super::walk::Found;
-use super::ways::follow;
-use super::{ProfileConfig, address, limits, shown, undo};
+use super::recovered_files::RecoveredFiles;
+use super::repository::{self, GitRepository};
+use super::symlink_trace::trace_symlinks;
+use super::undo_journal::{RecordFile, UndoJournal, UndoRecord};
+use super::workspace_scan::WorkspaceScan;
+use super::{ProfileConfig, display_path, limits, request_address, undo};
 
-pub(super) struct Guard {
+pub(super) struct RepositoryGuard {
     /// Working directories that commands may write.
     workspaces: Vec<PathBuf>,
     /// These, and what else commands may write on the host.
@@ -62,80 +62,80 @@ pub(super) struct Guard {
     /// The session's temporary folder.
     temp: PathBuf,
     /// Where changes are kept that are undone.
-    recovered: Recovered,
-    journal: Journal,
-    watch: Watch,
+    recovered: RecoveredFiles,
+    journal: UndoJournal,
+    watch: NameWatch,
     /// Whether names are held at all.
     holds: bool,
-    state: Mutex<State>,
+    state: Mutex<GuardState>,
 }
 
 #[derive(Default)]
-struct State {
-    repositories: Vec<Repository>,
+struct GuardState {
+    repositories: Vec<GitRepository>,
     /// What git keeps of these, as the user has it.
-    administrations: BTreeMap<PathBuf, Administration>,
+    administrations: BTreeMap<PathBuf, GitFolders>,
     /// Folders of worktrees that commands have made.
-    made: BTreeSet<(PathBuf, Id)>,
+    made: BTreeSet<(PathBuf, FolderId)>,
     /// What could not be taken away yet.
     unsettled: BTreeSet<PathBuf>,
     /// Folders whose repository, the user's, was removed or replaced while a command ran.
     replaced: BTreeSet<PathBuf>,
     /// Links among the names, and where they lead.
     links: BTreeMap<PathBuf, PathBuf>,
-    configs: Configs,
+    configs: ConfigSnapshots,
     /// Names that nothing can stand in for, since the folder isn't there that they would lie in.
     unheld: BTreeSet<PathBuf>,
     /// Files that were made for a call.
-    empty: Vec<(PathBuf, Option<undo::Changed>)>,
+    empty: Vec<(PathBuf, Option<undo::ChangeTime>)>,
     /// How many of the repositories were known when a request's child was started, and are therefore held from it.
     held: BTreeMap<usize, usize>,
     /// Those of them that can't write the folders of git that were known then.
     beside: BTreeSet<usize>,
-    indexes: Indexes,
-    nested: Nested,
+    indexes: GitIndexes,
+    nested: NestedRepositories,
     /// Names that weren't there when the first of the running commands began and must not come to be.
     awaited: Vec<(PathBuf, PathBuf)>,
     /// These, and which repositories no command has made, for whoever comes after us.
-    known: Option<(Record, Kept)>,
+    known: Option<(UndoRecord, RecordFile)>,
     /// Whether it is kept what protected names held when the first of the running commands began, for whoever comes after us.
     keeps_files: bool,
     /// What is to be said when the next command has ended.
-    late: Vec<Refusal>,
+    late: Vec<ConfinementRefusal>,
     /// There was too much to look for repositories in.
     gave_up: bool,
 }
 
-impl Drop for Guard {
+impl Drop for RepositoryGuard {
     fn drop(&mut self) {
         self.leave_configs(&mut self.state());
     }
 }
 
-impl Guard {
+impl RepositoryGuard {
     pub(super) fn new(
         config: &ProfileConfig,
         workspaces: Vec<PathBuf>,
-        found: &mut Found,
+        found: &mut WorkspaceScan,
         notes: &mut Vec<String>,
-    ) -> Result<Guard, String> {
+    ) -> Result<RepositoryGuard, String> {
         let copies = config.caches.join("git-configs");
         let kept = |error| {
-            format!("no copy of what commands may write can be kept in `{}`: {error}", shown(&copies))
+            format!("no copy of what commands may write can be kept in `{}`: {error}", display_path(&copies))
         };
-        let journal = Journal::open(copies.clone()).map_err(kept)?;
+        let journal = UndoJournal::open(copies.clone()).map_err(kept)?;
         let home = config.home.as_deref();
-        let recovered = Recovered::beside(&config.caches);
+        let recovered = RecoveredFiles::beside(&config.caches);
         let mut recorded = Vec::new();
-        let undo = |record: &Record, since| {
+        let undo = |record: &UndoRecord, since| {
             recorded.extend(Some(record.files.clone()).filter(|files| !files.is_empty()));
-            left::undo_record(record, since, (&workspaces, &recovered), notes)
+            recovery::undo_record(record, since, (&workspaces, &recovered), notes)
         };
         journal.left(&workspaces, undo).map_err(kept)?;
-        let mut state = State::default();
+        let mut state = GuardState::default();
         for work in &found.repositories {
             // What lies in a folder that commands can't write needs no guard; its administration may, elsewhere.
-            let Some((mut repository, why)) = repository::find(work, home) else { continue };
+            let Some((mut repository, why)) = repository::find_repository(work, home) else { continue };
             // Only the folder that was asked for vouches for an administration elsewhere.
             let is_top = found.tops.contains(work);
             match is_top || config.workspace.contains(work) {
@@ -150,30 +150,30 @@ impl Guard {
             notes.push(format!(
                 "there are more than {} repositories; of `{}` and {} others commands can't write `.git`",
                 limits::REPOSITORIES_MAX,
-                shown(first),
+                display_path(first),
                 found.more_repositories.len() - 1
             ));
         }
-        state.repositories.extend(found.more_repositories.iter().map(|work| Repository::whole(work)));
+        state.repositories.extend(found.more_repositories.iter().map(|work| GitRepository::whole(work)));
         state.repositories.extend(found.bare.iter().filter_map(|folder| repository::find_bare(folder, home)));
         for workspace in &workspaces {
             let is_one = state.repositories.iter().any(|repository| repository.work == *workspace);
-            if let Some(above) =
-                repository::above(workspace).filter(|_| !is_one && !workspace.join(".git").exists())
+            if let Some(above) = repository::repository_above(workspace)
+                .filter(|_| !is_one && !workspace.join(".git").exists())
                 && config.workspace.contains(workspace)
                 && !found.tops.iter().any(|top| top == above)
             {
                 notes.push(format!(
                     "the repository of `{}` begins above it, in `{}`; commands don't see it: start there, or add it",
-                    shown(&workspace),
-                    shown(&above)
+                    display_path(&workspace),
+                    display_path(&above)
                 ));
             }
         }
         let remembered =
             workspaces.iter().filter(|root| !found.too_much.contains(root)).chain([&config.temp]);
         let remembered = remembered.cloned().collect();
-        state.nested = Nested::new(remembered, found.unreadable.clone(), found.folders.take())
+        state.nested = NestedRepositories::new(remembered, found.unreadable.clone(), found.folders.take())
             .with_denied(config.rules.unwritable.clone(), std::mem::take(&mut found.denied));
         let works: Vec<(PathBuf, PathBuf)> = state
             .repositories
@@ -187,13 +187,13 @@ impl Guard {
         let others = state.protected_names(&workspaces);
         for record in &recorded {
             let undone = ProtectedFiles::undo_since(record, &others, search_path, &config.caches);
-            notes.extend(left::words_of(undone));
+            notes.extend(recovery::words_of(undone));
         }
         let files = ProtectedFiles::new(&workspaces, &works, search_path, &config.caches, &others);
         let files = Arc::new(files);
         let denied = config.rules.unwritable_paths.clone();
         let names: Vec<PathBuf> = files.held_names(false).into_iter().chain(denied.iter().cloned()).collect();
-        let mut led = Named::default();
+        let mut led = ConfiguredPaths::default();
         let plain = plain_folders(&workspaces);
         for name in names.iter().filter(|name| !found.unwritable.contains(name)) {
             led.add_links(name, &plain);
@@ -203,7 +203,7 @@ impl Guard {
         led.missing.clear();
         let mut scripts: Vec<PathBuf> = found.unwritable.clone();
         for script in names.iter().filter(|name| name.is_symlink()).chain(&config.scripts) {
-            let Some(way) = follow(script) else { continue };
+            let Some(way) = trace_symlinks(script) else { continue };
             led.through.extend(way.through);
             if way.there { scripts.push(way.end) } else { led.missing.push(way.end) }
         }
@@ -214,10 +214,10 @@ impl Guard {
         }
         let state = Mutex::new(state);
         let own = config.own.clone();
-        let (home, temp, watch) = (config.home.clone(), config.temp.clone(), Watch::default());
+        let (home, temp, watch) = (config.home.clone(), config.temp.clone(), NameWatch::default());
         let (through, missing) = (led.through, led.missing);
         let written = workspaces.iter().chain([&config.temp, &config.caches]).cloned().collect();
-        let guard = Guard {
+        let guard = RepositoryGuard {
             workspaces,
             written,
             denied,
@@ -240,7 +240,7 @@ impl Guard {
         Ok(guard)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GuardState> {
         lock(&self.state)
     }
 
@@ -255,12 +255,12 @@ impl Guard {
     /// Whether a path is one of the names that are held or lies in one.
     pub(super) fn is_within(&self, path: &Path) -> bool {
         let is_plain = plain_folders(&self.workspaces).iter().any(|folder| path.starts_with(folder));
-        !is_plain && self.fixed(&[], false).iter().any(|name| path.starts_with(name))
+        !is_plain && self.fixed_paths(&[], false).iter().any(|name| path.starts_with(name))
     }
 
     /// All names that commands are kept from.
     pub(super) fn names(&self) -> Vec<PathBuf> {
-        let mut names = self.fixed(&[], false);
+        let mut names = self.fixed_paths(&[], false);
         names.extend(self.state().links.keys().cloned());
         names
     }
@@ -272,16 +272,16 @@ impl Guard {
 
     /// Remembers a file that was made for a call.
     pub(super) fn made_empty(&self, path: &Path) {
-        let made = undo::Changed::at(path);
+        let made = undo::ChangeTime::at(path);
         self.state().empty.push((path.to_owned(), made));
     }
 
     /// Everything that stays as it is, but for a configuration that the command may write, and, if it is opened to git, for
     /// what git replaces in a work tree.
-    fn fixed(&self, but: &[PathBuf], opened: bool) -> Vec<PathBuf> {
+    fn fixed_paths(&self, but: &[PathBuf], opened: bool) -> Vec<PathBuf> {
         let names = self.files.held_names(opened);
         let state = self.state();
-        let administrations = state.administrations.values().flat_map(Administration::held);
+        let administrations = state.administrations.values().flat_map(GitFolders::held);
         let of_git = state.repositories.iter().flat_map(|repository| repository.fixed.iter().cloned());
         let of_git = of_git.chain(administrations.map(|(path, _)| path));
         let of_git = of_git.filter(|path| !but.contains(path));
@@ -291,7 +291,7 @@ impl Guard {
     /// Those of which it is told when they have changed: not what other programs keep in folders of git.
     fn watched(&self) -> Vec<PathBuf> {
         let state = self.state();
-        let obeyed = state.administrations.values().flat_map(Administration::held);
+        let obeyed = state.administrations.values().flat_map(GitFolders::held);
         let obeyed = obeyed.filter(|(_, obeyed)| *obeyed).map(|(path, _)| path);
         let of_git = state.repositories.iter().flat_map(|repository| &repository.fixed);
         self.denied.iter().chain(&self.scripts).chain(of_git).cloned().chain(obeyed).collect()
@@ -313,13 +313,13 @@ impl Guard {
                     continue;
                 }
                 let found = if room { repository::find_entry(&entry, self.home.as_deref()) } else { None };
-                let whole = || entry.parent().filter(|_| entry.ends_with(".git")).map(Repository::whole);
+                let whole = || entry.parent().filter(|_| entry.ends_with(".git")).map(GitRepository::whole);
                 let Some(mut repository) = found.or_else(whole) else { continue };
                 repository.elsewhere.clear();
                 state.repositories.push(repository);
             }
             self.learn(&mut state, usize::MAX);
-            state.awaited = self.awaited(&state);
+            state.awaited = self.awaited_names(&state);
         } else if state.held.keys().all(|running| state.beside.contains(running)) {
             // None of them can write these.
             let count = state.held.values().min().copied().unwrap_or_default();
@@ -333,7 +333,7 @@ impl Guard {
             self.live.expect_git(&self.files);
         }
         let others = state.protected_names(&self.workspaces);
-        self.files.begin(address(request), command, &others, || self.journal.living_files());
+        self.files.begin(request_address(request), command, &others, || self.journal.living_files());
         if !state.keeps_files {
             self.journal.keep_files(self.files.to_record()).map_err(|error| {
                 format!("no record can be kept of what other programs execute here: {error}")
@@ -341,9 +341,9 @@ impl Guard {
             state.keeps_files = true;
         }
         let held = state.repositories.len();
-        state.held.insert(address(request), held);
+        state.held.insert(request_address(request), held);
         if closes_git {
-            state.beside.insert(address(request));
+            state.beside.insert(request_address(request));
         }
         self.keep_known(&mut state)?;
         self.undo_configs(&mut state);
@@ -351,19 +351,19 @@ impl Guard {
     }
 
     /// Holds every name that a child could change.
-    pub(super) fn hold(&self, places: &mut Places, request: &ProcessRequest) -> Result<(), String> {
+    pub(super) fn hold(&self, places: &mut MountMap, request: &ProcessRequest) -> Result<(), String> {
         self.begin(request)?;
         let configs = self.configs_of(request);
         for workspace in &self.workspaces {
             // One that lies in another: where it is can't be changed either.
             places.protect(workspace);
         }
-        if self.state().beside.contains(&address(request)) {
+        if self.state().beside.contains(&request_address(request)) {
             for folder in self.folders_of_git() {
                 places.close(&folder);
             }
         }
-        let fixed = self.fixed(&configs, !self.closes_git(request));
+        let fixed = self.fixed_paths(&configs, !self.closes_git(request));
         let through: Vec<PathBuf> = {
             let state = self.state();
             let of_git = state.repositories.iter().flat_map(|repository| &repository.through);
@@ -398,7 +398,7 @@ impl Guard {
                             format!(
                                 "`{}` has another name, by which commands could write it, and can't be parted from it: \
                                  {error}",
-                                shown(path)
+                                display_path(path)
                             )
                         })?;
                     }
@@ -425,7 +425,7 @@ impl Guard {
             }
         }
         for plain in plain_folders(&self.workspaces) {
-            let may = request.confinement == Confinement::Session && places.shows(&plain);
+            let may = request.confinement == ConfinementLevel::Session && places.shows(&plain);
             if may && plain.symlink_metadata().is_ok_and(|found| found.is_dir()) {
                 places.bind(&plain, true);
             }
@@ -435,14 +435,14 @@ impl Guard {
     }
 
     /// Files that configuration or a link names and that weren't there: git would obey them as soon as they are.
-    fn missing_names(&self, state: &State) -> BTreeSet<PathBuf> {
+    fn missing_names(&self, state: &GuardState) -> BTreeSet<PathBuf> {
         let of_git = state.repositories.iter();
         let of_git = of_git.flat_map(|repository| repository.missing.iter().chain(&repository.hooks));
         self.missing.iter().chain(of_git).cloned().collect()
     }
 
     /// The names that commands may make and must not, each with the folder that it is below.
-    fn awaited(&self, state: &State) -> Vec<(PathBuf, PathBuf)> {
+    fn awaited_names(&self, state: &GuardState) -> Vec<(PathBuf, PathBuf)> {
         let elsewhere = state.repositories.iter().flat_map(|repository| &repository.elsewhere);
         let roots: Vec<&PathBuf> = self.workspaces.iter().chain(elsewhere).collect();
         let denied = self.denied.iter().filter(|path| self.is_denied(path)).cloned();
@@ -456,8 +456,8 @@ impl Guard {
     }
 
     /// A name that is a link: all that leads on from it is held, and what it leads to.
-    fn hold_link(&self, places: &mut Places, path: &Path) {
-        match follow(path) {
+    fn hold_link(&self, places: &mut MountMap, path: &Path) {
+        match trace_symlinks(path) {
             Some(way) => {
                 for through in &way.through {
                     self.hold_through(places, through);
@@ -472,7 +472,7 @@ impl Guard {
 
     /// What leads to a name: a link as it is, a folder in its place. Where the kernel can't hold a link, it is looked at
     /// afterwards.
-    fn hold_through(&self, places: &mut Places, path: &Path) {
+    fn hold_through(&self, places: &mut MountMap, path: &Path) {
         if places.writable_root(path).is_none() {
             return;
         }
@@ -509,7 +509,8 @@ impl Guard {
     /// What a child may write, and is to be kept from: folders of git, and names that git replaces.
     pub(super) fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
         let state = self.state();
-        let writes = state.held.contains_key(&address(request)) && !state.beside.contains(&address(request));
+        let writes = state.held.contains_key(&request_address(request))
+            && !state.beside.contains(&request_address(request));
         drop(state);
         if !writes {
             return Vec::new();
@@ -520,22 +521,22 @@ impl Guard {
     }
 
     /// Looks at what a child did in folders of git, which are closed to it from now on.
-    pub(super) fn moved(&self, request: &ProcessRequest) -> Vec<Refusal> {
+    pub(super) fn moved(&self, request: &ProcessRequest) -> Vec<ConfinementRefusal> {
         let mut said = Vec::new();
         self.look_at_git(request, true, &mut said);
         self.check_files(&mut said);
-        self.files.close(address(request));
-        self.state().beside.insert(address(request));
+        self.files.close(request_address(request));
+        self.state().beside.insert(request_address(request));
         self.watch.learn(&self.watched());
         told_once(&mut said);
         said
     }
 
     /// Undoes what was done in folders of git. `afresh`: somebody may hold files of it open.
-    fn look_at_git(&self, request: &ProcessRequest, afresh: bool, said: &mut Vec<Refusal>) {
+    fn look_at_git(&self, request: &ProcessRequest, afresh: bool, said: &mut Vec<ConfinementRefusal>) {
         // Who runs beside others can't have written there; what came to be there is the user's, or is looked at when that
         // command ends that made it.
-        let could_write = !self.state().beside.contains(&address(request));
+        let could_write = !self.state().beside.contains(&request_address(request));
         self.look_at_configs(request, could_write, said);
         self.put_links_back(said);
         self.forget_replaced();
@@ -548,7 +549,7 @@ impl Guard {
 
     /// Whether children of other requests run that may write.
     pub(super) fn others_run(&self, request: &ProcessRequest) -> bool {
-        self.state().held.keys().any(|running| *running != address(request))
+        self.state().held.keys().any(|running| *running != request_address(request))
     }
 
     /// Says that nothing can be held here, so that commands may change every name.
@@ -563,13 +564,13 @@ impl Guard {
     }
 
     /// Undoes what commands did to protected names outside of folders of git.
-    fn check_files(&self, said: &mut Vec<Refusal>) {
+    fn check_files(&self, said: &mut Vec<ConfinementRefusal>) {
         let others = self.state().protected_names(&self.workspaces);
         said.extend(self.files.check(&others));
     }
 
     /// Compares, puts back, and says what was done. Where others still run, it may have been one of them.
-    pub(super) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
+    pub(super) fn finished(&self, request: &ProcessRequest) -> Vec<ConfinementRefusal> {
         let others = self.others_run(request);
         let mut said = std::mem::take(&mut self.state().late);
         let empty = std::mem::take(&mut self.state().empty);
@@ -583,10 +584,9 @@ impl Guard {
         // A configuration that another command may write just now is looked at when that one ends.
         let open = self.state().configs.open();
         for path in self.watch.changed(&self.watched(), &open) {
-            let told = |said: &Refusal| match said {
-                Refusal::Protected { path: told, .. } | Refusal::Changed { path: told, .. } => {
-                    path.starts_with(told)
-                }
+            let told = |said: &ConfinementRefusal| match said {
+                ConfinementRefusal::Protected { path: told, .. }
+                | ConfinementRefusal::Changed { path: told, .. } => path.starts_with(told),
                 _ => false,
             };
             let told = said.iter().any(told);
@@ -606,7 +606,7 @@ impl Guard {
                         "no command can write it, so you or another program did that; look at it if you didn't"
                     }
                 };
-                said.push(Refusal::Changed { path, done: done.into() });
+                said.push(ConfinementRefusal::Changed { path, done: done.into() });
             }
         }
         if others {
@@ -623,7 +623,7 @@ impl Guard {
     }
 }
 
-impl State {
+impl GuardState {
     /// Names in working directories that are protected in any folder.
     fn protected_names(&self, workspaces: &[PathBuf]) -> BTreeSet<PathBuf> {
         let mut names = self.nested.protected();
@@ -634,7 +634,7 @@ impl State {
     /// What configuration names and what wasn't there is held once the user has made it.
     fn hold_made_by_user(&mut self) {
         for repository in &mut self.repositories {
-            let Repository { missing, hooks, fixed, .. } = repository;
+            let GitRepository { missing, hooks, fixed, .. } = repository;
             for named in [missing, hooks] {
                 fixed.extend(named.extract_if(.., |path| undo::is_there(path)));
             }
@@ -651,8 +651,8 @@ fn plain_folders(workspaces: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Leaves each once.
-fn told_once(said: &mut Vec<Refusal>) {
-    let mut told: Vec<Refusal> = Vec::new();
+fn told_once(said: &mut Vec<ConfinementRefusal>) {
+    let mut told: Vec<ConfinementRefusal> = Vec::new();
     for refusal in said.drain(..) {
         if !told.contains(&refusal) {
             told.push(refusal);
@@ -662,17 +662,17 @@ fn told_once(said: &mut Vec<Refusal>) {
 }
 
 /// Folders with a repository that is held.
-fn works(state: &State) -> Vec<PathBuf> {
+fn repository_roots(state: &GuardState) -> Vec<PathBuf> {
     state.repositories.iter().map(|repository| repository.work.clone()).collect()
 }
 
 /// What one of several commands has done.
-fn by_one_of_them(refusal: Refusal) -> Refusal {
+fn by_one_of_them(refusal: ConfinementRefusal) -> ConfinementRefusal {
     match refusal {
-        Refusal::Protected { path, done } => {
+        ConfinementRefusal::Protected { path, done } => {
             let done =
                 format!("it or another command that runs in the background did that, and none may: {done}");
-            Refusal::Changed { path, done }
+            ConfinementRefusal::Changed { path, done }
         }
         other => other,
     }

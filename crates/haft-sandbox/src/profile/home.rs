@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use haft_git::{config, keys};
 
-use super::caches::{Caches, OTHER, USUAL};
-use super::places::Places;
+use super::caches::{OTHER, ToolCaches, USUAL};
+use super::mount_map::MountMap;
 use super::toolchains::{ToolChains, find_credentials};
-use super::{ProfileConfig, limits, read_small, shown};
-use crate::scene::{Part, Source};
+use super::{ProfileConfig, display_path, limits, read_small};
+use crate::mount_plan::{BindSource, MountEntry};
 
 /// Readable in a home folder.
 pub(super) const TOOLCHAINS: [&str; 30] = [
@@ -137,23 +137,23 @@ const SETTINGS: [&str; 5] =
     [".cargo/config", ".cargo/config.toml", ".config/pip/pip.conf", ".npmrc", ".pip/pip.conf"];
 
 /// Puts what a child may see of a home folder where it is. `is_shown` says that the folder itself is there already.
-pub(super) fn furnish(places: &mut Places, home: &Path, is_shown: bool, notes: &mut Vec<String>) {
+pub(super) fn furnish_home(places: &mut MountMap, home: &Path, is_shown: bool, notes: &mut Vec<String>) {
     if !is_shown {
-        places.put(Part::Tmpfs { at: home.to_owned(), bytes_max: limits::HOME_BYTES, mode: 0o700 });
+        places.put(MountEntry::Tmpfs { at: home.to_owned(), bytes_max: limits::HOME_BYTES, mode: 0o700 });
         let mut credentials = Vec::new();
         for name in TOOLCHAINS.into_iter().chain(is_go(&home.join("go")).then_some("go")) {
             let at = home.join(name);
             // What is a link is shown at its name: programs look for it there.
             if let Ok(real) = at.canonicalize() {
                 find_credentials(&at, &mut credentials);
-                places.put(Part::Bind { from: Source::Path(real), at, writable: false });
+                places.put(MountEntry::Bind { from: BindSource::Path(real), at, writable: false });
             }
         }
         credentials.iter().for_each(|path| places.hide(path, &[]));
     }
     for at in GIT.map(|name| home.join(name)) {
         if let Some(content) = git_settings(&at, notes) {
-            places.put(Part::File { at, content });
+            places.put(MountEntry::File { at, content });
         }
     }
     put_settings(places, SETTINGS.iter().map(|name| home.join(name)));
@@ -166,11 +166,11 @@ fn is_go(folder: &Path) -> bool {
 
 /// What commands see of a configuration of git; nothing if there is none.
 pub(super) fn git_settings(at: &Path, notes: &mut Vec<String>) -> Option<Vec<u8>> {
-    let bytes = read_small(&real(at))?;
+    let bytes = read_small(&real_path(at))?;
     let entries = match config::parse(&bytes) {
         Ok(entries) => entries,
         Err(why) => {
-            notes.push(format!("commands don't see `{}`: {why}", shown(at)));
+            notes.push(format!("commands don't see `{}`: {why}", display_path(at)));
             return Some(Vec::new());
         }
     };
@@ -181,10 +181,10 @@ pub(super) fn git_settings(at: &Path, notes: &mut Vec<String>) -> Option<Vec<u8>
 }
 
 /// Puts settings of package managers there, in the home folder and where variables move it.
-pub(super) fn put_settings(places: &mut Places, paths: impl Iterator<Item = PathBuf>) {
+pub(super) fn put_settings(places: &mut MountMap, paths: impl Iterator<Item = PathBuf>) {
     for at in paths {
-        if let Some(content) = settings(&at) {
-            places.put(Part::File { at, content });
+        if let Some(content) = redacted_settings(&at) {
+            places.put(MountEntry::File { at, content });
         }
     }
 }
@@ -195,22 +195,22 @@ pub(super) fn moved_settings(chains: &ToolChains) -> impl Iterator<Item = PathBu
 }
 
 /// A settings file without secrets.
-pub(super) fn settings(at: &Path) -> Option<Vec<u8>> {
-    let bytes = read_small(&real(at))?;
+pub(super) fn redacted_settings(at: &Path) -> Option<Vec<u8>> {
+    let bytes = read_small(&real_path(at))?;
     Some(without_secrets(&String::from_utf8_lossy(&bytes)).into_bytes())
 }
 
-fn real(path: &Path) -> PathBuf {
+fn real_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// The caches of package managers, each with the user's own where there is one, as who may change them sees them.
-pub(super) fn caches(
-    places: &Places,
+pub(super) fn cache_mounts(
+    places: &MountMap,
     config: &ProfileConfig,
     chains: &ToolChains,
-    caches: &Caches,
-) -> Result<Vec<Part>, String> {
+    caches: &ToolCaches,
+) -> Result<Vec<MountEntry>, String> {
     let mut found = Vec::new();
     let names = USUAL.iter().map(|name| (*name, true)).chain(OTHER.iter().map(|name| (*name, false)));
     for (name, is_made) in names {
@@ -221,15 +221,16 @@ pub(super) fn caches(
         if lower.is_none() && !(is_made && has_place()) {
             continue;
         }
-        let failed = |error| format!("no private copy of the cache `{}` can be made: {error}", shown(&at));
+        let failed =
+            |error| format!("no private copy of the cache `{}` can be made: {error}", display_path(&at));
         found.push(caches.part(name, lower, at.clone()).map_err(failed)?);
     }
     Ok(found)
 }
 
 /// The same cache, with what earlier commands have added, for who can't change it.
-pub(super) fn unchangeable(mut cache: Part) -> Part {
-    if let Part::Overlay { writable, .. } | Part::Bind { writable, .. } = &mut cache {
+pub(super) fn make_read_only(mut cache: MountEntry) -> MountEntry {
+    if let MountEntry::Overlay { writable, .. } | MountEntry::Bind { writable, .. } = &mut cache {
         *writable = false;
     }
     cache

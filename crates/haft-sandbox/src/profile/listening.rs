@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 const FIELDS: usize = 7;
 
 /// The sockets of the machine that have a place in the file system.
-pub(super) fn listening() -> Vec<PathBuf> {
+pub(super) fn listening_sockets() -> Vec<PathBuf> {
     let told = fs::read("/proc/net/unix").unwrap_or_default();
     let mut found: Vec<PathBuf> = told
         .split(|byte| *byte == b'\n')
-        .filter_map(name)
+        .filter_map(socket_path)
         .filter_map(|path| path.canonicalize().ok())
         .filter(|path| path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()))
         .collect();
@@ -29,7 +29,7 @@ pub(super) fn listening() -> Vec<PathBuf> {
 }
 
 /// The name on a line, if it is one of a file. It may have spaces in it.
-fn name(line: &[u8]) -> Option<&Path> {
+fn socket_path(line: &[u8]) -> Option<&Path> {
     let mut rest = line;
     for _ in 0..FIELDS {
         rest = rest.trim_ascii_start();
@@ -54,7 +54,7 @@ mod tests {
             ("Num       RefCount Protocol Flags    Type St Inode Path", None),
             ("", None),
         ] {
-            assert_eq!(name(line.as_bytes()), expected.map(Path::new), "{line}");
+            assert_eq!(socket_path(line.as_bytes()), expected.map(Path::new), "{line}");
         }
     }
 
@@ -62,8 +62,8 @@ mod tests {
     fn one_that_listens_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap().join("a socket");
-        assert!(!listening().contains(&path));
+        assert!(!listening_sockets().contains(&path));
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        assert!(listening().contains(&path));
+        assert!(listening_sockets().contains(&path));
     }
 }

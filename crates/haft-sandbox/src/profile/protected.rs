@@ -23,8 +23,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use haft::files::Root;
-use haft::ports::{Background, Refusal};
+use haft::files::GrantedRoot;
+use haft::ports::{BackgroundFlag, ConfinementRefusal};
 use haft::sync::lock;
 use haft_protected::find_for_commands;
 
@@ -36,7 +36,7 @@ use self::record::RecordedNames;
 use self::redo::RedoableChange;
 use self::snapshot::{LeafContent, NameSnapshot, is_held, is_or_leads_to_name};
 use super::approved;
-use super::{limits, shown};
+use super::{display_path, limits};
 use crate::watch::{PauseHold, UndoneNotice};
 
 pub(super) struct ProtectedFiles {
@@ -48,11 +48,11 @@ pub(super) struct ProtectedFiles {
     reader_room: ReaderRoom,
     caches: PathBuf,
     quarantine: QuarantineFolder,
-    state: Mutex<State>,
+    state: Mutex<ProtectedState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ProtectedState {
     /// What is there, as far as it may be.
     saved: NameSnapshot,
     /// Names that existed when the first of the running commands began, so that they are mounted for all of them.
@@ -65,7 +65,7 @@ struct State {
     /// Commands that hear of what is undone while they run.
     listeners: BTreeMap<usize, UndoneListener>,
     /// Changes that were undone while commands ran and are not reported yet.
-    undone: Vec<Refusal>,
+    undone: Vec<ConfinementRefusal>,
     /// Changes that were undone and can be made again, until the user has answered or the command has ended.
     redoable: BTreeMap<PathBuf, RedoableChange>,
     /// Paths that a tool of ours writes just now, and how many do.
@@ -75,7 +75,7 @@ struct State {
 /// A command that may write.
 pub(super) struct RunningCommand {
     /// Protected names that the user allowed it to write.
-    pub(super) granted: Vec<Root>,
+    pub(super) granted: Vec<GrantedRoot>,
     /// Existing names aren't held from it by mounts, since git replaces them.
     pub(super) opened: bool,
 }
@@ -83,14 +83,14 @@ pub(super) struct RunningCommand {
 /// Hears of changes that are undone while a command runs.
 pub(crate) struct UndoneListener {
     tell: Box<dyn Fn(UndoneNotice) + Send>,
-    background: Background,
+    background: BackgroundFlag,
     /// What the command seems to have planted.
     planted: BTreeSet<PathBuf>,
 }
 
 impl UndoneListener {
     pub(crate) fn new(
-        background: Background,
+        background: BackgroundFlag,
         tell: impl Fn(UndoneNotice) + Send + 'static,
     ) -> UndoneListener {
         UndoneListener { tell: Box::new(tell), background, planted: BTreeSet::new() }
@@ -119,11 +119,11 @@ impl ProtectedFiles {
             reader_room: ReaderRoom::new(search_path, caches.join("git-reader"), workspaces),
             caches: caches.to_owned(),
             quarantine: QuarantineFolder::new(caches),
-            state: Mutex::new(State { saved, ..State::default() }),
+            state: Mutex::new(ProtectedState { saved, ..ProtectedState::default() }),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProtectedState> {
         lock(&self.state)
     }
 
@@ -148,7 +148,7 @@ impl ProtectedFiles {
                 RecordedNames::parse(&record).apply(&mut state.saved);
             }
         } else if !state.is_opened() {
-            let State { saved, mounted, .. } = &mut *state;
+            let ProtectedState { saved, mounted, .. } = &mut *state;
             saved.adopt(&now, |path| is_below(&*mounted, path));
         }
         state.accept_saved();
@@ -158,7 +158,7 @@ impl ProtectedFiles {
     /// From now on existing names are held from a command by mounts.
     pub(super) fn close(&self, number: usize) {
         let mut state = self.state();
-        let State { running, mounted, saved, .. } = &mut *state;
+        let ProtectedState { running, mounted, saved, .. } = &mut *state;
         if let Some(command) = running.get_mut(&number) {
             command.opened = false;
             // What isn't there can't be.
@@ -216,7 +216,7 @@ impl ProtectedFiles {
             return;
         }
         self.look_up(&mut state, std::slice::from_ref(&change));
-        if judge::stays(&change, &state.known) {
+        if judge::change_stays(&change, &state.known) {
             return;
         }
         let Some((refusal, redoable)) = self.undo(&change) else { return };
@@ -252,7 +252,7 @@ impl ProtectedFiles {
     /// It has: what is there now is the user's.
     pub(super) fn end_writes(&self, paths: &[PathBuf]) {
         let mut state = self.state();
-        let State { being_written, saved, .. } = &mut *state;
+        let ProtectedState { being_written, saved, .. } = &mut *state;
         let written: Vec<&PathBuf> = paths.iter().filter(|path| being_written.contains_key(*path)).collect();
         if written.is_empty() {
             return;
@@ -271,7 +271,7 @@ impl ProtectedFiles {
 
     /// Compares with what was there before the commands that run, takes away and puts back, and says so. `others` are names
     /// in any folder.
-    pub(super) fn check(&self, others: &BTreeSet<PathBuf>) -> Vec<Refusal> {
+    pub(super) fn check(&self, others: &BTreeSet<PathBuf>) -> Vec<ConfinementRefusal> {
         let mut state = self.state();
         if state.running.is_empty() {
             // None has begun, so what is there is the user's.
@@ -280,7 +280,7 @@ impl ProtectedFiles {
         self.compare(&mut state, others)
     }
 
-    fn compare(&self, state: &mut State, others: &BTreeSet<PathBuf>) -> Vec<Refusal> {
+    fn compare(&self, state: &mut ProtectedState, others: &BTreeSet<PathBuf>) -> Vec<ConfinementRefusal> {
         let now = NameSnapshot::take(&self.roots, others, &state.saved);
         let before = std::mem::take(&mut state.saved);
         let mut said = std::mem::take(&mut state.undone);
@@ -289,13 +289,13 @@ impl ProtectedFiles {
             if state.is_mounted(change.path) {
                 let done =
                     "no command can write it, so you or another program did that; look at it if you didn't";
-                said.push(Refusal::Changed { path: change.path.to_owned(), done: done.into() });
+                said.push(ConfinementRefusal::Changed { path: change.path.to_owned(), done: done.into() });
             } else {
                 changes.push(change);
             }
         }
         self.look_up(state, &changes);
-        changes.retain(|change| !judge::stays(change, &state.known));
+        changes.retain(|change| !judge::change_stays(change, &state.known));
         for path in now.too_large.difference(&before.too_large) {
             changes.retain(|change| !change.path.starts_with(path) || change.before.is_some());
             changes.insert(0, NameChange { path, before: None, now: Some(&LeafContent::Other) });
@@ -305,7 +305,7 @@ impl ProtectedFiles {
             state.keep_redoable(redoable, None);
         }
         for refusal in &said {
-            if let Refusal::Protected { path, .. } = refusal {
+            if let ConfinementRefusal::Protected { path, .. } = refusal {
                 self.remove_new_folders(path, &before);
             }
         }
@@ -317,7 +317,7 @@ impl ProtectedFiles {
     }
 
     /// What is reported, and what is needed to make the change again. None where another session was quicker.
-    fn undo(&self, change: &NameChange<'_>) -> Option<(Refusal, Option<RedoableChange>)> {
+    fn undo(&self, change: &NameChange<'_>) -> Option<(ConfinementRefusal, Option<RedoableChange>)> {
         let path = change.path;
         let root = self.root_of(path);
         let taken = change.now.map(|_| self.quarantine.take(path));
@@ -325,16 +325,16 @@ impl ProtectedFiles {
         if is_gone && change.before.is_none() {
             return None;
         }
-        let restored = change.before.map(|content| quarantine::restore(root, path, content));
+        let restored = change.before.map(|content| quarantine::restore_content(root, path, content));
         let executed = haft_protected::find(path).map_or("another program", |found| found.row.executed);
-        let described = quarantine::describe(taken.as_ref(), restored);
-        let redoable = self.redoable(change, taken.as_ref(), executed, &described);
+        let described = quarantine::describe_outcome(taken.as_ref(), restored);
+        let redoable = self.redoable_change(change, taken.as_ref(), executed, &described);
         let done = format!(
             "a command changed it, and what it holds is executed by another program ({executed}); {described}; to keep such a \
              change, allow it (`Edit({})`)",
-            shown(path)
+            display_path(path)
         );
-        Some((Refusal::Protected { path: path.to_owned(), done }, redoable))
+        Some((ConfinementRefusal::Protected { path: path.to_owned(), done }, redoable))
     }
 
     /// Removes the empty folders that a command made for a file that was taken away.
@@ -349,8 +349,8 @@ impl ProtectedFiles {
     }
 
     /// Looks up what isn't known of the contents in these changes.
-    fn look_up(&self, state: &mut State, changes: &[NameChange<'_>]) {
-        let State { known, rejected, .. } = state;
+    fn look_up(&self, state: &mut ProtectedState, changes: &[NameChange<'_>]) {
+        let ProtectedState { known, rejected, .. } = state;
         known.stored.clear();
         let mut asked: BTreeMap<(usize, bool), Vec<(PathBuf, LeafContent)>> = BTreeMap::new();
         for change in changes {
@@ -432,7 +432,7 @@ impl ProtectedFiles {
     }
 }
 
-impl State {
+impl ProtectedState {
     /// Whether some command may change names that exist.
     fn is_opened(&self) -> bool {
         self.running.values().any(|command| command.opened)
@@ -452,7 +452,7 @@ impl State {
     /// Tells running commands of a change that was undone. One decides, in the foreground if one is there, and the others
     /// there are paused meanwhile: any of them may have made the change.
     fn tell(&mut self, path: &Path, redoable: Option<RedoableChange>) {
-        let State { running, listeners, .. } = self;
+        let ProtectedState { running, listeners, .. } = self;
         let in_foreground = |listener: &UndoneListener| !listener.background.has_begun();
         let number =
             listeners.iter().max_by_key(|(_, listener)| in_foreground(listener)).map(|(number, _)| *number);
@@ -535,8 +535,8 @@ mod tests {
             self.files.state().running.values_mut().for_each(|command| command.opened = opened);
             let name = |path: &Path| path.strip_prefix(self.at("")).unwrap().display().to_string();
             let said = self.files.check(&BTreeSet::new()).into_iter().map(|said| match said {
-                Refusal::Protected { path, .. } => name(&path),
-                Refusal::Changed { path, .. } => format!("changed {}", name(&path)),
+                ConfinementRefusal::Protected { path, .. } => name(&path),
+                ConfinementRefusal::Changed { path, .. } => format!("changed {}", name(&path)),
                 other => panic!("{other:?}"),
             });
             said.collect()

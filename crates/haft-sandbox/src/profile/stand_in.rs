@@ -14,7 +14,7 @@
 //! session holds a lock while it lives.
 
 mod folder;
-mod left;
+mod stand_in_recovery;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use haft::files::Extent;
-use haft::files::held::Place;
-use haft::ports::{ProcessRequest, Refusal};
+use haft::files::RootExtent;
+use haft::files::pinned_paths::PinnedPath;
+use haft::ports::{ConfinementRefusal, ProcessRequest};
 use haft::sync::lock;
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, FlockOperation, Mode, Stat, accessat, flock, fstat, linkat, mkdirat,
@@ -36,12 +36,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use self::folder::{Id, Search, is_empty, is_folder, make_like, mount_number, open_folder};
-use self::left::{Left, strip, sweep};
-use super::places::Places;
-use super::recovered::Recovered;
-use super::{address, limits, make_private, shown};
-use crate::scene::Part;
+use self::folder::{NameSearch, StandInId, is_empty, is_folder, make_like, mount_number, open_folder};
+use self::stand_in_recovery::{StandInRecord, strip_folder, sweep_killed};
+use super::mount_map::MountMap;
+use super::recovered_files::RecoveredFiles;
+use super::{display_path, limits, make_private, request_address};
+use crate::mount_plan::MountEntry;
 
 /// What such a folder is called where it has to lie beside the granted name.
 const BESIDE: &str = ".haft-standing-in-";
@@ -53,17 +53,17 @@ const SWEPT_TOLD_MAX: usize = 3;
 pub(super) struct StandIns {
     /// Where they lie; none if nothing can be mounted.
     folder: Option<PathBuf>,
-    recovered: Recovered,
+    recovered: RecoveredFiles,
     state: Mutex<HashMap<usize, Vec<StandIn>>>,
     made: AtomicU64,
 }
 
 /// A name that is to be changed.
-pub(super) struct Wanted<'a> {
+pub(super) struct RequestedName<'a> {
     /// The folder that exists and in which the name lies, or what leads to it.
     pub(super) folder: &'a Path,
-    pub(super) place: &'a Place,
-    pub(super) extent: Extent,
+    pub(super) place: &'a PinnedPath,
+    pub(super) extent: RootExtent,
     /// What stands at that folder for the whole session, if something does.
     pub(super) temp: Option<&'a Path>,
     /// Whether a command has that folder in memory otherwise, and expects nothing of what it leaves there.
@@ -74,16 +74,16 @@ struct StandIn {
     at: PathBuf,
     /// The private folder, and where it is to be removed from.
     private: Arc<OwnedFd>,
-    own: Option<Own>,
+    own: Option<PrivateFolder>,
     real: OwnedFd,
-    names: Vec<Name>,
+    names: Vec<GrantedName>,
     /// Where something else is mounted in it.
     room: Vec<PathBuf>,
     quiet: bool,
 }
 
 /// A folder that was made here.
-struct Own {
+struct PrivateFolder {
     path: PathBuf,
     /// How it is called among all of them.
     name: String,
@@ -96,15 +96,15 @@ struct Own {
 }
 
 /// What was granted in a folder.
-struct Name {
+struct GrantedName {
     rest: PathBuf,
-    extent: Extent,
+    extent: RootExtent,
     /// What it was, held so that its other names can be counted.
-    before: Option<(Id, OwnedFd)>,
+    before: Option<(StandInId, OwnedFd)>,
 }
 
-impl Name {
-    fn id(&self) -> Option<Id> {
+impl GrantedName {
+    fn id(&self) -> Option<StandInId> {
         self.before.as_ref().map(|(id, _)| *id)
     }
 
@@ -123,14 +123,14 @@ impl StandIns {
     /// Makes the folder for them, and removes what killed sessions have left.
     /// Also gives what the user should know of that.
     pub(super) fn open(caches: &Path) -> io::Result<(StandIns, Option<String>)> {
-        let recovered = Recovered::open(caches);
+        let recovered = RecoveredFiles::open(caches);
         let mut kept = Vec::new();
         let folder = caches.join("standing-in");
         make_private(&folder)?;
         let lock = open_folder(CWD, &folder)?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             for entry in fs::read_dir(&folder)?.flatten().take(limits::STAND_INS_SWEPT_MAX) {
-                kept.extend(sweep(&entry.path(), &recovered));
+                kept.extend(sweep_killed(&entry.path(), &recovered));
             }
         }
         let more = if kept.len() > SWEPT_TOLD_MAX { " and others beside it" } else { "" };
@@ -157,14 +157,14 @@ impl StandIns {
 
     /// Begins with a call: of one before it that never began nothing is left.
     pub(super) fn begin(&self, request: &ProcessRequest) {
-        let left = self.state().remove(&address(request));
+        let left = self.state().remove(&request_address(request));
         left.into_iter().flatten().for_each(StandIn::remove);
     }
 
     /// Lets the call change a name. If not, nothing has changed.
-    pub(super) fn add(&self, request: &ProcessRequest, wanted: &Wanted<'_>) -> bool {
+    pub(super) fn add(&self, request: &ProcessRequest, wanted: &RequestedName<'_>) -> bool {
         let mut state = self.state();
-        let all = state.entry(address(request)).or_default();
+        let all = state.entry(request_address(request)).or_default();
         let there = all.iter().position(|one| one.at == wanted.folder);
         let at = match there {
             Some(at) => at,
@@ -181,7 +181,7 @@ impl StandIns {
         added
     }
 
-    fn make(&self, wanted: &Wanted<'_>) -> io::Result<Option<StandIn>> {
+    fn make(&self, wanted: &RequestedName<'_>) -> io::Result<Option<StandIn>> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let real = wanted.place.folder();
         // Who may not change the folder can't be granted that.
@@ -204,12 +204,12 @@ impl StandIns {
                 let _lock = fs::File::create(&says)?;
                 flock(&_lock, FlockOperation::NonBlockingLockExclusive)?;
                 let own = if on_the_same(folder)?.is_some() {
-                    Own { path: folder.join(&name), name, says, _lock, record: None }
+                    PrivateFolder { path: folder.join(&name), name, says, _lock, record: None }
                 } else {
                     let record = folder.join(&name);
                     let path = wanted.folder.join(format!("{BESIDE}{name}"));
                     std::os::unix::fs::symlink(&path, &record)?;
-                    Own { path, name, says, _lock, record: Some(record) }
+                    PrivateFolder { path, name, says, _lock, record: Some(record) }
                 };
                 let made = private_folder(&own, real);
                 if made.is_err() {
@@ -230,10 +230,10 @@ impl StandIns {
     }
 
     /// What is to be mounted for a call.
-    pub(super) fn parts(&self, request: &ProcessRequest) -> Vec<Part> {
+    pub(super) fn parts(&self, request: &ProcessRequest) -> Vec<MountEntry> {
         let state = self.state();
-        let own = state.get(&address(request)).into_iter().flatten().filter(|one| one.own.is_some());
-        own.map(|one| Part::StandIn { from: one.private.clone(), at: one.at.clone() }).collect()
+        let own = state.get(&request_address(request)).into_iter().flatten().filter(|one| one.own.is_some());
+        own.map(|one| MountEntry::StandIn { from: one.private.clone(), at: one.at.clone() }).collect()
     }
 
     /// Whether a call has a path already.
@@ -242,12 +242,12 @@ impl StandIns {
             let rest = path.strip_prefix(&one.at).ok();
             rest.is_some_and(|rest| one.names.iter().any(|name| name.covers(rest)))
         };
-        self.state().get(&address(request)).is_some_and(|all| all.iter().any(holds))
+        self.state().get(&request_address(request)).is_some_and(|all| all.iter().any(holds))
     }
 
     /// Remembers where something else is mounted in them, which the command didn't make.
-    pub(super) fn note_room(&self, request: &ProcessRequest, places: &Places) {
-        for one in self.state().get_mut(&address(request)).into_iter().flatten() {
+    pub(super) fn note_room(&self, request: &ProcessRequest, places: &MountMap) {
+        for one in self.state().get_mut(&request_address(request)).into_iter().flatten() {
             one.room = places.inside(&one.at);
             if let Some(own) = &one.own {
                 // Without it more would be kept after a crash than has to be.
@@ -257,8 +257,8 @@ impl StandIns {
     }
 
     /// Carries out what became of the granted names, and says what didn't become of the others.
-    pub(super) fn settle(&self, request: &ProcessRequest) -> Vec<Refusal> {
-        let all = self.state().remove(&address(request)).unwrap_or_default();
+    pub(super) fn settle(&self, request: &ProcessRequest) -> Vec<ConfinementRefusal> {
+        let all = self.state().remove(&request_address(request)).unwrap_or_default();
         let mut said = Vec::new();
         for one in all {
             one.settle(&self.recovered, &mut said);
@@ -268,20 +268,20 @@ impl StandIns {
     }
 }
 
-impl Name {
+impl GrantedName {
     fn covers(&self, rest: &Path) -> bool {
-        rest == self.rest || self.extent == Extent::Subtree && rest.starts_with(&self.rest)
+        rest == self.rest || self.extent == RootExtent::Subtree && rest.starts_with(&self.rest)
     }
 }
 
 impl StandIn {
-    fn add(&mut self, wanted: &Wanted<'_>) -> io::Result<()> {
-        if Id::of(&fstat(wanted.place.folder())?) != Id::of(&fstat(&self.real)?) {
+    fn add(&mut self, wanted: &RequestedName<'_>) -> io::Result<()> {
+        if StandInId::from_stat(&fstat(wanted.place.folder())?) != StandInId::from_stat(&fstat(&self.real)?) {
             return Err(io::ErrorKind::NotFound.into());
         }
         let (rest, extent) = (wanted.place.rest().to_owned(), wanted.extent);
         if let Some(known) = self.names.iter_mut().find(|name| name.rest == rest) {
-            if extent == Extent::Subtree {
+            if extent == RootExtent::Subtree {
                 known.extent = extent;
             }
             return Ok(());
@@ -291,33 +291,33 @@ impl StandIn {
             // By descriptor: the very file that was granted, whatever has its name by now.
             let path = format!("/proc/self/fd/{}", itself.as_raw_fd());
             linkat(CWD, path, &*self.private, &rest, AtFlags::SYMLINK_FOLLOW)?;
-            before = Some((Id::of(&fstat(itself)?), itself.try_clone_to_owned()?));
+            before = Some((StandInId::from_stat(&fstat(itself)?), itself.try_clone_to_owned()?));
         }
-        self.names.push(Name { rest, extent, before });
+        self.names.push(GrantedName { rest, extent, before });
         self.names.sort_by(|one, other| one.rest.cmp(&other.rest));
         Ok(())
     }
 
     /// Carries everything out, keeps what has no place, and says so.
-    fn settle(self, recovered: &Recovered, said: &mut Vec<Refusal>) {
+    fn settle(self, recovered: &RecoveredFiles, said: &mut Vec<ConfinementRefusal>) {
         let (mut failed, mut moved, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for name in &self.names {
             match self.carry_out(name) {
-                Ok(Done::AsItBecame) => {}
-                Ok(Done::Stays(now)) => moved.push((name, now)),
+                Ok(NameOutcome::AsItBecame) => {}
+                Ok(NameOutcome::Stays(now)) => moved.push((name, now)),
                 Err(error) => failed.push((name, error)),
             }
         }
         let mut say = |rest: &Path, done: String| {
             if said.len() < limits::REPORTED_MAX {
-                said.push(Refusal::Protected { path: self.at.join(rest), done });
+                said.push(ConfinementRefusal::Protected { path: self.at.join(rest), done });
             }
         };
         for (name, now) in &moved {
             let granted = self.at.join(&name.rest);
             let done = format!(
                 "only `{}` was granted to it, and not another name for that, so it stays where it was",
-                shown(&granted)
+                display_path(&granted)
             );
             say(now.as_deref().unwrap_or(&name.rest), done);
         }
@@ -326,7 +326,10 @@ impl StandIn {
                 let kept = self.at.join(&name.rest);
                 say(
                     &name.rest,
-                    format!("it can't be put there: {error}; the session's has it in `{}`", shown(&kept)),
+                    format!(
+                        "it can't be put there: {error}; the session's has it in `{}`",
+                        display_path(&kept)
+                    ),
                 );
             }
             self.clear_temp(recovered, &mut say);
@@ -338,12 +341,12 @@ impl StandIn {
                 !moved.iter().any(|(_, now)| now.as_deref().is_some_and(|now| now.starts_with(rest)))
             });
         }
-        let kept = strip(self.private.as_fd(), Path::new(""), &self.left(), 0)
+        let kept = strip_folder(self.private.as_fd(), Path::new(""), &self.left(), 0)
             .then(|| recovered.keep(&own.name, &own.path));
         let kept_in = |rest: &Path| {
             let kept =
                 kept.as_ref().map(|kept| kept.join(rest)).filter(|kept| kept.symlink_metadata().is_ok());
-            kept.map(|kept| format!("`{}`", shown(&kept)))
+            kept.map(|kept| format!("`{}`", display_path(&kept)))
         };
         let is_told = !failed.is_empty() || !others.is_empty();
         for (name, error) in failed {
@@ -352,7 +355,7 @@ impl StandIn {
         }
         let granted = self.names.iter().take(3);
         let granted: Vec<String> =
-            granted.map(|name| format!("`{}`", shown(&self.at.join(&name.rest)))).collect();
+            granted.map(|name| format!("`{}`", display_path(&self.at.join(&name.rest)))).collect();
         for rest in others {
             let so = match kept_in(&rest) {
                 Some(kept) => format!("so this was not put there and is in {kept}"),
@@ -361,14 +364,14 @@ impl StandIn {
             let done = format!(
                 "of that folder only {} was granted to it, {so}; a grant of the whole folder `{}` would keep it there",
                 granted.join(", "),
-                shown(&self.at)
+                display_path(&self.at)
             );
             say(&rest, done);
         }
         match &kept {
             Some(kept) if !is_told => {
                 let rest = self.names.first().map_or(Path::new(""), |name| &name.rest);
-                say(rest, format!("what it was before, or became, is in `{}`", shown(&kept)));
+                say(rest, format!("what it was before, or became, is in `{}`", display_path(&kept)));
             }
             _ => {}
         }
@@ -379,18 +382,18 @@ impl StandIn {
     }
 
     /// What says which of the things in it matter.
-    fn left(&self) -> Left {
-        Left {
+    fn left(&self) -> StandInRecord {
+        StandInRecord {
             at: self.at.clone(),
             quiet: self.quiet,
             granted: self.names.iter().map(|name| name.rest.clone()).collect(),
-            files: self.names.iter().filter_map(Name::id).collect(),
+            files: self.names.iter().filter_map(GrantedName::id).collect(),
             room: self.room.clone(),
         }
     }
 
     /// One granted name.
-    fn carry_out(&self, name: &Name) -> io::Result<Done> {
+    fn carry_out(&self, name: &GrantedName) -> io::Result<NameOutcome> {
         let (mut from, mut to) = (self.private.try_clone()?, self.real.try_clone()?);
         let mut names = name.rest.iter().peekable();
         while let Some(part) = names.next() {
@@ -401,35 +404,35 @@ impl StandIn {
             };
             if names.peek().is_none() {
                 let Some(found) = found else { return self.remove_real(name, to.as_fd(), part) };
-                finish(name, from.as_fd(), to.as_fd(), part, &found)?;
-                return Ok(Done::AsItBecame);
+                move_into_place(name, from.as_fd(), to.as_fd(), part, &found)?;
+                return Ok(NameOutcome::AsItBecame);
             }
             // What it leads through: made by the command, or nothing was made at all.
-            let Some(found) = found.filter(is_folder) else { return Ok(Done::AsItBecame) };
+            let Some(found) = found.filter(is_folder) else { return Ok(NameOutcome::AsItBecame) };
             make_like(to.as_fd(), part, &found)?;
             (from, to) = (open_folder(&from, part)?, open_folder(&to, part)?);
         }
-        Ok(Done::AsItBecame)
+        Ok(NameOutcome::AsItBecame)
     }
 
     /// Removes a name that the command has removed: not if it is another file by now, or only has another name.
-    fn remove_real(&self, name: &Name, to: BorrowedFd<'_>, last: &OsStr) -> io::Result<Done> {
-        let now = statat(to, last, AtFlags::SYMLINK_NOFOLLOW).ok().map(|now| Id::of(&now));
-        let Some(id) = name.id().filter(|id| now == Some(*id)) else { return Ok(Done::AsItBecame) };
+    fn remove_real(&self, name: &GrantedName, to: BorrowedFd<'_>, last: &OsStr) -> io::Result<NameOutcome> {
+        let now = statat(to, last, AtFlags::SYMLINK_NOFOLLOW).ok().map(|now| StandInId::from_stat(&now));
+        let Some(id) = name.id().filter(|id| now == Some(*id)) else { return Ok(NameOutcome::AsItBecame) };
         if name.links() > 1 {
-            let mut search = Search::new(id);
+            let mut search = NameSearch::new(id);
             let whole = search.look_in(self.private.as_fd(), Path::new(""), 0);
             if !whole || !search.found.is_empty() {
-                return Ok(Done::Stays(search.found.pop().map(|(_, _, rest)| rest)));
+                return Ok(NameOutcome::Stays(search.found.pop().map(|(_, _, rest)| rest)));
             }
         }
         unlinkat(to, last, AtFlags::empty())?;
-        Ok(Done::AsItBecame)
+        Ok(NameOutcome::AsItBecame)
     }
 
     /// Takes the granted names out of the session's temporary folder, and other names of those files too: the next command
     /// could write them.
-    fn clear_temp(&self, recovered: &Recovered, say: &mut impl FnMut(&Path, String)) {
+    fn clear_temp(&self, recovered: &RecoveredFiles, say: &mut impl FnMut(&Path, String)) {
         for name in self.names.iter().rev() {
             for part in name.rest.ancestors().filter(|part| !part.as_os_str().is_empty()) {
                 // A folder with something in it stays.
@@ -438,7 +441,7 @@ impl StandIn {
             let Some((id, held)) = &name.before else { continue };
             let is = |folder: BorrowedFd<'_>| {
                 let found = statat(folder, &name.rest, AtFlags::SYMLINK_NOFOLLOW).ok();
-                found.is_some_and(|found| Id::of(&found) == *id)
+                found.is_some_and(|found| StandInId::from_stat(&found) == *id)
             };
             let stays = is(self.real.as_fd());
             if stays && is(self.private.as_fd()) {
@@ -447,7 +450,7 @@ impl StandIn {
             if name.links() <= u8::from(stays) {
                 continue;
             }
-            let mut search = Search::new(*id);
+            let mut search = NameSearch::new(*id);
             search.look_in(self.private.as_fd(), Path::new(""), 0);
             for (folder, called, rest) in search.found {
                 if !stays && name.links() == 1 {
@@ -456,8 +459,8 @@ impl StandIn {
                     let granted = self.at.join(&name.rest);
                     let done = format!(
                         "only `{}` was granted to it, so this, which it was before, is in `{}`",
-                        shown(&granted),
-                        shown(&kept)
+                        display_path(&granted),
+                        display_path(&kept)
                     );
                     say(&rest, done);
                 }
@@ -495,7 +498,7 @@ impl StandIn {
     }
 }
 
-impl Own {
+impl PrivateFolder {
     fn remove(&self) {
         let _ = fs::remove_dir_all(&self.path);
         self.forget();
@@ -510,21 +513,21 @@ impl Own {
 }
 
 /// What was done about a granted name.
-enum Done {
+enum NameOutcome {
     AsItBecame,
     /// The file has another name for the command, perhaps this one, and keeps its own.
     Stays(Option<PathBuf>),
 }
 
 /// Makes of a name in one folder what became of it in another.
-fn finish(
-    name: &Name,
+fn move_into_place(
+    name: &GrantedName,
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
     last: &OsStr,
     found: &Stat,
 ) -> io::Result<()> {
-    if Some(Id::of(found)) == name.id() {
+    if Some(StandInId::from_stat(found)) == name.id() {
         return Ok(());
     }
     let there = statat(to, last, AtFlags::SYMLINK_NOFOLLOW).ok();
@@ -532,7 +535,7 @@ fn finish(
         FileType::Directory if there.is_some_and(|there| !is_folder(&there)) => {
             Err(io::Error::other("it was a file and would be a folder now"))
         }
-        FileType::Directory if name.extent == Extent::File && !is_empty(from, last) => {
+        FileType::Directory if name.extent == RootExtent::File && !is_empty(from, last) => {
             // What is in it has to be granted by its own name.
             make_like(to, last, found)
         }
@@ -544,7 +547,7 @@ fn finish(
 }
 
 /// Makes a folder that nobody else may enter.
-fn private_folder(own: &Own, beside: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+fn private_folder(own: &PrivateFolder, beside: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mode = Mode::from_raw_mode(0o700);
     match (&own.record, own.path.file_name()) {
         (Some(_), Some(name)) => {

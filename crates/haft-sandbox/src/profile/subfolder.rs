@@ -14,7 +14,7 @@ use super::system::SYSTEM;
 use super::{ProfileConfig, is_of_the_kernel, is_too_wide, repository};
 
 /// The tops of the repositories that working directories are parts of, as far as commands may see them.
-pub(super) fn tops(config: &ProfileConfig) -> Vec<PathBuf> {
+pub(super) fn top_folders(config: &ProfileConfig) -> Vec<PathBuf> {
     let mut tops: Vec<PathBuf> =
         config.workspace.iter().filter_map(|workspace| top_of(workspace, config)).collect();
     tops.sort();
@@ -26,7 +26,7 @@ fn top_of(workspace: &Path, config: &ProfileConfig) -> Option<PathBuf> {
     if workspace.join(".git").symlink_metadata().is_ok() || is_seen(workspace, config) {
         return None;
     }
-    let top = repository::above(workspace)?;
+    let top = repository::repository_above(workspace)?;
     let seen = config.workspace.iter().any(|other| top.starts_with(other));
     (!seen && may_be_shown(top, workspace, config)).then(|| top.to_owned())
 }

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::places::Places;
+use super::mount_map::MountMap;
 use super::{PRIVATE_TEMP, etc, limits};
-use crate::scene::Part;
+use crate::mount_plan::MountEntry;
 
 /// Folders of the system that are readable; of `/etc` only [what programs need](super::etc).
 pub(super) const SYSTEM: [&str; 11] =
@@ -67,32 +67,32 @@ pub(super) fn is_of_the_kernel(path: &Path) -> Option<&'static str> {
 }
 
 /// The system as every child sees it.
-pub(super) fn system() -> Places {
-    let mut places = Places::default();
+pub(super) fn system_mounts() -> MountMap {
+    let mut places = MountMap::default();
     let system = SYSTEM.iter().chain(&CERTIFICATES).map(Path::new);
     for folder in system.filter(|folder| *folder != Path::new(etc::ETC)) {
         let Ok(found) = folder.symlink_metadata() else { continue };
         match fs::read_link(folder) {
-            Ok(to) => places.put(Part::Link { at: folder.to_owned(), to }),
+            Ok(to) => places.put(MountEntry::Link { at: folder.to_owned(), to }),
             Err(_) if found.is_dir() => places.bind(folder, false),
             Err(_) => {}
         }
     }
-    places.put(Part::Proc);
-    places.put(Part::Dev);
-    let folder = |at: &str, bytes_max, mode| Part::Tmpfs { at: at.into(), bytes_max, mode };
+    places.put(MountEntry::Proc);
+    places.put(MountEntry::Dev);
+    let folder = |at: &str, bytes_max, mode| MountEntry::Tmpfs { at: at.into(), bytes_max, mode };
     places.put(folder("/run", limits::SMALL_BYTES, 0o755));
     places.put(folder(PRIVATE_TEMP, limits::PRIVATE_TEMP_BYTES, 0o1777));
     // Where a system has its programs, if it has them in a store.
     let current = Path::new("/run/current-system");
     if let Ok(to) = fs::read_link(current) {
-        places.put(Part::Link { at: current.to_owned(), to });
+        places.put(MountEntry::Link { at: current.to_owned(), to });
     }
     places
 }
 
 /// Secrets of the system.
-pub(super) fn hidden() -> impl Iterator<Item = PathBuf> {
+pub(super) fn hidden_paths() -> impl Iterator<Item = PathBuf> {
     let host_keys = fs::read_dir("/etc/ssh").into_iter().flatten().flatten().filter(|entry| {
         let name = entry.file_name();
         let name = name.to_string_lossy();
@@ -102,7 +102,7 @@ pub(super) fn hidden() -> impl Iterator<Item = PathBuf> {
 }
 
 /// The file that names the name server, if a child would look at one that isn't ours.
-pub(super) fn resolver() -> Option<PathBuf> {
+pub(super) fn resolver_path() -> Option<PathBuf> {
     let path = Path::new("/etc/resolv.conf");
     if path.symlink_metadata().ok()?.is_file() {
         return Some(path.to_owned());

@@ -15,21 +15,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use haft::ports::{KillReason, ProcessRequest, Refusal};
+use haft::ports::{ConfinementRefusal, KillReason, ProcessRequest};
 use haft::sync::lock;
 use rustix::fs::{Mode, OFlags};
 
-use super::{address, limits};
+use super::{limits, request_address};
 use crate::watch::KeeperCheck;
 
 pub(super) struct TempFolder {
     path: PathBuf,
     bytes_max: u64,
-    state: Mutex<State>,
+    state: Mutex<TempFolderState>,
 }
 
 #[derive(Default)]
-struct State {
+struct TempFolderState {
     mount_points: Vec<MountPoint>,
     /// The size that was measured last, and the free space at that time.
     measured_bytes: u64,
@@ -58,7 +58,7 @@ impl TempFolder {
             self.measure(&mut state, u64::MAX);
         }
         let bytes = state.measured_bytes;
-        state.began_bytes.insert(address(request), bytes);
+        state.began_bytes.insert(request_address(request), bytes);
     }
 
     /// Makes a mount point. One that doesn't last is removed when the last child that uses it has ended.
@@ -76,16 +76,16 @@ impl TempFolder {
         }
         state.mount_points.extend(made.into_iter().map(|path| MountPoint { path, users: Vec::new() }));
         for point in state.mount_points.iter_mut().filter(|point| inside.starts_with(&point.path)) {
-            point.users.push(address(request));
+            point.users.push(request_address(request));
         }
         Ok(())
     }
 
     /// A child has ended.
-    pub(super) fn finish(&self, request: &ProcessRequest) -> Option<Refusal> {
+    pub(super) fn finish(&self, request: &ProcessRequest) -> Option<ConfinementRefusal> {
         self.release(request);
         let mut state = lock(&self.state);
-        let began = state.began_bytes.remove(&address(request))?;
+        let began = state.began_bytes.remove(&request_address(request))?;
         let shrunk =
             state.free_bytes.is_none_or(|before| free_bytes(&self.path) + limits::TEMP_GROWTH_BYTES < before);
         if !shrunk {
@@ -99,7 +99,7 @@ impl TempFolder {
     /// Measures the folder while a child runs.
     pub(super) fn check(&self, request: &ProcessRequest) -> KeeperCheck {
         let mut state = lock(&self.state);
-        let Some(began) = state.began_bytes.get(&address(request)).copied() else {
+        let Some(began) = state.began_bytes.get(&request_address(request)).copied() else {
             return KeeperCheck::default();
         };
         let start = Instant::now();
@@ -112,25 +112,25 @@ impl TempFolder {
         KeeperCheck { next: Some(pause), stop }
     }
 
-    fn too_large(&self, bytes: u64, so: &str) -> Refusal {
+    fn too_large(&self, bytes: u64, so: &str) -> ConfinementRefusal {
         const MIB: u64 = 1024 * 1024;
         let done = format!(
             "it has at least {} MiB, more than the {} MiB that it may have, {so}",
             bytes / MIB,
             self.bytes_max / MIB
         );
-        Refusal::Changed { path: "/tmp".into(), done }
+        ConfinementRefusal::Changed { path: "/tmp".into(), done }
     }
 
     /// Measures the folder; anything above `counted_max` is enough to know.
-    fn measure(&self, state: &mut State, counted_max: u64) {
+    fn measure(&self, state: &mut TempFolderState, counted_max: u64) {
         state.free_bytes = Some(free_bytes(&self.path));
-        state.measured_bytes = size(&self.path, counted_max);
+        state.measured_bytes = folder_size(&self.path, counted_max);
     }
 
     fn release(&self, request: &ProcessRequest) {
         let mut state = lock(&self.state);
-        let own = address(request);
+        let own = request_address(request);
         state.mount_points.iter_mut().for_each(|point| point.users.retain(|user| *user != own));
         let (unused, used) =
             std::mem::take(&mut state.mount_points).into_iter().partition(|point| point.users.is_empty());
@@ -187,7 +187,7 @@ impl TempRoom {
         };
         let (bytes, before) = match known.filter(is_current) {
             Some(known) => known,
-            None => (size(&self.path, self.bytes_max), free),
+            None => (folder_size(&self.path, self.bytes_max), free),
         };
         *known = Some((if fits(bytes) { bytes + more } else { bytes }, before));
         if fits(bytes) {
@@ -207,7 +207,7 @@ fn free_bytes(folder: &Path) -> u64 {
 }
 
 /// What lies in a folder takes, an entry at least a block; counted as far as this.
-fn size(folder: &Path, bytes_max: u64) -> u64 {
+fn folder_size(folder: &Path, bytes_max: u64) -> u64 {
     let (mut bytes, mut folders) = (0, vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -312,7 +312,7 @@ mod tests {
         let (before, after) = (request(), request());
         temp.begin(&before);
         fs::write(dir.path().join("large"), vec![1; 200 * 4096]).unwrap();
-        let Some(Refusal::Changed { done, .. }) = temp.finish(&before) else { panic!() };
+        let Some(ConfinementRefusal::Changed { done, .. }) = temp.finish(&before) else { panic!() };
         assert!(done.ends_with("remove what isn't needed"), "{done}");
         temp.begin(&after);
         assert_eq!(temp.finish(&after), None, "it is reported once");
@@ -342,7 +342,10 @@ mod tests {
         assert_eq!(temp.check(&before).stop, None);
         fs::write(dir.path().join("large"), vec![1; 200 * 4096]).unwrap();
         let stop = temp.check(&before).stop;
-        assert!(matches!(stop, Some((KillReason::TempTooLarge, Refusal::Changed { .. }))), "{stop:?}");
+        assert!(
+            matches!(stop, Some((KillReason::TempTooLarge, ConfinementRefusal::Changed { .. }))),
+            "{stop:?}"
+        );
         temp.begin(&after);
         assert_eq!(temp.check(&after).stop, None, "it may be about to remove something");
         fs::write(dir.path().join("more"), vec![1; 4096]).unwrap();

@@ -4,13 +4,13 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use haft::files::{Access, Hidden, Root};
-use haft::ports::{Confinement, DeniedRead, ProcessRequest, ProtectionLevel, Refusal};
+use haft::files::{GrantedAccess, GrantedRoot, HiddenPaths};
+use haft::ports::{ConfinementLevel, ConfinementRefusal, DeniedRead, ProcessRequest, ProtectionLevel};
 use haft::testing::with_restrictions;
 use haft_git::RepositoryLevel;
 
 use super::*;
-use crate::scene::place_of;
+use crate::mount_plan::place_of;
 
 /// The level of a command that writes the configuration of the repository that it runs in.
 fn configuration() -> ProtectionLevel {
@@ -39,7 +39,7 @@ impl Machine {
             root.join("work"),
             root.join("state/tmp"),
             root.join("state/caches"),
-            haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
+            haft::ports::SandboxRules::from_authorizer(&haft::PermissionRules::new()),
         );
         config.home = Some(root.join("home"));
         config.own.push(root.join("state"));
@@ -69,12 +69,12 @@ impl Machine {
         self.folder(&format!("{path}/.git/objects"));
     }
 
-    fn profile(&self) -> Profile {
+    fn profile(&self) -> SandboxProfile {
         self.profile_and_notes().0
     }
 
-    fn profile_and_notes(&self) -> (Profile, String) {
-        let (profile, notes) = Profile::new(self.config.clone()).unwrap();
+    fn profile_and_notes(&self) -> (SandboxProfile, String) {
+        let (profile, notes) = SandboxProfile::new(self.config.clone()).unwrap();
         (profile, self.short(&notes.join("\n")))
     }
 
@@ -82,28 +82,28 @@ impl Machine {
         text.replace(self.root.to_str().unwrap(), "~")
     }
 
-    fn request(&self, confinement: Confinement) -> ProcessRequest {
+    fn request(&self, confinement: ConfinementLevel) -> ProcessRequest {
         let level = ProtectionLevel { number: RepositoryLevel::Data.number(), folders: Vec::new() };
         ProcessRequest::new(["true"], self.at("work")).with_confinement(confinement).with_protection(level)
     }
 
     /// The parts beneath this machine's folders, one line each.
-    fn listing(&self, profile: &Profile, request: &ProcessRequest) -> String {
+    fn listing(&self, profile: &SandboxProfile, request: &ProcessRequest) -> String {
         let mut scene = profile.scene(request).unwrap();
         let more = std::mem::take(&mut scene.more);
         scene.add(more);
-        let ours = |part: &&Part| place_of(part).starts_with(&self.root);
+        let ours = |part: &&MountEntry| place_of(part).starts_with(&self.root);
         let lines: Vec<String> = scene.parts.iter().filter(ours).map(line).collect();
         self.short(&lines.join("\n"))
     }
 
     fn session(&self) -> String {
-        self.listing(&self.profile(), &self.request(Confinement::Session))
+        self.listing(&self.profile(), &self.request(ConfinementLevel::Session))
     }
 
-    fn refused(&self, profile: &Profile, request: &ProcessRequest) -> String {
-        let words = |refusal: Refusal| match refusal {
-            Refusal::Protected { path, done } | Refusal::Changed { path, done } => {
+    fn refused(&self, profile: &SandboxProfile, request: &ProcessRequest) -> String {
+        let words = |refusal: ConfinementRefusal| match refusal {
+            ConfinementRefusal::Protected { path, done } | ConfinementRefusal::Changed { path, done } => {
                 format!("{}: {done}", path.display())
             }
             other => format!("{other:?}"),
@@ -113,28 +113,32 @@ impl Machine {
     }
 }
 
-fn line(part: &Part) -> String {
+fn line(part: &MountEntry) -> String {
     match part {
-        Part::Bind { from, at, writable } => {
+        MountEntry::Bind { from, at, writable } => {
             let how = if *writable { "write" } else { "read" };
             match from {
-                Source::Path(from) if from != at => format!("{how} {} from {}", at.display(), from.display()),
+                BindSource::Path(from) if from != at => {
+                    format!("{how} {} from {}", at.display(), from.display())
+                }
                 _ => format!("{how} {}", at.display()),
             }
         }
-        Part::StandIn { at, .. } => format!("instead of {}", at.display()),
-        Part::Tmpfs { at, .. } => format!("empty {}", at.display()),
-        Part::Overlay { at, writable, .. } => {
+        MountEntry::StandIn { at, .. } => format!("instead of {}", at.display()),
+        MountEntry::Tmpfs { at, .. } => format!("empty {}", at.display()),
+        MountEntry::Overlay { at, writable, .. } => {
             format!("overlay {}{}", at.display(), if *writable { "" } else { " read-only" })
         }
-        Part::Mask { at } => format!("mask {}", at.display()),
-        Part::Protect { at } => format!("protect {}", at.display()),
-        Part::Pin { at } => format!("pin {}", at.display()),
-        Part::Link { at, to } => format!("link {} to {}", at.display(), to.display()),
-        Part::File { at, content } => format!("file {} {:?}", at.display(), String::from_utf8_lossy(content)),
-        Part::Excerpt { at, .. } => format!("some of {}", at.display()),
-        Part::Proc => "proc".into(),
-        Part::Dev => "dev".into(),
+        MountEntry::Mask { at } => format!("mask {}", at.display()),
+        MountEntry::Protect { at } => format!("protect {}", at.display()),
+        MountEntry::Pin { at } => format!("pin {}", at.display()),
+        MountEntry::Link { at, to } => format!("link {} to {}", at.display(), to.display()),
+        MountEntry::File { at, content } => {
+            format!("file {} {:?}", at.display(), String::from_utf8_lossy(content))
+        }
+        MountEntry::Excerpt { at, .. } => format!("some of {}", at.display()),
+        MountEntry::Proc => "proc".into(),
+        MountEntry::Dev => "dev".into(),
     }
 }
 
@@ -187,7 +191,7 @@ fn who_only_looks_can_write_nothing_and_leaves_nothing_on_the_host() {
     machine.repository("work");
     machine.folder("home/.npm/_cacache");
     let profile = machine.profile();
-    let request = machine.request(Confinement::ReadOnly);
+    let request = machine.request(ConfinementLevel::ReadOnly);
     check(
         &machine.listing(&profile, &request),
         "empty ~/home
@@ -196,11 +200,11 @@ fn who_only_looks_can_write_nothing_and_leaves_nothing_on_the_host() {
          read ~/work",
     );
     let scene = profile.scene(&request).unwrap();
-    let writable = |part: &&Part| {
-        matches!(part, Part::Bind { writable: true, .. } | Part::Overlay { writable: true, .. })
+    let writable = |part: &&MountEntry| {
+        matches!(part, MountEntry::Bind { writable: true, .. } | MountEntry::Overlay { writable: true, .. })
     };
     assert_eq!(scene.parts.iter().find(writable).map(line), None);
-    assert_eq!(scene.network, Network::Empty);
+    assert_eq!(scene.network, NetworkAccessKind::Empty);
     let variables = [("TMPDIR", "/var/tmp"), ("GIT_OPTIONAL_LOCKS", "0")];
     assert_eq!(profile.environment(&request), variables.map(|(name, value)| (name.into(), value.into())));
 }
@@ -212,14 +216,14 @@ fn calls_without_a_grant_see_the_same_whatever_others_have_done() {
     machine.repository("work");
     machine.folder("home/.npm/_cacache");
     let profile = machine.profile();
-    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+    for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
         let request = machine.request(confinement);
-        let written = || crate::wire::scene(&profile.scene(&request).unwrap());
+        let written = || crate::wire::write_plan(&profile.scene(&request).unwrap());
         let first = written();
         assert_eq!(first, written(), "while another runs");
-        let scene = profile.scene(&machine.request(Confinement::Session)).unwrap();
+        let scene = profile.scene(&machine.request(ConfinementLevel::Session)).unwrap();
         let upper = scene.parts.iter().find_map(|part| match part {
-            Part::Overlay { upper, .. } => Some(upper.clone()),
+            MountEntry::Overlay { upper, .. } => Some(upper.clone()),
             _ => None,
         });
         fs::write(upper.unwrap().join(format!("{confinement:?}")), "").unwrap();
@@ -232,7 +236,7 @@ fn calls_without_a_grant_see_the_same_whatever_others_have_done() {
 #[test]
 fn the_system_is_readable_but_for_its_secrets() {
     let machine = Machine::new();
-    let scene = machine.profile().scene(&machine.request(Confinement::Session)).unwrap();
+    let scene = machine.profile().scene(&machine.request(ConfinementLevel::Session)).unwrap();
     let lines: Vec<String> = scene.parts.iter().map(line).collect();
     for expected in ["read /usr", "some of /etc", "proc", "dev", "empty /run", "empty /var/tmp"] {
         let there = expected
@@ -244,8 +248,8 @@ fn the_system_is_readable_but_for_its_secrets() {
     assert!(lines.iter().any(|line| line.starts_with("write /tmp from ")), "{lines:#?}");
     let position = |wanted: &str| lines.iter().position(|line| line.starts_with(wanted));
     assert!(position("write /tmp ") < position(&format!("write {}", machine.at("work").display())));
-    assert_eq!(scene.network, Network::Session);
-    assert!(scene.rlimits.contains(&Rlimit { resource: libc::RLIMIT_CORE, soft: 0, hard: 0 }));
+    assert_eq!(scene.network, NetworkAccessKind::Session);
+    assert!(scene.rlimits.contains(&ResourceLimit { resource: libc::RLIMIT_CORE, soft: 0, hard: 0 }));
 }
 
 #[test]
@@ -313,7 +317,7 @@ fn a_worktree_brings_its_repository_only_if_that_leads_back() {
     machine.file("other/.git", "");
     machine.file("main/.git/worktrees/work/gitdir", &format!("{}\n", machine.at("other/.git").display()));
     let (profile, notes) = machine.profile_and_notes();
-    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    let listing = machine.listing(&profile, &machine.request(ConfinementLevel::Session));
     assert!(!listing.contains("main"), "{listing}");
     assert!(listing.ends_with("protect ~/work/.git"), "{listing}");
     assert_eq!(
@@ -332,7 +336,7 @@ fn a_home_as_working_directory_is_read_and_not_written() {
     machine.folder("home/.npm/_cacache");
     let (profile, notes) = machine.profile_and_notes();
     check(
-        &machine.listing(&profile, &machine.request(Confinement::Session)),
+        &machine.listing(&profile, &machine.request(ConfinementLevel::Session)),
         r#"
         read ~/home
         file ~/home/.gitconfig "[user]\n\tname = Me\n"
@@ -344,9 +348,10 @@ fn a_home_as_working_directory_is_read_and_not_written() {
     let words = "commands can't write `~/home`: it is your home folder, of which they see what isn't secret; start in a folder of one project";
     assert_eq!(notes, words);
     // What a call was granted in it is written all the same, but not the whole.
-    let write = vec![Root::subtree(machine.at("home")), Root::file(machine.at("home/notes.txt"))];
-    let request = machine.request(Confinement::Session);
-    let request = request.with_access(Access { write, ..Access::default() }, Vec::new());
+    let write =
+        vec![GrantedRoot::subtree(machine.at("home")), GrantedRoot::file(machine.at("home/notes.txt"))];
+    let request = machine.request(ConfinementLevel::Session);
+    let request = request.with_access(GrantedAccess { write, ..GrantedAccess::default() }, Vec::new());
     let listing = machine.listing(&profile, &request);
     assert!(listing.contains("write ~/home/notes.txt") && !listing.contains("write ~/home\n"), "{listing}");
 }
@@ -358,7 +363,7 @@ fn a_working_directory_above_the_home_shows_no_home() {
     machine.file("home/.ssh/id", "secret");
     let (profile, notes) = machine.profile_and_notes();
     check(
-        &machine.listing(&profile, &machine.request(Confinement::Session)),
+        &machine.listing(&profile, &machine.request(ConfinementLevel::Session)),
         "read ~
          empty ~/home
          empty ~/state
@@ -367,7 +372,7 @@ fn a_working_directory_above_the_home_shows_no_home() {
     assert!(notes.starts_with("commands can't write `~`: your home folder lies in it"), "{notes}");
     machine.config.workspace = vec!["/".into()];
     let (profile, notes) = machine.profile_and_notes();
-    let scene = profile.scene(&machine.request(Confinement::Session)).unwrap();
+    let scene = profile.scene(&machine.request(ConfinementLevel::Session)).unwrap();
     assert!(!scene.parts.iter().any(|part| place_of(part) == Path::new("/")));
     assert!(notes.starts_with("commands can't write `/`: it is the root of the file system"), "{notes}");
 }
@@ -376,7 +381,7 @@ fn a_working_directory_above_the_home_shows_no_home() {
 fn what_lies_in_the_temporary_folder_of_the_host_stays_in_sight() {
     let machine = Machine::in_folder("/tmp");
     let profile = machine.profile();
-    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    let listing = machine.listing(&profile, &machine.request(ConfinementLevel::Session));
     let lines: Vec<&str> =
         listing.lines().filter(|line| !line.contains("/home") && !line.contains("work/.")).collect();
     check(
@@ -392,7 +397,7 @@ fn what_lies_in_the_temporary_folder_of_the_host_stays_in_sight() {
     // A child that had it replaced gets no folder made elsewhere.
     fs::remove_dir_all(&room).unwrap();
     symlink(machine.at("home"), &room).unwrap();
-    let error = profile.scene(&machine.request(Confinement::Session)).err().unwrap();
+    let error = profile.scene(&machine.request(ConfinementLevel::Session)).err().unwrap();
     assert!(error.starts_with("there is no room for `/tmp/"), "{error}");
     assert!(!machine.at("home/work").exists());
 }
@@ -410,14 +415,14 @@ fn denied_files_and_sockets_are_masked() {
     symlink("/usr", machine.at("work/odd/.env")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(machine.at("work/agent.sock")).unwrap();
     machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
-        rules.unreadable = Some(Hidden::new(|path| path.ends_with(".env") || path.ends_with("secrets")))
+        rules.unreadable = Some(HiddenPaths::new(|path| path.ends_with(".env") || path.ends_with("secrets")))
     });
     machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
         rules.unreadable_paths = vec![machine.at("work/later"), machine.at("work")]
     });
     let (profile, notes) = machine.profile_and_notes();
     assert_eq!((notes.as_str(), profile.is_incomplete()), ("", false));
-    let request = machine.request(Confinement::ReadOnly);
+    let request = machine.request(ConfinementLevel::ReadOnly);
     let masks = || {
         let listing = machine.listing(&profile, &request);
         listing.lines().filter(|line| line.contains("mask")).collect::<Vec<_>>().join("\n")
@@ -444,7 +449,7 @@ fn denied_files_and_sockets_are_masked() {
 
 /// A rule that denies what this says, from where it begins.
 fn denied(path: PathBuf, covers: impl Fn(&Path) -> bool + Send + Sync + 'static) -> DeniedRead {
-    DeniedRead::new("Read(x)", path, Hidden::new(covers))
+    DeniedRead::new("Read(x)", path, HiddenPaths::new(covers))
 }
 
 fn masks(listing: &str) -> Vec<&str> {
@@ -477,13 +482,13 @@ fn what_rules_deny_is_masked_wherever_it_is_shown() {
             .collect()
     });
     let profile = machine.profile();
-    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+    for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
         let listing = machine.listing(&profile, &machine.request(confinement));
         assert_eq!(masks(&listing), ["~/home/.cache/pip/x/tok", "~/home/.local/lib/x", "~/open/key.pem"]);
         assert!(!listing.contains(".gitconfig"), "{listing}");
     }
     fs::write(&later, "secret").unwrap();
-    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    let listing = machine.listing(&profile, &machine.request(ConfinementLevel::Session));
     assert!(masks(&listing).contains(&"~/written/later"), "{listing}");
 
     // By a pattern, from where it begins.
@@ -495,7 +500,7 @@ fn what_rules_deny_is_masked_wherever_it_is_shown() {
         ]
     });
     let (profile, notes) = machine.profile_and_notes();
-    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    let listing = machine.listing(&profile, &machine.request(ConfinementLevel::Session));
     let all = [
         "~/home/.cache/pip/x/tok",
         "~/home/.cargo/bin/tok",
@@ -531,7 +536,7 @@ fn a_rule_that_denies_what_every_command_needs_is_refused() {
         machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
             rules.denied_reads = vec![denied(path.into(), |_| true)]
         });
-        let refused = Profile::new(machine.config.clone()).err().unwrap_or_default();
+        let refused = SandboxProfile::new(machine.config.clone()).err().unwrap_or_default();
         assert!(
             refused.contains("`Read(x)`") && refused.contains("every command needs"),
             "{path}: {refused}"
@@ -541,11 +546,11 @@ fn a_rule_that_denies_what_every_command_needs_is_refused() {
     machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
         rules.denied_reads = vec![denied("/usr/bin".into(), |path| path.ends_with("bash")).with_pattern()]
     });
-    assert!(Profile::new(machine.config.clone()).is_err());
+    assert!(SandboxProfile::new(machine.config.clone()).is_err());
     machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
         rules.denied_reads = vec![denied("/etc/hosts".into(), |path| path.ends_with("hosts"))]
     });
-    assert!(Profile::new(machine.config.clone()).is_ok());
+    assert!(SandboxProfile::new(machine.config.clone()).is_ok());
 }
 
 #[test]
@@ -555,7 +560,7 @@ fn too_many_denied_files_are_said() {
         machine.file(&format!("work/{number}.env"), "");
     }
     machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
-        rules.unreadable = Some(Hidden::new(|path| path.extension().is_some_and(|end| end == "env")))
+        rules.unreadable = Some(HiddenPaths::new(|path| path.extension().is_some_and(|end| end == "env")))
     });
     let (profile, notes) = machine.profile_and_notes();
     assert!(profile.is_incomplete());
@@ -572,16 +577,17 @@ fn a_grant_shows_what_it_names_and_nothing_hidden() {
     machine.file("state/trust", "");
     symlink(machine.at("home"), machine.at("other/link")).unwrap();
     machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
-        rules.unreadable = Some(Hidden::new(|path| path.ends_with(".env")))
+        rules.unreadable = Some(HiddenPaths::new(|path| path.ends_with(".env")))
     });
     let profile = machine.profile();
     let grant = |read: &[&str], write: &[&str], confinement| {
-        let root = |path: &&str| Root { path: machine.at(path), extent: haft::files::Extent::Subtree };
-        let file = |path: &&str| Root::file(machine.at(path));
-        let access = Access {
+        let root =
+            |path: &&str| GrantedRoot { path: machine.at(path), extent: haft::files::RootExtent::Subtree };
+        let file = |path: &&str| GrantedRoot::file(machine.at(path));
+        let access = GrantedAccess {
             read: read.iter().map(root).collect(),
             write: write.iter().map(file).collect(),
-            ..Access::default()
+            ..GrantedAccess::default()
         };
         let request = machine.request(confinement).with_access(access, Vec::new());
         let listing = machine.listing(&profile, &request);
@@ -591,19 +597,19 @@ fn a_grant_shows_what_it_names_and_nothing_hidden() {
     };
     let reads = ["other/data", "home/.ssh/config", "state/trust", "other/link/.ssh", "work"];
     let expected = "read ~/home/.ssh/config\nread ~/other/data\nmask ~/other/data/.env";
-    assert_eq!(grant(&reads, &[], Confinement::Session).0, expected);
+    assert_eq!(grant(&reads, &[], ConfinementLevel::Session).0, expected);
     // A file is written, replaced and made in a folder that stands in for its own; a folder isn't written by a grant for
     // one file. What isn't made isn't there.
     let (lines, request) =
-        grant(&[], &["other/out.txt", "other/new.txt", "other/data"], Confinement::Session);
+        grant(&[], &["other/out.txt", "other/new.txt", "other/data"], ConfinementLevel::Session);
     let expected = "instead of ~/other\nread ~/other/data\nmask ~/other/data/.env";
     assert_eq!(lines, expected);
     assert_eq!(profile.finished(&request), []);
     assert!(!machine.at("other/new.txt").exists() && machine.at("other/out.txt").exists());
     // One that may only look otherwise can write what it was granted.
-    assert_eq!(grant(&[], &["other/out.txt"], Confinement::ReadOnly).0, "instead of ~/other");
+    assert_eq!(grant(&[], &["other/out.txt"], ConfinementLevel::ReadOnly).0, "instead of ~/other");
     // What is shown can't be stood in for: there a file is made before, and goes again if it stays empty.
-    let (lines, request) = grant(&["other"], &["other/out.txt", "other/new.txt"], Confinement::Session);
+    let (lines, request) = grant(&["other"], &["other/out.txt", "other/new.txt"], ConfinementLevel::Session);
     let expected = "read ~/other\nmask ~/other/data/.env\nwrite ~/other/new.txt\nwrite ~/other/out.txt";
     assert_eq!(lines, expected);
     assert!(machine.at("other/new.txt").exists());
@@ -616,18 +622,18 @@ fn a_protected_name_is_written_only_by_its_own_name() {
     let machine = Machine::new();
     machine.file("work/.vscode/settings.json", "{}");
     let profile = machine.profile();
-    let request = |root: Root, never: Vec<PathBuf>| {
-        let access = Access { write: vec![root], never_written: never, ..Access::default() };
-        machine.request(Confinement::Session).with_access(access, Vec::new())
+    let request = |root: GrantedRoot, never: Vec<PathBuf>| {
+        let access = GrantedAccess { write: vec![root], never_written: never, ..GrantedAccess::default() };
+        machine.request(ConfinementLevel::Session).with_access(access, Vec::new())
     };
     let file = machine.at("work/.vscode/settings.json");
-    let all = request(Root::subtree(machine.at("work")), Vec::new());
+    let all = request(GrantedRoot::subtree(machine.at("work")), Vec::new());
     assert!(!machine.listing(&profile, &all).contains("settings.json"));
-    let named = request(Root::file(&file), Vec::new());
+    let named = request(GrantedRoot::file(&file), Vec::new());
     let expected = "protect ~/work/.vscode\nwrite ~/work/.vscode/settings.json";
     let listing = machine.listing(&profile, &named);
     assert!(listing.contains(expected), "{listing}");
-    let never = request(Root::file(&file), vec![machine.at("work/.vscode")]);
+    let never = request(GrantedRoot::file(&file), vec![machine.at("work/.vscode")]);
     assert!(!machine.listing(&profile, &never).contains("settings.json"));
 }
 
@@ -638,7 +644,7 @@ fn what_changes_although_it_was_held_is_said_and_left_alone() {
     machine.file("work/.envrc", "export A=1");
     let profile = machine.profile();
     let none = ProtectionLevel { number: RepositoryLevel::None.number(), folders: Vec::new() };
-    let request = machine.request(Confinement::Session).with_protection(none);
+    let request = machine.request(ConfinementLevel::Session).with_protection(none);
     assert!(machine.listing(&profile, &request).contains("protect ~/work/.envrc"));
     assert_eq!(machine.refused(&profile, &request), "");
     profile.scene(&request).unwrap();
@@ -661,7 +667,7 @@ fn what_cannot_be_held_is_put_back() {
     machine.folder("work/real");
     symlink("real", machine.at("work/.claude")).unwrap();
     let profile = machine.profile();
-    let request = machine.request(Confinement::Session);
+    let request = machine.request(ConfinementLevel::Session);
     let listing = machine.listing(&profile, &request);
     assert!(
         listing.contains("protect ~/work/real") && listing.contains("protect ~/work/.claude"),
@@ -682,7 +688,7 @@ fn git_may_write_its_configuration_where_it_has_to() {
     let machine = Machine::new();
     machine.repository("work");
     let profile = machine.profile();
-    let request = machine.request(Confinement::Session).with_protection(configuration());
+    let request = machine.request(ConfinementLevel::Session).with_protection(configuration());
     let listing = machine.listing(&profile, &request);
     assert!(listing.contains("pin ~/work/.git\nprotect ~/work/.git/hooks"), "{listing}");
     let config = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = https://h/r\n";
@@ -716,7 +722,7 @@ fn git_may_write_its_configuration_where_it_has_to() {
 fn a_repository_that_a_command_made_keeps_what_git_writes() {
     let machine = Machine::new();
     let profile = machine.profile();
-    let request = machine.request(Confinement::Session);
+    let request = machine.request(ConfinementLevel::Session);
     profile.scene(&request).unwrap();
     machine.repository("work");
     machine.file("work/.git/config", "[core]\n\tbare = false\n\tfsmonitor = evil\n");
@@ -735,7 +741,7 @@ fn nothing_is_left_in_the_working_directory() {
     let machine = Machine::new();
     machine.folder("work/.claude/worktrees/one");
     let profile = machine.profile();
-    let listing = machine.listing(&profile, &machine.request(Confinement::Session));
+    let listing = machine.listing(&profile, &machine.request(ConfinementLevel::Session));
     assert!(listing.contains("protect ~/work/.claude\nwrite ~/work/.claude/worktrees"), "{listing}");
     let left: Vec<_> =
         fs::read_dir(machine.at("work")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -752,7 +758,7 @@ fn the_folders_of_the_session_are_its_own() {
     assert_eq!(machine.at("state/tmp").metadata().unwrap().permissions().mode() & 0o777, 0o700);
     symlink(machine.at("home"), machine.at("link")).unwrap();
     machine.config.temp = machine.at("link");
-    let error = Profile::new(machine.config.clone()).err().unwrap();
+    let error = SandboxProfile::new(machine.config.clone()).err().unwrap();
     assert_eq!(
         machine.short(&error),
         "the folder `~/link` of this session can't be made: what is there isn't a folder of this user"
@@ -763,7 +769,7 @@ fn the_folders_of_the_session_are_its_own() {
 fn a_working_directory_that_is_gone_is_an_error() {
     let mut machine = Machine::new();
     machine.config.workspace.push(machine.at("gone"));
-    let error = Profile::new(machine.config.clone()).err().unwrap();
+    let error = SandboxProfile::new(machine.config.clone()).err().unwrap();
     assert!(
         machine.short(&error).starts_with("the working directory `~/gone` can't be opened: No such file"),
         "{error}"
@@ -779,12 +785,13 @@ fn a_folder_that_is_allowed_and_denied_is_hidden() {
     machine.config.rules =
         with_restrictions(&machine.config.rules, |rules| rules.unreadable_paths.push(machine.at("out/pub")));
     let profile = machine.profile();
-    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+    for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
         let scene = profile.scene(&machine.request(confinement)).unwrap();
         let hidden = machine.at("out/pub");
-        let pinned: Vec<_> = scene.parts.iter().filter(|part| matches!(part, Part::Pin { .. })).collect();
+        let pinned: Vec<_> =
+            scene.parts.iter().filter(|part| matches!(part, MountEntry::Pin { .. })).collect();
         let above = pinned.iter().filter(|part| hidden.starts_with(place_of(part))).count();
         assert_eq!(above, 0, "{pinned:?}");
-        assert!(scene.parts.iter().any(|part| matches!(part, Part::Mask { at } if *at == hidden)));
+        assert!(scene.parts.iter().any(|part| matches!(part, MountEntry::Mask { at } if *at == hidden)));
     }
 }

@@ -14,9 +14,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::home::{HIDDEN, TOOLCHAINS};
-use super::places::Places;
+use super::mount_map::MountMap;
 use super::{ProfileConfig, is_of_the_kernel, is_too_wide, limits};
-use crate::scene::{Part, Source};
+use crate::mount_plan::{BindSource, MountEntry};
 
 /// Variables that move a folder, and where it lies in a home folder otherwise.
 const MOVED: [(&str, &str); 10] = [
@@ -94,7 +94,7 @@ impl ToolChains {
             value(name).into_iter().flat_map(std::env::split_paths).filter(|path| path.is_absolute())
         };
         // Of several (`GOPATH`) the first is where things are put.
-        let folder = |named: PathBuf| MovedFolder { real: resolved(&named), named };
+        let folder = |named: PathBuf| MovedFolder { real: real_path(&named), named };
         let mut moved: Vec<_> =
             MOVED.iter().filter_map(|(name, usual)| Some((*usual, folder(paths(name).next()?)))).collect();
         moved.sort_by_key(|(usual, _)| std::cmp::Reverse(usual.len()));
@@ -124,7 +124,7 @@ impl ToolChains {
         let Some(moved) = self.moved(usual).filter(|moved| Some(moved) != usual_place().as_ref()) else {
             return usual_place();
         };
-        let real = resolved(&moved);
+        let real = real_path(&moved);
         is_showable(config, &real).then_some(real)
     }
 
@@ -134,7 +134,7 @@ impl ToolChains {
     }
 
     /// Shows them, as far as nothing else does yet.
-    pub(super) fn show(&self, views: &mut [&mut Places], config: &ProfileConfig) {
+    pub(super) fn show(&self, views: &mut [&mut MountMap], config: &ProfileConfig) {
         let mut shown = ToolChainView { views, config, hidden: Vec::new() };
         for (usual, folder) in &self.moved {
             shown.moved(usual, folder);
@@ -145,7 +145,7 @@ impl ToolChains {
             }
         }
         for folder in &self.programs {
-            shown.programs(folder);
+            shown.show_programs(folder);
         }
         for credentials in shown.hidden {
             for places in views.iter_mut() {
@@ -156,7 +156,7 @@ impl ToolChains {
 }
 
 struct ToolChainView<'a, 'v> {
-    views: &'a mut [&'v mut Places],
+    views: &'a mut [&'v mut MountMap],
     config: &'a ProfileConfig,
     /// Credentials in what is shown.
     hidden: Vec<PathBuf>,
@@ -174,7 +174,7 @@ impl ToolChainView<'_, '_> {
             self.bind(&real);
         } else if parts.clone().next().is_some() {
             // Nothing else of it is seen, and what a tool adds there lasts as long as a command.
-            let empty = Part::Tmpfs { at: real.clone(), bytes_max: limits::HOME_BYTES, mode: 0o700 };
+            let empty = MountEntry::Tmpfs { at: real.clone(), bytes_max: limits::HOME_BYTES, mode: 0o700 };
             self.put(&empty);
             parts.for_each(|part| self.part(&real.join(part)));
         }
@@ -182,7 +182,7 @@ impl ToolChainView<'_, '_> {
     }
 
     /// A directory with programs, and what they need beside it.
-    fn programs(&mut self, folder: &Path) {
+    fn show_programs(&mut self, folder: &Path) {
         let Some(real) = self.showable(folder).filter(|real| holds_programs(real)) else { return };
         if self.views[0].shows(&real) {
             return self.link(folder, &real);
@@ -220,11 +220,11 @@ impl ToolChainView<'_, '_> {
         }
         let folder = if real.is_file() { real.parent() } else { Some(&*real) };
         if !self.views[0].shows(at) && folder.is_some_and(|folder| self.showable(folder).is_some()) {
-            self.put(&Part::Bind { from: Source::Path(real), at: at.to_owned(), writable: false });
+            self.put(&MountEntry::Bind { from: BindSource::Path(real), at: at.to_owned(), writable: false });
         }
     }
 
-    fn put(&mut self, part: &Part) {
+    fn put(&mut self, part: &MountEntry) {
         self.views.iter_mut().for_each(|places| places.put(part.clone()));
     }
 
@@ -240,9 +240,9 @@ impl ToolChainView<'_, '_> {
     fn link(&mut self, named: &Path, real: &Path) {
         let places = &self.views[0];
         // In the temporary folder a link would outlive the command.
-        let taken = named == real || places.is_behind_link(named) || places.followed(named).is_some();
+        let taken = named == real || places.is_behind_link(named) || places.follow_links(named).is_some();
         if !taken && !named.starts_with("/tmp") && !named.starts_with(&self.config.temp) {
-            self.put(&Part::Link { at: named.to_owned(), to: real.to_owned() });
+            self.put(&MountEntry::Link { at: named.to_owned(), to: real.to_owned() });
         }
     }
 
@@ -271,7 +271,7 @@ fn holds_programs(folder: &Path) -> bool {
 }
 
 /// A path without links, as far as it is there.
-fn resolved(path: &Path) -> PathBuf {
+fn real_path(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     match there.and_then(|(above, real)| Some((real, path.strip_prefix(above).ok()?))) {
         Some((real, rest)) if !rest.as_os_str().is_empty() => real.join(rest),

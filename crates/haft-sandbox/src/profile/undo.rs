@@ -20,7 +20,7 @@ use haft::sync::lock;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::{limits, shown};
+use super::{display_path, limits};
 
 /// What is done in folders whose permissions were changed for it is done one after the other: the first one to end would
 /// close the folder for the others.
@@ -40,11 +40,11 @@ fn one_by_one() -> MutexGuard<'static, ()> {
 
 /// Folders that were opened to us, and what their permissions were. They are put back.
 #[derive(Default)]
-struct Lifted(Vec<(OwnedFd, u32)>);
+struct LiftedPermissions(Vec<(OwnedFd, u32)>);
 
-impl Lifted {
+impl LiftedPermissions {
     /// Gives the owner of a folder these permissions, if that is us and they are missing.
-    fn lift(&mut self, folder: BorrowedFd<'_>, wanted: u32) -> io::Result<()> {
+    fn lift_permissions(&mut self, folder: BorrowedFd<'_>, wanted: u32) -> io::Result<()> {
         let found = rustix::fs::fstat(folder)?;
         let mode = found.st_mode & 0o7777;
         let own = rustix::process::geteuid();
@@ -58,7 +58,7 @@ impl Lifted {
     }
 }
 
-impl Drop for Lifted {
+impl Drop for LiftedPermissions {
     fn drop(&mut self) {
         for (folder, mode) in self.0.drain(..).rev() {
             let _ = change_mode(folder.as_fd(), mode);
@@ -72,19 +72,19 @@ fn change_mode(of: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
 }
 
 /// A folder, and a name in it.
-struct Spot<'a> {
+struct FolderEntry<'a> {
     folder: OwnedFd,
     name: &'a OsStr,
-    _lifted: Lifted,
+    _lifted: LiftedPermissions,
 }
 
-impl<'a> Spot<'a> {
-    fn of(path: &'a Path, wanted: u32) -> io::Result<Spot<'a>> {
+impl<'a> FolderEntry<'a> {
+    fn open_parent(path: &'a Path, wanted: u32) -> io::Result<FolderEntry<'a>> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        let (folder, _lifted) = open(folder, wanted)?;
-        Ok(Spot { folder, name, _lifted })
+        let (folder, _lifted) = open_folder(folder, wanted)?;
+        Ok(FolderEntry { folder, name, _lifted })
     }
 
     fn found(&self) -> io::Result<Stat> {
@@ -100,7 +100,7 @@ impl<'a> Spot<'a> {
         for _ in 0..TRIES {
             let bytes = self.name.as_bytes();
             let mut aside = OsStr::from_bytes(&bytes[..bytes.len().min(NAME_KEPT)]).to_owned();
-            aside.push(format!(".undone-{}", unguessable()?));
+            aside.push(format!(".undone-{}", random_name()?));
             let flags = RenameFlags::NOREPLACE;
             match rustix::fs::renameat_with(&self.folder, self.name, &self.folder, &aside, flags) {
                 Err(Errno::EXIST) => {}
@@ -163,7 +163,7 @@ impl<'a> Spot<'a> {
     fn make(&self, mode: u32) -> io::Result<(String, File)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         for _ in 0..TRIES {
-            let name = format!(".haft-{}", unguessable()?);
+            let name = format!(".haft-{}", random_name()?);
             match rustix::fs::openat(&self.folder, &name, flags, Mode::from_raw_mode(mode)) {
                 Ok(file) => return Ok((name, File::from(file))),
                 Err(Errno::EXIST) => {}
@@ -175,7 +175,7 @@ impl<'a> Spot<'a> {
 }
 
 /// 64 bits as text.
-fn unguessable() -> io::Result<String> {
+fn random_name() -> io::Result<String> {
     let mut bytes = [0; 8];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -185,13 +185,13 @@ fn unguessable() -> io::Result<String> {
 }
 
 /// Opens a folder, and to us what keeps us out of it.
-fn open(folder: &Path, wanted: u32) -> io::Result<(OwnedFd, Lifted)> {
+fn open_folder(folder: &Path, wanted: u32) -> io::Result<(OwnedFd, LiftedPermissions)> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let mut lifted = Lifted::default();
+    let mut lifted = LiftedPermissions::default();
     match rustix::fs::openat2(CWD, folder, flags | OFlags::RDONLY, Mode::empty(), resolve) {
         Ok(opened) => {
-            lifted.lift(opened.as_fd(), wanted)?;
+            lifted.lift_permissions(opened.as_fd(), wanted)?;
             return Ok((opened, lifted));
         }
         Err(Errno::ACCESS) => {}
@@ -203,25 +203,29 @@ fn open(folder: &Path, wanted: u32) -> io::Result<(OwnedFd, Lifted)> {
         let Component::Normal(name) = part else { continue };
         let next = match rustix::fs::openat2(&at, name, place, Mode::empty(), resolve) {
             Err(Errno::ACCESS) => {
-                lifted.lift(at.as_fd(), 0o100)?;
+                lifted.lift_permissions(at.as_fd(), 0o100)?;
                 rustix::fs::openat2(&at, name, place, Mode::empty(), resolve)?
             }
             next => next?,
         };
         at = next;
     }
-    lifted.lift(at.as_fd(), wanted)?;
+    lifted.lift_permissions(at.as_fd(), wanted)?;
     Ok((rustix::fs::openat(&at, ".", flags | OFlags::RDONLY, Mode::empty())?, lifted))
 }
 
 /// Does something at a path, also if a folder is closed to its owner, and again if it was closed meanwhile.
-fn at<T>(path: &Path, wanted: u32, act: impl Fn(&Spot<'_>) -> io::Result<T>) -> io::Result<T> {
+fn act_in_parent<T>(
+    path: &Path,
+    wanted: u32,
+    act: impl Fn(&FolderEntry<'_>) -> io::Result<T>,
+) -> io::Result<T> {
     let _one = one_by_one();
-    let mut done = Spot::of(path, wanted).and_then(|spot| act(&spot));
+    let mut done = FolderEntry::open_parent(path, wanted).and_then(|spot| act(&spot));
     for _ in 1..TRIES {
         match &done {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                done = Spot::of(path, wanted).and_then(|spot| act(&spot));
+                done = FolderEntry::open_parent(path, wanted).and_then(|spot| act(&spot));
             }
             _ => break,
         }
@@ -234,7 +238,7 @@ pub(super) fn is_there(path: &Path) -> bool {
     match path.symlink_metadata() {
         Ok(_) => true,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            at(path, LOOK, |spot| spot.found()).is_ok()
+            act_in_parent(path, LOOK, |spot| spot.found()).is_ok()
         }
         Err(_) => false,
     }
@@ -243,12 +247,12 @@ pub(super) fn is_there(path: &Path) -> bool {
 /// Gives the owner of a folder that a command has made all permissions, so that nothing in it is closed to us.
 /// Whether that opened it.
 pub(super) fn open_up(folder: &Path) -> bool {
-    let Ok(found) = at(folder, LOOK, |spot| spot.found()) else { return false };
+    let Ok(found) = act_in_parent(folder, LOOK, |spot| spot.found()) else { return false };
     let mode = found.st_mode & 0o7777;
     if !FileType::from_raw_mode(found.st_mode).is_dir() || mode & CHANGE == CHANGE {
         return false;
     }
-    let opened = at(folder, LOOK, |spot| {
+    let opened = act_in_parent(folder, LOOK, |spot| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&spot.folder, spot.name, flags, Mode::empty())?;
         change_mode(opened.as_fd(), mode | CHANGE)
@@ -265,9 +269,9 @@ pub(super) fn read_dir(folder: &Path) -> io::Result<std::fs::ReadDir> {
 }
 
 /// The names in a folder; an error if it isn't one, a link leads there, or there are too many to be looked at.
-pub(super) fn names(folder: &Path) -> io::Result<Vec<OsString>> {
+pub(super) fn list_names(folder: &Path) -> io::Result<Vec<OsString>> {
     let _one = one_by_one();
-    let (opened, _lifted) = open(folder, LOOK)?;
+    let (opened, _lifted) = open_folder(folder, LOOK)?;
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::new(opened)? {
         let entry = entry?;
@@ -284,36 +288,36 @@ pub(super) fn names(folder: &Path) -> io::Result<Vec<OsString>> {
 }
 
 /// A small regular file to which no link leads, and whether it has other names, by which it could be written.
-pub(super) fn read(path: &Path) -> io::Result<(Vec<u8>, bool)> {
-    at(path, LOOK, |spot| spot.read()).map(|(bytes, found)| (bytes, found.nlink() > 1))
+pub(super) fn read_file(path: &Path) -> io::Result<(Vec<u8>, bool)> {
+    act_in_parent(path, LOOK, |spot| spot.read()).map(|(bytes, found)| (bytes, found.nlink() > 1))
 }
 
 /// Takes a name away; a folder with something in it is put aside. Says what was done.
 pub(super) fn take_away(path: &Path) -> String {
-    let taken = |spot: &Spot<'_>| {
+    let taken = |spot: &FolderEntry<'_>| {
         let flags = if spot.kind()? == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         match rustix::fs::unlinkat(&spot.folder, spot.name, flags) {
             Ok(()) => Ok(None),
             Err(_) => spot.put_aside().map(|aside| Some(path.with_file_name(aside))),
         }
     };
-    match at(path, CHANGE, taken) {
+    match act_in_parent(path, CHANGE, taken) {
         Ok(None) => "it was made while a command ran, and it was removed".into(),
         Ok(Some(aside)) => {
-            format!("it was made while a command ran, and it was renamed to `{}`", shown(&aside))
+            format!("it was made while a command ran, and it was renamed to `{}`", display_path(&aside))
         }
         Err(error) => format!("it was made while a command ran, and it can't be removed: {error}; remove it"),
     }
 }
 
 /// Removes what is no folder.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
-    at(path, CHANGE, |spot| Ok(rustix::fs::unlinkat(&spot.folder, spot.name, AtFlags::empty())?))
+pub(super) fn remove_entry(path: &Path) -> io::Result<()> {
+    act_in_parent(path, CHANGE, |spot| Ok(rustix::fs::unlinkat(&spot.folder, spot.name, AtFlags::empty())?))
 }
 
 /// Gives what is at a path a name that nothing obeys; says which.
 pub(super) fn rename_aside(path: &Path) -> io::Result<PathBuf> {
-    at(path, CHANGE, |spot| spot.put_aside().map(|aside| path.with_file_name(aside)))
+    act_in_parent(path, CHANGE, |spot| spot.put_aside().map(|aside| path.with_file_name(aside)))
 }
 
 /// Gives what is at a path another name, with all that leads to it unless that is a link: then it is the link. Says what
@@ -326,7 +330,7 @@ pub(super) fn put_aside(path: &Path, below: &Path) -> String {
         Ok(aside) => {
             format!(
                 "it was made while a command ran, and git would run or obey it; it was renamed to `{}`",
-                shown(&aside)
+                display_path(&aside)
             )
         }
         Err(error) => format!(
@@ -336,11 +340,11 @@ pub(super) fn put_aside(path: &Path, below: &Path) -> String {
 }
 
 /// Removes a file that was made for a call and that nobody has touched since: it is empty, and its inode didn't change.
-pub(super) fn remove_if_untouched(path: &Path, made: Option<Changed>) {
-    let _ = at(path, CHANGE, |spot| {
+pub(super) fn remove_if_untouched(path: &Path, made: Option<ChangeTime>) {
+    let _ = act_in_parent(path, CHANGE, |spot| {
         let found = spot.found()?;
         let is_empty = FileType::from_raw_mode(found.st_mode).is_file() && found.st_size == 0;
-        if is_empty && made == Some(Changed::of(&found)) {
+        if is_empty && made == Some(ChangeTime::from_stat(&found)) {
             rustix::fs::unlinkat(&spot.folder, spot.name, AtFlags::empty())?;
         }
         Ok(())
@@ -349,37 +353,37 @@ pub(super) fn remove_if_untouched(path: &Path, made: Option<Changed>) {
 
 /// When an inode was changed last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Changed(i64, u64);
+pub(super) struct ChangeTime(i64, u64);
 
-impl Changed {
-    fn of(found: &Stat) -> Changed {
-        Changed(found.st_ctime, found.st_ctime_nsec)
+impl ChangeTime {
+    fn from_stat(found: &Stat) -> ChangeTime {
+        ChangeTime(found.st_ctime, found.st_ctime_nsec)
     }
 
     /// Of what is at a path.
-    pub(super) fn at(path: &Path) -> Option<Changed> {
-        rustix::fs::lstat(path).ok().map(|found| Changed::of(&found))
+    pub(super) fn at(path: &Path) -> Option<ChangeTime> {
+        rustix::fs::lstat(path).ok().map(|found| ChangeTime::from_stat(&found))
     }
 }
 
 /// Puts a new file with this content in place of whatever is there.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    at(path, CHANGE, |spot| spot.replace(bytes, 0o644))
+pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    act_in_parent(path, CHANGE, |spot| spot.replace(bytes, 0o644))
 }
 
 /// Puts a file with these permissions where nothing is.
 pub(super) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    at(path, CHANGE, |spot| spot.replace(bytes, mode))
+    act_in_parent(path, CHANGE, |spot| spot.replace(bytes, mode))
 }
 
 /// Opens a regular file to which no link leads.
 pub(super) fn open_file(path: &Path) -> io::Result<File> {
-    at(path, LOOK, |spot| spot.open())
+    act_in_parent(path, LOOK, |spot| spot.open())
 }
 
 /// Removes a folder with nothing in it.
 pub(super) fn remove_empty_folder(path: &Path) -> io::Result<()> {
-    at(path, CHANGE, |spot| Ok(rustix::fs::unlinkat(&spot.folder, spot.name, AtFlags::REMOVEDIR)?))
+    act_in_parent(path, CHANGE, |spot| Ok(rustix::fs::unlinkat(&spot.folder, spot.name, AtFlags::REMOVEDIR)?))
 }
 
 /// Whether an empty folder is at a path, which nothing obeys.
@@ -394,7 +398,7 @@ pub(super) fn one_name(path: &Path) -> io::Result<()> {
     if !found.is_file() || found.nlink() < 2 {
         return Ok(());
     }
-    at(path, CHANGE, |spot| {
+    act_in_parent(path, CHANGE, |spot| {
         let (bytes, _) = spot.read()?;
         spot.replace(&bytes, 0o644)
     })
@@ -402,7 +406,7 @@ pub(super) fn one_name(path: &Path) -> io::Result<()> {
 
 /// Puts an empty folder at a path; what else is there is put aside.
 pub(super) fn make_folder(path: &Path) -> io::Result<()> {
-    at(path, CHANGE, |spot| {
+    act_in_parent(path, CHANGE, |spot| {
         if spot.found().is_ok() {
             spot.put_aside()?;
         }
@@ -411,8 +415,8 @@ pub(super) fn make_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Puts a link where nothing is.
-pub(super) fn link(path: &Path, to: &Path) -> io::Result<()> {
-    at(path, CHANGE, |spot| Ok(rustix::fs::symlinkat(to, &spot.folder, spot.name)?))
+pub(super) fn make_symlink(path: &Path, to: &Path) -> io::Result<()> {
+    act_in_parent(path, CHANGE, |spot| Ok(rustix::fs::symlinkat(to, &spot.folder, spot.name)?))
 }
 
 #[cfg(test)]
@@ -431,17 +435,19 @@ mod tests {
         std::os::unix::fs::symlink(real.join("elsewhere"), real.join("hooks")).unwrap();
         let through = real.join("hooks/precious");
         assert!(take_away(&through).contains("can't be removed"));
-        assert!(replace(&through, b"2").is_err() && read(&through).is_err());
-        assert!(names(&real.join("hooks")).is_err() && link(&real.join("hooks/new"), &real).is_err());
+        assert!(replace_file(&through, b"2").is_err() && read_file(&through).is_err());
+        assert!(
+            list_names(&real.join("hooks")).is_err() && make_symlink(&real.join("hooks/new"), &real).is_err()
+        );
         assert_eq!(fs::read(real.join("elsewhere/precious")).unwrap(), b"1");
         assert_eq!(fs::read_dir(real.join("elsewhere")).unwrap().count(), 1);
         // The same without the link.
         assert!(take_away(&real.join("hooks")).contains("removed"));
         assert!(take_away(&real.join("elsewhere")).contains("elsewhere.undone-"));
         let aside = fs::read_dir(&real).unwrap().next().unwrap().unwrap().path();
-        replace(&aside.join("precious"), b"2").unwrap();
-        assert_eq!(read(&aside.join("precious")).unwrap().0, b"2");
-        assert_eq!(names(&aside).unwrap(), ["precious"]);
+        replace_file(&aside.join("precious"), b"2").unwrap();
+        assert_eq!(read_file(&aside.join("precious")).unwrap().0, b"2");
+        assert_eq!(list_names(&aside).unwrap(), ["precious"]);
     }
 
     /// As root nothing is closed; as an ordinary user each of these is.
@@ -459,9 +465,9 @@ mod tests {
             closed("a", 0o600);
             let config = real.join("a/git/config");
             assert!(is_there(&config) && !is_there(&real.join("a/git/none")));
-            replace(&config, b"good").unwrap();
-            assert_eq!(read(&config).unwrap().0, b"good");
-            assert_eq!(names(&real.join("a/git")).unwrap(), ["config"]);
+            replace_file(&config, b"good").unwrap();
+            assert_eq!(read_file(&config).unwrap().0, b"good");
+            assert_eq!(list_names(&real.join("a/git")).unwrap(), ["config"]);
             assert_eq!(real.join("a").metadata().unwrap().mode() & 0o777, 0o600, "put back");
             closed("a", 0o700);
             assert_eq!(real.join("a/git").metadata().unwrap().mode() & 0o777, mode, "put back");
@@ -479,8 +485,8 @@ mod tests {
         }
         fs::create_dir(real.join(format!(".config-{}", std::process::id()))).unwrap();
         fs::create_dir_all(config.join("full")).unwrap();
-        replace(&config, b"1").unwrap();
-        assert_eq!(read(&config).unwrap().0, b"1");
+        replace_file(&config, b"1").unwrap();
+        assert_eq!(read_file(&config).unwrap().0, b"1");
         assert!(put_aside(&config, &real).contains("renamed to"));
         assert!(!config.exists());
         let long = real.join("n".repeat(255));
@@ -503,7 +509,7 @@ mod tests {
         fs::set_permissions(config.parent().unwrap(), fs::Permissions::from_mode(0o555)).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| (0..50).for_each(|_| replace(&config, b"1").unwrap()));
+                scope.spawn(|| (0..50).for_each(|_| replace_file(&config, b"1").unwrap()));
             }
         });
         fs::set_permissions(config.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();

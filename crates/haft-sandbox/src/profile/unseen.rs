@@ -7,20 +7,24 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use haft::ports::{ProcessOutcome, ProcessRequest, Refusal};
+use haft::ports::{ConfinementRefusal, ProcessOutcome, ProcessRequest};
 
-use super::kept::names_in;
+use super::denial_messages::names_in;
 use super::toolchains::is_program;
-use super::{Profile, limits, open_plain, shown};
+use super::{SandboxProfile, display_path, limits, open_plain};
 
 /// How programs say that another one isn't there.
 const WORDS: [&str; 4] = ["not found", "No such file or directory", "bad interpreter", "os error 2"];
 /// More than the kernel reads of a `#!` line.
 const FIRST_LINE_BYTES: u64 = 256;
 
-impl Profile {
+impl SandboxProfile {
     /// What the words of a child say that it could not start, although `PATH` has it.
-    pub(super) fn unseen_programs(&self, request: &ProcessRequest, outcome: &ProcessOutcome) -> Vec<Refusal> {
+    pub(super) fn unseen_programs(
+        &self,
+        request: &ProcessRequest,
+        outcome: &ProcessOutcome,
+    ) -> Vec<ConfinementRefusal> {
         let names = names_in(outcome, &WORDS);
         if names.is_empty() {
             return Vec::new();
@@ -31,11 +35,12 @@ impl Profile {
             .filter(|folder| folder.is_absolute())
             .take(limits::PATH_DIRS_MAX)
             .collect();
-        let mut unseen: Vec<Refusal> = Vec::new();
+        let mut unseen: Vec<ConfinementRefusal> = Vec::new();
         for name in names {
-            let Some(program) = find(&name.text, &folders) else { continue };
+            let Some(program) = find_program(&name.text, &folders) else { continue };
             let Some(hidden) = self.hides(&program) else { continue };
-            let refusal = Refusal::Unseen { why: explain(&program, &hidden), folder: hidden };
+            let refusal =
+                ConfinementRefusal::Unseen { why: explain_hidden(&program, &hidden), folder: hidden };
             if unseen.len() < limits::NAMES_TOLD_MAX && !unseen.contains(&refusal) {
                 unseen.push(refusal);
             }
@@ -47,16 +52,16 @@ impl Profile {
     fn hides(&self, program: &Path) -> Option<PathBuf> {
         let unseen = |path: PathBuf| {
             let real = path.canonicalize().ok()?;
-            let seen = self.session.followed(&path).into_iter().chain([real.clone()]);
+            let seen = self.session.follow_links(&path).into_iter().chain([real.clone()]);
             let hides = !seen.into_iter().any(|seen| self.session.shows(&seen));
             hides.then(|| real.parent().map(Path::to_owned)).flatten()
         };
-        unseen(program.to_owned()).or_else(|| unseen(interpreter(program)?))
+        unseen(program.to_owned()).or_else(|| unseen(script_interpreter(program)?))
     }
 }
 
 /// The program of a name, as a shell finds it.
-fn find(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+fn find_program(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     let file = match name.contains('/') {
         true => {
             Some(PathBuf::from(name)).filter(|path| folders.iter().any(|folder| path.starts_with(folder)))
@@ -67,7 +72,7 @@ fn find(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
 }
 
 /// What the first line of a script names.
-fn interpreter(program: &Path) -> Option<PathBuf> {
+fn script_interpreter(program: &Path) -> Option<PathBuf> {
     use std::io::Read as _;
     use std::os::unix::ffi::OsStrExt as _;
     let mut line = Vec::new();
@@ -77,12 +82,12 @@ fn interpreter(program: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(name))).filter(|path| path.is_absolute())
 }
 
-fn explain(program: &Path, hidden: &Path) -> String {
+fn explain_hidden(program: &Path, hidden: &Path) -> String {
     let name = program.file_name().unwrap_or_default();
     format!(
         "`{}` is on your PATH, but the sandbox hides `{hidden}`; allow it with `sandbox.filesystem.allowRead: \
          [\"{hidden}\"]` in your settings",
-        shown(name),
-        hidden = shown(hidden)
+        display_path(name),
+        hidden = display_path(hidden)
     )
 }

@@ -7,14 +7,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use haft::files::Extent;
+use haft::files::RootExtent;
 use haft::ports::{PathUse, SandboxView};
 use haft_net::host::Host;
 
 use super::caches::{OTHER, USUAL};
-use super::places::Places;
+use super::mount_map::MountMap;
 use super::toolchains::ToolChains;
-use super::{HIDDEN_IN_HOME, PRIVATE_TEMP, ProfileConfig, etc, furnish, home, put_own, subfolder, system};
+use super::{
+    HIDDEN_IN_HOME, PRIVATE_TEMP, ProfileConfig, etc, furnish_session, home, put_own, subfolder, system,
+};
 use crate::net::NetworkPolicy;
 use crate::sandbox::SandboxConfig;
 
@@ -27,7 +29,7 @@ pub struct ProfileView {
     /// What is never shown.
     hidden: Vec<PathBuf>,
     /// Made when it is first needed: it looks at the disk.
-    places: OnceLock<Places>,
+    places: OnceLock<MountMap>,
 }
 
 impl ProfileView {
@@ -50,19 +52,19 @@ impl ProfileView {
         });
         let caches = caches.collect();
         let in_home = profile.home.iter().flat_map(|home| HIDDEN_IN_HOME.iter().map(|name| home.join(name)));
-        let hidden = in_home.chain(chains.hidden()).chain(system::hidden()).collect();
+        let hidden = in_home.chain(chains.hidden()).chain(system::hidden_paths()).collect();
         ProfileView { config: profile, network, caches, hidden, places: OnceLock::new() }
     }
 
-    fn places(&self) -> &Places {
+    fn places(&self) -> &MountMap {
         self.places.get_or_init(|| {
-            let mut places = system::system();
+            let mut places = system::system_mounts();
             // The folder that the helper would need is never used.
-            etc::show(&mut places, self.config.caches.clone());
+            etc::show_etc(&mut places, self.config.caches.clone());
             if let Some(home) = &self.config.home {
-                furnish(&mut places, home, None, &[], &mut Vec::new());
+                furnish_session(&mut places, home, None, &[], &mut Vec::new());
             }
-            subfolder::tops(&self.config).iter().for_each(|top| places.bind(top, false));
+            subfolder::top_folders(&self.config).iter().for_each(|top| places.bind(top, false));
             put_own(&mut places, &self.config, &[], true);
             let chains = ToolChains::from_variables(&self.config.variables);
             chains.show(&mut [&mut places], &self.config);
@@ -138,12 +140,12 @@ impl ProfileView {
 }
 
 impl SandboxView for ProfileView {
-    fn is_path_open(&self, path: &Path, extent: Extent, path_use: PathUse) -> bool {
+    fn is_path_open(&self, path: &Path, extent: RootExtent, path_use: PathUse) -> bool {
         match path_use {
             PathUse::CommandRead => self.is_readable(path),
             PathUse::CommandWrite => self.is_writable(path),
             PathUse::ToolRead => {
-                let whole = extent == Extent::File || !self.hides_in(path);
+                let whole = extent == RootExtent::File || !self.hides_in(path);
                 self.is_shown(path) && !self.places().is_excerpt(path) && whole
             }
         }
@@ -161,12 +163,12 @@ impl SandboxView for ProfileView {
 mod tests {
     use std::fs;
 
-    use haft::Permissions;
-    use haft::ports::{Confinement, ProcessRequest, SandboxRules};
+    use haft::PermissionRules;
+    use haft::ports::{ConfinementLevel, ProcessRequest, SandboxRules};
 
-    use super::super::Profile;
+    use super::super::SandboxProfile;
     use super::*;
-    use crate::scene::{Part, place_of};
+    use crate::mount_plan::{MountEntry, place_of};
 
     const USES: [PathUse; 3] = [PathUse::CommandRead, PathUse::CommandWrite, PathUse::ToolRead];
 
@@ -189,7 +191,7 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, "[user]\n\tname = x\n").unwrap();
         }
-        let rules = SandboxRules::from_authorizer(&Permissions::new());
+        let rules = SandboxRules::from_authorizer(&PermissionRules::new());
         let mut config =
             ProfileConfig::new(root.join("work"), root.join("temp"), root.join("state/caches"), rules);
         config.home = Some(root.join("home"));
@@ -235,7 +237,7 @@ mod tests {
                 continue;
             }
             let path = path.replace("@/", &format!("{}/", root.display()));
-            let open = |path_use| view.is_path_open(Path::new(&path), Extent::File, path_use);
+            let open = |path_use| view.is_path_open(Path::new(&path), RootExtent::File, path_use);
             let found: String = USES
                 .iter()
                 .zip("rwt".chars())
@@ -243,7 +245,7 @@ mod tests {
                 .collect();
             assert_eq!(found, expected, "{path}");
         }
-        let whole = |path: &str| view.is_path_open(Path::new(path), Extent::Subtree, PathUse::ToolRead);
+        let whole = |path: &str| view.is_path_open(Path::new(path), RootExtent::Subtree, PathUse::ToolRead);
         assert!(whole("/usr/bin") && !whole(root.join("home/.cache").to_str().unwrap()));
         assert!(!view.is_host_open("example.com") && !view.is_host_open("localhost"));
     }
@@ -253,22 +255,22 @@ mod tests {
     fn what_is_open_is_shown_to_a_child() {
         let (dir, config) = machine();
         let view = ProfileView::new(&SandboxConfig::new(config.clone()).unwrap());
-        let (profile, _) = Profile::new(config).unwrap();
+        let (profile, _) = SandboxProfile::new(config).unwrap();
         let request = ProcessRequest::new(["true"], dir.path().join("work"));
-        let scene = profile.scene(&request.with_confinement(Confinement::Session)).unwrap();
+        let scene = profile.scene(&request.with_confinement(ConfinementLevel::Session)).unwrap();
         let mut seen = 0;
         for part in &scene.parts {
             let path = place_of(part);
             for path_use in [PathUse::CommandRead, PathUse::ToolRead] {
-                if view.is_path_open(path, Extent::File, path_use) {
+                if view.is_path_open(path, RootExtent::File, path_use) {
                     seen += 1;
                     let own = matches!(path.to_str(), Some("/" | "/var/tmp" | "/proc" | "/dev"));
-                    let copied = matches!(part, Part::File { .. } | Part::Excerpt { .. })
+                    let copied = matches!(part, MountEntry::File { .. } | MountEntry::Excerpt { .. })
                         || profile.session.is_linked(path);
                     assert!(profile.session.shows(path) || own || copied, "{}", path.display());
                 }
             }
-            if view.is_path_open(path, Extent::File, PathUse::CommandWrite) && path != Path::new("/dev") {
+            if view.is_path_open(path, RootExtent::File, PathUse::CommandWrite) && path != Path::new("/dev") {
                 let written = profile.session.writable_root(path).is_some() || view.is_in_cache(path);
                 assert!(written, "{}", path.display());
             }

@@ -16,21 +16,21 @@ use std::time::{Duration, Instant};
 
 use haft::future::BoxFuture;
 use haft::ports::{
-    ChildRequests, KillReason, ProcessRequest, Refusal, UndoneAnswer, UndoneChange, UndoneChanges,
+    ChildRequests, ConfinementRefusal, KillReason, ProcessRequest, UndoneAnswer, UndoneChange, UndoneChanges,
 };
 use haft::sync::lock;
 use rustix::process::Signal;
 
-use super::{Orders, Stop, UndoneNotice, Watched};
+use super::{ChildOrders, ChildWatch, StopReason, UndoneNotice};
 use crate::limits;
 
 /// Pauses the children that run beside the one that asks. Dropping it resumes them.
 #[derive(Default)]
-pub(crate) struct PauseHold(Mutex<Vec<Orders>>);
+pub(crate) struct PauseHold(Mutex<Vec<ChildOrders>>);
 
 impl Drop for PauseHold {
     fn drop(&mut self) {
-        lock(&self.0).iter().for_each(Orders::wake);
+        lock(&self.0).iter().for_each(ChildOrders::wake);
     }
 }
 
@@ -75,7 +75,7 @@ impl UndoneState {
     }
 }
 
-impl Watched<'_> {
+impl ChildWatch<'_> {
     /// Looks at what was undone: the user is asked, or a child that does it again is killed.
     pub(super) fn note_undone(&mut self) {
         let notices = self.orders.take_undone();
@@ -142,10 +142,12 @@ impl Watched<'_> {
         let said = self.keeper.answered(&paths, answer == UndoneAnswer::Redo);
         self.said.extend(said);
         if answer == UndoneAnswer::StopChild {
-            let stopped =
-                |path| Refusal::Changed { path, done: "the user stopped the command because of it".into() };
+            let stopped = |path| ConfinementRefusal::Changed {
+                path,
+                done: "the user stopped the command because of it".into(),
+            };
             self.said.extend(paths.into_iter().next().map(stopped));
-            self.stop(Stop::Killed(KillReason::StoppedByUser));
+            self.stop(StopReason::Killed(KillReason::StoppedByUser));
         }
         self.resume();
     }
@@ -184,7 +186,7 @@ impl Watched<'_> {
     /// Kills a child in the foreground that has changed protected names again. In the background that may be the user.
     fn stop_if_again(&mut self) {
         if self.undone.is_again && !self.request.background.has_begun() {
-            self.stop(Stop::Killed(KillReason::ProtectedFiles));
+            self.stop(StopReason::Killed(KillReason::ProtectedFiles));
         }
     }
 }
@@ -200,7 +202,7 @@ struct UndoneQuestion {
 
 impl UndoneQuestion {
     /// Asks about these. The thread of `orders` is woken by the answer.
-    fn ask(requests: &ChildRequests, undone: UndoneChanges, orders: &Orders) -> UndoneQuestion {
+    fn ask(requests: &ChildRequests, undone: UndoneChanges, orders: &ChildOrders) -> UndoneQuestion {
         let paths = undone.changes.iter().map(|change| change.path.clone()).collect();
         let requests = requests.clone();
         let answer = Box::pin(async move { requests.ask_about_undone(undone).await });
@@ -231,7 +233,7 @@ fn requests_of(request: &ProcessRequest) -> Option<&ChildRequests> {
 /// files that are the user's.
 pub(crate) fn ask_at_end(
     request: &ProcessRequest,
-    orders: &Orders,
+    orders: &ChildOrders,
     changes: Vec<UndoneChange>,
 ) -> Vec<PathBuf> {
     let Some(requests) = requests_of(request).filter(|_| !changes.is_empty()) else { return Vec::new() };
@@ -254,7 +256,7 @@ mod tests {
     #[test]
     fn a_question_that_is_not_answered_in_time_counts_as_withdrawn() {
         let (requests, mut queue) = ChildRequests::channel();
-        let orders = Orders::new().unwrap();
+        let orders = ChildOrders::new().unwrap();
         let undone = UndoneChanges { changes: Vec::new(), is_running: true, is_paused: true };
         let mut question = UndoneQuestion::ask(&requests, undone, &orders);
         assert_eq!(question.poll(), Poll::Pending);

@@ -19,7 +19,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use haft::ports::{Exit, ProtectionLevel};
+use haft::ports::{ProcessExit, ProtectionLevel};
 
 use crate::appears;
 use crate::profile::{GIT_TEMPLATE, Session, User, configuration};
@@ -134,7 +134,10 @@ async fn play_inside(attempt: &Attempt<'_>, folder: &str) {
                 }
                 let (exit, printed, refused) = session.run(request).await;
                 reported.push_str(&format!("{printed} {refused:?}"));
-                assert!(*step != "run" || exit == Exit::Code(0), "{name} {folder}: `{script}`: {reported}");
+                assert!(
+                    *step != "run" || exit == ProcessExit::Code(0),
+                    "{name} {folder}: `{script}`: {reported}"
+                );
             }
             "then" => {
                 assert!(!user.at("ran").exists(), "{name} {folder}: {reported}");
@@ -147,7 +150,7 @@ async fn play_inside(attempt: &Attempt<'_>, folder: &str) {
                 let session = session.as_ref().unwrap();
                 let (exit, said, refused) =
                     session.run(session.request(&script).with_protection(configuration())).await;
-                assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{name} {folder}: {said}");
+                assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{name} {folder}: {said}");
             }
             "good" => drop(session.as_ref().unwrap().good(&with_words(&user, &script)).await),
             "bad" => drop(session.as_ref().unwrap().bad(&with_words(&user, &script)).await),
@@ -167,7 +170,7 @@ pub(crate) async fn kill_session(user: &User, level: ProtectionLevel) {
         fs::write(user.at("work/go"), "").unwrap();
     };
     let ((exit, said, refused), ()) = tokio::join!(session.run(wait.with_protection(level)), meanwhile);
-    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
+    assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{said}");
     drop(session);
     // What nobody holds is what a killed session has left.
     fs::remove_dir_all(&records).unwrap();

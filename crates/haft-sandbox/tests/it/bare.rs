@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use haft::ports::{Background, Processes as _};
+use haft::ports::{BackgroundFlag, Processes as _};
 
 use crate::attack::{attack, kill_session, outside, with_words};
 use crate::profile::{User, configuration};
@@ -162,7 +162,7 @@ async fn a_command_in_the_background_is_looked_at_too() {
         "by_hand one; touch made; until test -e go; do sleep 0.01; done; by_hand two; touch again; \
          until test -e stop; do sleep 0.01; done",
     );
-    let background = Background::default();
+    let background = BackgroundFlag::default();
     let request = session.request(&script).with_background(background.clone());
     let work = user.at("work");
     let is_poisoned = |work: &Path, name: &str| {
@@ -180,7 +180,7 @@ async fn a_command_in_the_background_is_looked_at_too() {
         });
         moved.await.unwrap();
         let own = haft::ports::ProcessRequest::new(["git", "--version"], &work)
-            .with_confinement(haft::ports::Confinement::Outside);
+            .with_confinement(haft::ports::ConfinementLevel::Outside);
         session.sandbox.run(own).await.unwrap();
         let harmless = !is_poisoned(&work, "two") || !work.join("two/HEAD").exists();
         fs::write(work.join("stop"), "").unwrap();

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
-use haft::ports::{Background, Exit, Processes as _, Refusal};
+use haft::ports::{BackgroundFlag, ConfinementRefusal, ProcessExit, Processes as _};
 use haft::testing::with_restrictions;
 use haft_git::RepositoryLevel;
 
@@ -15,8 +15,8 @@ use crate::until;
 
 const EVIL: &str = "[core]\\n\\tfsmonitor = evil\\n";
 
-fn in_background() -> Background {
-    let background = Background::default();
+fn in_background() -> BackgroundFlag {
+    let background = BackgroundFlag::default();
     background.begin();
     background
 }
@@ -30,7 +30,7 @@ async fn beside<T: Send + 'static>(
     session: &Session<'_>,
     request: haft::ports::ProcessRequest,
     other: impl FnOnce() -> T + Send + 'static,
-) -> (Exit, String, Vec<Refusal>, T) {
+) -> (ProcessExit, String, Vec<ConfinementRefusal>, T) {
     let other = tokio::task::spawn_blocking(other);
     let outcome = session.sandbox.run(request).await.unwrap();
     let said = String::from_utf8_lossy(&outcome.stdout.head).into_owned();
@@ -67,13 +67,13 @@ async fn a_configuration_that_is_replaced_outside_stays_as_it_is() {
         };
         let (exit, said, refused, meanwhile) = beside(&session, request, user_meanwhile).await;
         // In the foreground there is a moment until it is covered again, and then what was written there counts until the end.
-        let wrote = exit == Exit::Code(0);
-        assert!(exit == Exit::Code(3) || wrote && !background, "{exit:?}: {said}");
+        let wrote = exit == ProcessExit::Code(0);
+        assert!(exit == ProcessExit::Code(3) || wrote && !background, "{exit:?}: {said}");
         assert!(wrote || !meanwhile.contains("evil"));
         let now = config(&user);
         assert!(!now.contains("evil") && now.contains("other") && now.contains("o@ther"), "{now}");
         let told = refused.iter().find_map(|refused| match refused {
-            Refusal::Changed { done, .. } if done.contains("was changed") => Some(done.clone()),
+            ConfinementRefusal::Changed { done, .. } if done.contains("was changed") => Some(done.clone()),
             _ => None,
         });
         assert!(!background || told.is_none(), "{refused:?}");
@@ -126,7 +126,7 @@ async fn names_that_are_given_to_other_files_are_covered_again() {
             came.is_ok()
         };
         let (exit, said, refused, came) = beside(&session, request, editor).await;
-        assert!(came && exit == Exit::Code(0), "{exit:?}: {said} {refused:?}");
+        assert!(came && exit == ProcessExit::Code(0), "{exit:?}: {said} {refused:?}");
         assert_eq!(said.matches("SECRET").count(), 1, "only what isn't hidden: {said}");
         assert_eq!(fs::read_to_string(user.at("work/.mcp.json")).unwrap(), "SECRET");
     }
@@ -144,7 +144,7 @@ async fn a_command_that_moves_to_the_background_loses_the_folders_of_git() {
          printf '{EVIL}' >&9; echo 'exec evil' >&8; printf '{EVIL}' >> .git/config; git commit -q --allow-empty -m x; \
          echo x > plain; touch done; until test -e stop; do sleep 0.01; done"
     );
-    let background = Background::default();
+    let background = BackgroundFlag::default();
     let request =
         session.request(&script).with_protection(configuration()).with_background(background.clone());
     let work = user.at("work");
@@ -167,11 +167,10 @@ async fn a_command_that_moves_to_the_background_loses_the_folders_of_git() {
         now
     };
     let (exit, said, refused, now) = beside(&session, request, meanwhile).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert!(now.iter().all(|now| !now.contains("evil")), "{now:?}");
     assert!(user.at("work/plain").exists() && said.contains("ead-only file system"), "{said}");
-    let explained =
-        |refused: &Refusal| matches!(refused, Refusal::Held { why, .. } if why.contains("in the foreground"));
+    let explained = |refused: &ConfinementRefusal| matches!(refused, ConfinementRefusal::Held { why, .. } if why.contains("in the foreground"));
     assert!(refused.iter().any(explained), "{refused:?}");
 }
 
@@ -219,7 +218,7 @@ while not os.path.exists('got'): time.sleep(0.01)
         let ready = work.join("ready");
         tokio::task::spawn_blocking(move || until("it listens", || ready.exists())).await.unwrap();
         let (exit, said, _) = session.run(front).await;
-        assert_eq!(exit, Exit::Code(0), "{said}");
+        assert_eq!(exit, ProcessExit::Code(0), "{said}");
         fs::write(work.join("go"), "").unwrap();
         let done = work.join("done");
         tokio::task::spawn_blocking(move || until("it has tried", || done.exists())).await.unwrap();
@@ -228,7 +227,7 @@ while not os.path.exists('got'): time.sleep(0.01)
         now
     };
     let ((exit, said, _), (config, servers)) = tokio::join!(session.run(behind), in_front);
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert!(!config.contains("evil") && servers == "{}", "{said}\n{config}");
     assert!(!said.contains("SECRET") && !user.at("work/.git/hooks/pre-commit").exists(), "{said}");
     // The controls: what was handed over can be used.
@@ -258,7 +257,7 @@ async fn git_goes_on_beside_a_command_in_the_background() {
         ] {
             let (exit, said, refused) =
                 session.run(session.request(script).with_protection(configuration())).await;
-            assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{script}: {said}");
+            assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{script}: {said}");
             // What the user does meanwhile is nobody's fault.
             let work = user.at("work");
             git(&work, &["config", "core.editor", "vim"]);
@@ -268,8 +267,11 @@ async fn git_goes_on_beside_a_command_in_the_background() {
         fs::write(user.at("work/stop"), "").unwrap();
     };
     let ((exit, said, refused), ()) = tokio::join!(session.run(behind), in_front);
-    assert_eq!(exit, Exit::Code(0), "{said}");
-    assert!(refused.iter().all(|refused| matches!(refused, Refusal::Changed { .. })), "{refused:?}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
+    assert!(
+        refused.iter().all(|refused| matches!(refused, ConfinementRefusal::Changed { .. })),
+        "{refused:?}"
+    );
     assert!(config(&user).contains("vim"));
     let shown = Command::new("git").args(["log", "--oneline"]).current_dir(user.at("work")).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&shown.stdout).lines().count(), 2);

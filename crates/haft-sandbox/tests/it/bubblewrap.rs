@@ -5,9 +5,11 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use haft::ports::{Exit, Processes as _};
+use haft::ports::{ProcessExit, Processes as _};
 use haft_sandbox::testing::{MAKER, without_own_namespaces};
-use haft_sandbox::{Maker, ProfileConfig, Sandbox, SandboxConfig, Stack, maker_of, probe, stack_of};
+use haft_sandbox::{
+    ProfileConfig, Sandbox, SandboxConfig, SandboxStack, UserNamespaceMaker, maker_of, probe, stack_of,
+};
 
 use crate::confined::{Ground, HELPER, said};
 use crate::lives::{count, mark};
@@ -73,7 +75,7 @@ fn config(ground: &Ground) -> SandboxConfig {
         ground.workspace(),
         ground.at("temp"),
         ground.at("caches"),
-        haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
+        haft::ports::SandboxRules::from_authorizer(&haft::PermissionRules::new()),
     );
     profile.home = Some(ground.at("home"));
     std::fs::create_dir_all(ground.at("home")).unwrap();
@@ -97,10 +99,17 @@ fn where_only_bubblewrap_can_it_is_used() {
     }
     where_we_may_make_none(|| {
         let ground = Ground::new();
-        let refused = Sandbox::start(config(&ground).with_maker(Maker::Ourselves)).unwrap();
-        assert_eq!((refused.stack(), refused.maker()), (Stack::Fallback, None), "the restriction is real");
+        let refused = Sandbox::start(config(&ground).with_maker(UserNamespaceMaker::Ourselves)).unwrap();
+        assert_eq!(
+            (refused.stack(), refused.maker()),
+            (SandboxStack::Fallback, None),
+            "the restriction is real"
+        );
         let sandbox = Sandbox::start(config(&ground)).unwrap();
-        assert_eq!((sandbox.stack(), sandbox.maker()), (Stack::Full, Some(Maker::Bubblewrap)));
+        assert_eq!(
+            (sandbox.stack(), sandbox.maker()),
+            (SandboxStack::Full, Some(UserNamespaceMaker::Bubblewrap))
+        );
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let script =
             "grep -c . /proc/net/dev; grep CapEff /proc/self/status; echo x > made && echo made; echo $$";
@@ -108,8 +117,8 @@ fn where_only_bubblewrap_can_it_is_used() {
         assert_eq!(said(&outcome), "Code(0) 3\nCapEff:\t0000000000000000\nmade\n2\n");
 
         let found = probe(Some(HELPER.as_ref()));
-        assert_eq!(stack_of(&found), Stack::Full, "{found:?}");
-        assert_eq!(maker_of(&found), Some(Maker::Bubblewrap), "{found:?}");
+        assert_eq!(stack_of(&found), SandboxStack::Full, "{found:?}");
+        assert_eq!(maker_of(&found), Some(UserNamespaceMaker::Bubblewrap), "{found:?}");
         let own = found.iter().find(|part| part.part == "user namespace").unwrap();
         assert!(!own.works && own.advice.is_none(), "{own:?}");
     });
@@ -123,7 +132,7 @@ async fn a_killed_bubblewrap_is_noticed() {
     }
     let ground = Ground::new();
     let (mark, helper) = (mark(), ground.own_helper());
-    let config = config(&ground).with_helper(&helper).with_maker(Maker::Bubblewrap);
+    let config = config(&ground).with_helper(&helper).with_maker(UserNamespaceMaker::Bubblewrap);
     let sandbox = Arc::new(Sandbox::start(config).unwrap());
     let (own, request) = (sandbox.clone(), ground.bash(&format!("setsid sleep {mark} & sleep {mark}")));
     let run = tokio::spawn(async move { own.run(request).await });
@@ -141,7 +150,7 @@ async fn a_killed_bubblewrap_is_noticed() {
     let lost = run.await.unwrap();
     // Whichever end is seen first: that of the command, or of the helper that would tell of it.
     match lost {
-        Ok(outcome) => assert_eq!(outcome.exit, Exit::Signal(9)),
+        Ok(outcome) => assert_eq!(outcome.exit, ProcessExit::Signal(9)),
         Err(lost) => assert!(lost.to_string().contains("helper has ended"), "{lost:?}"),
     }
     assert!(sandbox.run(ground.bash("true")).await.is_err());
@@ -156,7 +165,7 @@ fn what_bubblewrap_complains_of_is_passed_on() {
     let ground = Ground::new();
     let broken = ground.at("broken");
     std::fs::write(&broken, "no program").unwrap();
-    let mut config = config(&ground).with_helper(&broken).with_maker(Maker::Bubblewrap);
+    let mut config = config(&ground).with_helper(&broken).with_maker(UserNamespaceMaker::Bubblewrap);
     config.full_only = true;
     let refused = Sandbox::start(config).err().unwrap().message;
     assert!(refused.contains("bwrap` can't help: bwrap: execvp /proc/self/fd/4"), "{refused}");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use haft::ports::{ProcessOutcome, ProcessRequest};
 use haft_sandbox::testing::{TestScene, sandbox};
-use haft_sandbox::{Sandbox, Stack};
+use haft_sandbox::{Sandbox, SandboxStack};
 
 pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_haft-sandbox-helper");
 
@@ -38,10 +38,10 @@ impl Ground {
     }
 
     pub(crate) fn sandbox(&self) -> Sandbox {
-        self.sandbox_of(Stack::Full, self.scene())
+        self.sandbox_of(SandboxStack::Full, self.scene())
     }
 
-    pub(crate) fn sandbox_of(&self, stack: Stack, scene: TestScene) -> Sandbox {
+    pub(crate) fn sandbox_of(&self, stack: SandboxStack, scene: TestScene) -> Sandbox {
         let read_only = TestScene::system().bind(self.workspace(), false);
         sandbox(HELPER, stack, scene, read_only).unwrap()
     }

@@ -3,8 +3,8 @@
 use std::fs;
 
 use haft::Effects;
-use haft::files::{Access, PathTable, Root};
-use haft::ports::{Confinement, Exit, ProcessRequest};
+use haft::files::{GrantedAccess, GrantedRoot, PathTable};
+use haft::ports::{ConfinementLevel, ProcessExit, ProcessRequest};
 
 use crate::profile::{Session, User};
 
@@ -24,9 +24,12 @@ fn user() -> User {
 
 /// A program with these effects, in a call that may read the working directory and change what it declared.
 fn request(user: &User, session: &Session<'_>, effects: &Effects, script: &str) -> ProcessRequest {
-    let write = ["work/out.txt", "work/gen"].map(|name| Root::subtree(user.at(name)));
-    let granted =
-        Access { read: vec![Root::subtree(user.at("work"))], write: write.into(), ..Access::default() };
+    let write = ["work/out.txt", "work/gen"].map(|name| GrantedRoot::subtree(user.at(name)));
+    let granted = GrantedAccess {
+        read: vec![GrantedRoot::subtree(user.at("work"))],
+        write: write.into(),
+        ..GrantedAccess::default()
+    };
     session.request(script).with_declared_effects(effects, &granted, &PathTable::default())
 }
 
@@ -59,10 +62,13 @@ async fn only_what_is_declared_can_be_read() {
         let (exit, said, _) = session.run(request(&user, &session, &effects, script)).await;
         match expected {
             Some(expected) => {
-                assert_eq!((exit, &*said), (Exit::Code(0), expected), "{script} with {effects:?}")
+                assert_eq!((exit, &*said), (ProcessExit::Code(0), expected), "{script} with {effects:?}")
             }
             None => {
-                assert!(matches!(exit, Exit::Code(code) if code != 0), "{script} with {effects:?}: {said}");
+                assert!(
+                    matches!(exit, ProcessExit::Code(code) if code != 0),
+                    "{script} with {effects:?}: {said}"
+                );
                 assert!(!said.contains("SECRET"), "{script} with {effects:?}: {said}");
             }
         }
@@ -80,9 +86,9 @@ async fn what_is_not_declared_is_what_a_session_may_do() {
         &Effects::unknown(),
         "cat secret.txt ~/.npm/_cacache/cached && echo x > input.txt",
     );
-    assert_eq!(request.confinement, Confinement::Session);
+    assert_eq!(request.confinement, ConfinementLevel::Session);
     let (exit, said, _) = session.run(request).await;
-    assert_eq!((exit, &*said), (Exit::Code(0), "SECRETcached"));
+    assert_eq!((exit, &*said), (ProcessExit::Code(0), "SECRETcached"));
 }
 
 #[tokio::test]
@@ -94,7 +100,7 @@ async fn what_is_declared_is_written_and_nothing_beside_it() {
     let script =
         "cp input.txt out.txt && mkdir -p gen && echo 1 > gen/a && ! cat secret.txt && echo x > beside; true";
     let (exit, said, _) = session.run(request(&user, &session, &effects, script)).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert_eq!(fs::read_to_string(user.at("work/out.txt")).unwrap(), "input");
     assert_eq!(fs::read_to_string(user.at("work/gen/a")).unwrap(), "1\n");
     assert!(!user.at("work/beside").exists() && !said.contains("SECRET"), "{said}");

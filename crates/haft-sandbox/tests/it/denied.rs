@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use haft::files::Hidden;
+use haft::files::HiddenPaths;
 use haft::ports::DeniedRead;
-use haft::ports::{Exit, Processes as _, Refusal};
+use haft::ports::{ConfinementRefusal, ProcessExit, Processes as _};
 use haft::testing::with_restrictions;
 
 use crate::profile::User;
@@ -17,7 +17,7 @@ fn whole(user: &User, path: &str) -> DeniedRead {
     let path = user.at(path);
     let folded = path.to_string_lossy().to_lowercase();
     let covers = move |other: &Path| Path::new(&other.to_string_lossy().to_lowercase()).starts_with(&folded);
-    DeniedRead::new("Read(x)", path, Hidden::new(covers))
+    DeniedRead::new("Read(x)", path, HiddenPaths::new(covers))
 }
 
 /// A folder beside the working directory that commands may write.
@@ -69,7 +69,8 @@ async fn a_link_in_the_way_of_what_is_not_to_be_written_refuses_nothing() {
     let (exit, _, refused) = session.run(session.request("ln -s v1 ../out/cur")).await;
     let told = |done: &str| done.contains("a command may have made it");
     assert!(
-        exit == Exit::Code(0) && matches!(&*refused, [Refusal::Changed { done, .. }] if told(done)),
+        exit == ProcessExit::Code(0)
+            && matches!(&*refused, [ConfinementRefusal::Changed { done, .. }] if told(done)),
         "{refused:?}"
     );
     session.bad("echo x > ../out/v1/tok").await;
@@ -101,7 +102,7 @@ async fn a_pattern_finds_a_tool_chain_to_which_a_link_leads() {
     symlink(user.at("chains"), user.at("home/.cargo")).unwrap();
     assert_eq!(user.session().good("cat ~/.cargo/bin/tok").await, "SECRET", "the control");
     for start in ["chains", "chains/bin", ""] {
-        let covers = Hidden::new(|path| path.ends_with("chains/bin/tok"));
+        let covers = HiddenPaths::new(|path| path.ends_with("chains/bin/tok"));
         user.config.rules = with_restrictions(&user.config.rules, |rules| {
             rules.denied_reads = vec![DeniedRead::new("Read(x)", user.at(start), covers).with_pattern()]
         });
@@ -114,7 +115,7 @@ async fn a_pattern_finds_a_tool_chain_to_which_a_link_leads() {
 async fn nobody_is_told_to_have_made_what_was_there() {
     let mut user = User::new();
     fs::write(user.at("work/.env"), "SECRET").unwrap();
-    let rule = Hidden::new(|path| path.ends_with(".env"));
+    let rule = HiddenPaths::new(|path| path.ends_with(".env"));
     user.config.rules = with_restrictions(&user.config.rules, |rules| {
         (rules.unreadable, rules.unwritable) = (Some(rule.clone()), Some(rule));
     });
@@ -124,7 +125,7 @@ async fn nobody_is_told_to_have_made_what_was_there() {
     // The control: one that it did make.
     let (_, _, refused) = session.run(session.request("mkdir sub; echo x > sub/.env")).await;
     assert!(
-        matches!(&*refused, [Refusal::Protected { path, .. }] if path.ends_with("sub/.env")),
+        matches!(&*refused, [ConfinementRefusal::Protected { path, .. }] if path.ends_with("sub/.env")),
         "{refused:?}"
     );
 }
@@ -133,7 +134,7 @@ async fn nobody_is_told_to_have_made_what_was_there() {
 async fn what_a_command_in_the_background_does_is_not_told_of_another() {
     let mut user = User::new();
     user.config.rules = with_restrictions(&user.config.rules, |rules| {
-        rules.unwritable = Some(Hidden::new(|path| path.extension().is_some_and(|end| end == "key")))
+        rules.unwritable = Some(HiddenPaths::new(|path| path.extension().is_some_and(|end| end == "key")))
     });
     let session = user.session();
     let script = "touch here; until [ -e go ]; do sleep 0.01; done; echo n > a.key; touch made; until [ -e end ]; do sleep 0.01; done";
@@ -145,14 +146,20 @@ async fn what_a_command_in_the_background_does_is_not_told_of_another() {
         fs::write(user.at("work/go"), "").unwrap();
         tokio::task::spawn_blocking(move || until("it made it", || made.exists())).await.unwrap();
         let (exit, _, refused) = session.run(session.request("echo harmless")).await;
-        assert_eq!(exit, Exit::Code(0));
+        assert_eq!(exit, ProcessExit::Code(0));
         let told = |path: &Path, done: &str| path.ends_with("a.key") && done.contains("in the background");
-        assert!(matches!(&*refused, [Refusal::Changed { path, done }] if told(path, done)), "{refused:?}");
+        assert!(
+            matches!(&*refused, [ConfinementRefusal::Changed { path, done }] if told(path, done)),
+            "{refused:?}"
+        );
         fs::write(user.at("work/end"), "").unwrap();
     };
     let (outcome, ()) = tokio::join!(slow, rest);
     assert_eq!(outcome.unwrap().refused, [], "it was told");
     // Alone there is nobody else.
     let (_, _, refused) = session.run(session.request("echo n > b.key")).await;
-    assert!(matches!(&*refused, [Refusal::Protected { path, .. }] if path.ends_with("b.key")), "{refused:?}");
+    assert!(
+        matches!(&*refused, [ConfinementRefusal::Protected { path, .. }] if path.ends_with("b.key")),
+        "{refused:?}"
+    );
 }

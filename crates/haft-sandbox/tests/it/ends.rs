@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use haft::ports::{Exit, ProcessOutcome, ProcessRequest, Processes as _};
+use haft::ports::{ProcessExit, ProcessOutcome, ProcessRequest, Processes as _};
 use haft::{Cancel, Cause};
 use haft_sandbox::LocalProcesses;
 
@@ -14,12 +14,12 @@ use crate::{lives, pid_in, processes, run, sh, text, until};
 #[tokio::test]
 async fn codes_and_signals_are_told_apart() {
     for (script, expected) in [
-        ("exit 0", Exit::Code(0)),
-        ("exit 3", Exit::Code(3)),
-        ("exit 255", Exit::Code(255)),
-        ("kill -9 $$", Exit::Signal(9)),
-        ("kill -TERM $$", Exit::Signal(15)),
-        ("kill -SEGV $$", Exit::Signal(11)),
+        ("exit 0", ProcessExit::Code(0)),
+        ("exit 3", ProcessExit::Code(3)),
+        ("exit 255", ProcessExit::Code(255)),
+        ("kill -9 $$", ProcessExit::Signal(9)),
+        ("kill -TERM $$", ProcessExit::Signal(15)),
+        ("kill -SEGV $$", ProcessExit::Signal(11)),
     ] {
         assert_eq!(run(sh(script)).await.unwrap().exit, expected, "{script}");
     }
@@ -53,7 +53,7 @@ async fn a_child_that_takes_too_long_is_told_to_end_first() {
     let script = "trap 'echo asked; exit 7' TERM; echo begun; while :; do sleep 0.01; done";
     let begun = |outcome: &ProcessOutcome| text(&outcome.stdout.head).starts_with("begun");
     let outcome = run_out_of_time(|| sh(script), begun).await;
-    assert_eq!((outcome.exit, text(&outcome.stdout.head)), (Exit::TimedOut, "begun\nasked\n"));
+    assert_eq!((outcome.exit, text(&outcome.stdout.head)), (ProcessExit::TimedOut, "begun\nasked\n"));
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn one_that_will_not_end_is_killed_with_its_whole_group() {
     let request = || ProcessRequest::new(["bash", "-c", script], dir.path());
     let written = |name: &str| dir.path().join(name).metadata().is_ok_and(|file| file.len() > 0);
     let outcome = run_out_of_time(request, |_| written("child") && written("grandchild")).await;
-    assert_eq!(outcome.exit, Exit::TimedOut);
+    assert_eq!(outcome.exit, ProcessExit::TimedOut);
     for name in ["child", "grandchild"] {
         let pid = pid_in(&dir.path().join(name));
         until(name, || !lives(pid));
@@ -76,7 +76,7 @@ async fn one_that_will_not_end_is_killed_with_its_whole_group() {
 async fn one_that_stopped_itself_is_ended_too() {
     let outcome =
         run(sh("kill -STOP $$; echo never").with_timeout(Duration::from_millis(100))).await.unwrap();
-    assert_eq!((outcome.exit, outcome.stdout.head.len()), (Exit::TimedOut, 0));
+    assert_eq!((outcome.exit, outcome.stdout.head.len()), (ProcessExit::TimedOut, 0));
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn cancelling_answers_with_what_was_printed() {
     tokio::task::spawn_blocking(move || heard.recv().unwrap()).await.unwrap();
     cancel.cancel(Cause::User);
     let outcome = run.await.unwrap().unwrap();
-    assert_eq!((outcome.exit, text(&outcome.stdout.head)), (Exit::Cancelled, "begun\n"));
+    assert_eq!((outcome.exit, text(&outcome.stdout.head)), (ProcessExit::Cancelled, "begun\n"));
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn what_is_cancelled_before_it_begins_never_begins() {
     let cancel = Cancel::new();
     cancel.cancel(Cause::User);
     let request = ProcessRequest::new(["touch", "made"], dir.path()).with_cancel(cancel);
-    assert_eq!(run(request).await.unwrap().exit, Exit::Cancelled);
+    assert_eq!(run(request).await.unwrap().exit, ProcessExit::Cancelled);
     assert!(!dir.path().join("made").exists());
 }
 
@@ -150,7 +150,7 @@ async fn shutting_down_ends_everything() {
     processes.shutdown();
     assert_eq!(processes.running(), 0);
     until("the grandchild is gone", || !lives(started));
-    assert_eq!(run.await.unwrap().unwrap().exit, Exit::Cancelled);
+    assert_eq!(run.await.unwrap().unwrap().exit, ProcessExit::Cancelled);
     let refused = processes.run(sh("true")).await.unwrap_err();
     assert_eq!(refused.to_string(), "no process is started any more: this program ends");
 }
@@ -161,7 +161,7 @@ async fn a_leaked_pipe_does_not_hang_the_call() {
     let dir = tempfile::tempdir().unwrap();
     let script = "sh -c 'echo $$ > leaked; exec sleep 1000' & until [ -s leaked ]; do :; done; echo done";
     let outcome = run(ProcessRequest::new(["bash", "-c", script], dir.path())).await.unwrap();
-    assert_eq!((outcome.exit, text(&outcome.stdout.head)), (Exit::Code(0), "done\n"));
+    assert_eq!((outcome.exit, text(&outcome.stdout.head)), (ProcessExit::Code(0), "done\n"));
     let leaked = pid_in(&dir.path().join("leaked"));
     until("the leaked child is gone", || !lives(leaked));
 }
@@ -170,7 +170,7 @@ async fn a_leaked_pipe_does_not_hang_the_call() {
 #[tokio::test]
 async fn a_leaked_flood_ends() {
     let outcome = run(sh("yes & echo done; exit 5").with_output_bytes_max(1_000)).await.unwrap();
-    assert_eq!(outcome.exit, Exit::Code(5));
+    assert_eq!(outcome.exit, ProcessExit::Code(5));
 }
 
 /// What leaves the session is out of reach until there are process namespaces; the call still ends.
@@ -266,7 +266,7 @@ async fn what_leaves_a_child_that_stays_ends_with_it() {
             cancel.cancel(Cause::Shutdown)
         }
         let outcome = ended.await.unwrap().unwrap();
-        assert_eq!(outcome.exit, if ends_by_itself { Exit::Code(3) } else { Exit::Cancelled });
+        assert_eq!(outcome.exit, if ends_by_itself { ProcessExit::Code(3) } else { ProcessExit::Cancelled });
         until("it has gone with the rest", || !lives(away));
         drop(output);
     }

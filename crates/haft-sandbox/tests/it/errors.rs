@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use haft::ports::{Exit, ProcessRequest, Processes as _};
+use haft::ports::{ProcessExit, ProcessRequest, Processes as _};
 use haft_sandbox::LocalProcesses;
 
 use crate::{run, sh};
@@ -112,7 +112,7 @@ async fn a_program_that_is_being_written_is_tried_again() {
     })
     .await;
     drop(writer);
-    assert_eq!(running.await.unwrap().exit, Exit::Code(0));
+    assert_eq!(running.await.unwrap().exit, ProcessExit::Code(0));
 }
 
 /// Folders of PATH that depend on where one stands decide nothing, and the first that may be run is taken.
@@ -132,5 +132,5 @@ async fn programs_are_looked_for_in_absolute_folders_only() {
     let error = with_path(format!(".:{}", locked.display())).run(tool()).await.unwrap_err();
     assert!(error.to_string().contains("is not executable; `chmod +x"), "{error}");
     let without = LocalProcesses::new([]).run(sh("echo $PATH | grep -c .")).await.unwrap();
-    assert_eq!(without.exit, Exit::Code(0), "sh is found without a PATH");
+    assert_eq!(without.exit, ProcessExit::Code(0), "sh is found without a PATH");
 }

@@ -4,8 +4,8 @@
 
 use std::os::unix::net::UnixListener;
 
-use haft::ports::{Confinement, Processes as _};
-use haft_sandbox::{LocalProcesses, Stack};
+use haft::ports::{ConfinementLevel, Processes as _};
+use haft_sandbox::{LocalProcesses, SandboxStack};
 
 use crate::confined::{Ground, is_root, said};
 
@@ -29,7 +29,7 @@ def call(*arguments):
 
 async fn both(ground: &Ground, sandbox: &haft_sandbox::Sandbox, what: &str, python: &str, outside: Outside) {
     let script = format!("{CALL}{python}");
-    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+    for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
         let outcome = sandbox.run(ground.python(&script).with_confinement(confinement)).await.unwrap();
         assert!(!said(&outcome).contains("DONE"), "{what} worked ({confinement:?}): {}", said(&outcome));
     }
@@ -112,7 +112,7 @@ for family in [17, 38, 40, 29, 31]:
 async fn abstract_sockets_of_the_host_when_its_network_is_granted() {
     use std::os::linux::net::SocketAddrExt as _;
     let ground = Ground::new();
-    let sandbox = ground.sandbox_of(Stack::Full, ground.scene().host_network());
+    let sandbox = ground.sandbox_of(SandboxStack::Full, ground.scene().host_network());
     let name = format!("haft-test-{}", std::process::id());
     let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
     let _listener = UnixListener::bind_addr(&address).unwrap();
@@ -234,7 +234,7 @@ async fn protected_names() {
         .pin(&git)
         .protect(git.join("config"))
         .protect(git.join("hooks"));
-    let sandbox = ground.sandbox_of(Stack::Full, scene);
+    let sandbox = ground.sandbox_of(SandboxStack::Full, scene);
     let attempts = [
         "echo x > a/.git/config",
         "echo x >> a/.git/config",
@@ -287,7 +287,7 @@ async fn masks_hide_files_and_folders() {
         .mask(ground.workspace().join(".env"))
         .mask(ground.workspace().join("keys"))
         .mask(ground.workspace().join("not/there"));
-    let sandbox = ground.sandbox_of(Stack::Full, scene);
+    let sandbox = ground.sandbox_of(SandboxStack::Full, scene);
     let attempts = [
         "cat .env",
         "cat keys/k",
@@ -323,7 +323,7 @@ async fn read_only_means_it() {
     std::fs::write(ground.workspace().join("file"), "old").unwrap();
     let sandbox = ground.sandbox();
     let look = |script: &str| {
-        let request = ground.bash(script).with_confinement(Confinement::ReadOnly);
+        let request = ground.bash(script).with_confinement(ConfinementLevel::ReadOnly);
         let sandbox = &sandbox;
         async move { said(&sandbox.run(request).await.unwrap()) }
     };

@@ -5,14 +5,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use haft::ports::{Confinement, Exit, Processes as _, Refusal};
+use haft::ports::{ConfinementLevel, ConfinementRefusal, ProcessExit, Processes as _};
 
 use crate::confined::Ground;
 use crate::profile::{User, git};
 
-fn paths(refused: &[Refusal]) -> Vec<PathBuf> {
-    let path = |refused: &Refusal| match refused {
-        Refusal::Path { path, write: true } => path.clone(),
+fn paths(refused: &[ConfinementRefusal]) -> Vec<PathBuf> {
+    let path = |refused: &ConfinementRefusal| match refused {
+        ConfinementRefusal::Path { path, write: true } => path.clone(),
         other => panic!("{other:?}"),
     };
     refused.iter().map(path).collect()
@@ -56,7 +56,7 @@ async fn attempts_are_told() {
         ("echo x > missing/new", None),
         ("ls -la; git --version", None),
     ] {
-        let request = ground.bash(script).with_confinement(Confinement::ReadOnly);
+        let request = ground.bash(script).with_confinement(ConfinementLevel::ReadOnly);
         let outcome = sandbox.run(request).await.unwrap();
         let expected: Vec<PathBuf> = expected.into_iter().map(at).collect();
         assert_eq!(paths(&outcome.refused), expected, "{script}");
@@ -87,7 +87,7 @@ async fn what_looks_harmless_is_told() {
         ("git -c core.fsmonitor=false log --oneline".to_owned(), None),
         ("/bin/ls".to_owned(), None),
     ] {
-        let request = session.request(&script).with_confinement(Confinement::ReadOnly);
+        let request = session.request(&script).with_confinement(ConfinementLevel::ReadOnly);
         let (_, said, refused) = session.run(request).await;
         let found = paths(&refused);
         let expected = expected.map(|name| user.at("work").join(name));
@@ -130,16 +130,16 @@ for number in range(50):
 for child in children: os.kill(child, 9)
 for child in children: os.waitpid(child, 0)
 print('DONE')";
-    let request = ground.python(script).with_confinement(Confinement::ReadOnly);
+    let request = ground.python(script).with_confinement(ConfinementLevel::ReadOnly);
     let outcome = sandbox.run(request.with_timeout(Duration::from_secs(60))).await.unwrap();
     assert!(outcome.stdout.head.starts_with(b"DONE"), "{}", crate::confined::said(&outcome));
     assert!(!outcome.refused.is_empty() && outcome.refused.len() <= haft_sandbox::limits::ATTEMPTS_MAX);
     // One that doesn't stop is ended like any other.
     let request = ground
         .bash("trap '' TERM; while :; do : > new; done 2>/dev/null")
-        .with_confinement(Confinement::ReadOnly);
+        .with_confinement(ConfinementLevel::ReadOnly);
     let outcome = sandbox.run(request.with_timeout(Duration::from_millis(200))).await.unwrap();
-    assert_eq!(outcome.exit, Exit::TimedOut);
+    assert_eq!(outcome.exit, ProcessExit::TimedOut);
 }
 
 /// Printed, not judged: how long a thousand calls take that somebody hears of, and as many that nobody does.
@@ -149,7 +149,7 @@ async fn prove_what_hearing_costs() {
     let user = User::new();
     let session = user.session();
     for script in ["ls", "git status", "for i in $(seq 1000); do : > /dev/null; done"] {
-        for confinement in [Confinement::ReadOnly, Confinement::Session] {
+        for confinement in [ConfinementLevel::ReadOnly, ConfinementLevel::Session] {
             let mut times = Vec::new();
             for _ in 0..60 {
                 let begin = Instant::now();

@@ -2,8 +2,8 @@
 
 use std::os::unix::net::UnixListener;
 
-use haft::ports::{Confinement, Processes as _};
-use haft_sandbox::{LocalProcesses, Stack};
+use haft::ports::{ConfinementLevel, Processes as _};
+use haft_sandbox::{LocalProcesses, SandboxStack};
 
 use crate::confined::{Ground, said};
 
@@ -15,8 +15,8 @@ async fn reads_and_writes_are_limited_by_a_list() {
     std::fs::write(ground.workspace().join("deep/er/open"), "open").unwrap();
     std::fs::create_dir(ground.workspace().join("free")).unwrap();
     let scene = ground.scene().mask(ground.workspace().join("deep/er/.env"));
-    let sandbox = ground.sandbox_of(Stack::Fallback, scene);
-    assert_eq!(sandbox.stack(), Stack::Fallback);
+    let sandbox = ground.sandbox_of(SandboxStack::Fallback, scene);
+    assert_eq!(sandbox.stack(), SandboxStack::Fallback);
     let outside = ground.at("outside");
     let outside = outside.display();
     let _socket = UnixListener::bind(ground.at("outside/socket")).unwrap();
@@ -43,10 +43,10 @@ async fn reads_and_writes_are_limited_by_a_list() {
         "unshare -U true && echo DONE".to_owned(),
         "touch f; chmod 4755 f && echo DONE".to_owned(),
     ] {
-        for confinement in [Confinement::Session, Confinement::ReadOnly] {
+        for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
             let outcome = sandbox.run(ground.bash(&script).with_confinement(confinement)).await.unwrap();
             // The mask is of the first scene only.
-            if !(script.contains(".env &&") && confinement == Confinement::ReadOnly) {
+            if !(script.contains(".env &&") && confinement == ConfinementLevel::ReadOnly) {
                 assert!(!said(&outcome).contains("DONE"), "{script}: {}", said(&outcome));
             }
         }
@@ -55,8 +55,9 @@ async fn reads_and_writes_are_limited_by_a_list() {
     }
     let outcome = sandbox.run(ground.bash("cat deep/er/open; echo made > free/made; cat free/made; echo made > made; echo x > /dev/null; ls /proc/self >/dev/null && echo DONE")).await;
     assert_eq!(said(&outcome.unwrap()), "Code(0) openmade\nDONE\n");
-    let outcome =
-        sandbox.run(ground.bash("echo x > made && echo DONE").with_confinement(Confinement::ReadOnly)).await;
+    let outcome = sandbox
+        .run(ground.bash("echo x > made && echo DONE").with_confinement(ConfinementLevel::ReadOnly))
+        .await;
     assert!(!said(&outcome.unwrap()).contains("DONE"));
 }
 
@@ -64,7 +65,7 @@ async fn reads_and_writes_are_limited_by_a_list() {
 #[tokio::test]
 async fn who_only_looks_changes_no_attributes() {
     let ground = Ground::new();
-    let sandbox = ground.sandbox_of(Stack::Fallback, ground.scene());
+    let sandbox = ground.sandbox_of(SandboxStack::Fallback, ground.scene());
     let secret = ground.at("outside/secret");
     let path = secret.display();
     for python in [
@@ -78,7 +79,8 @@ async fn who_only_looks_changes_no_attributes() {
         std::fs::write(ground.workspace().join("plain"), "x").unwrap();
         let request =
             ground.python(&format!("import os; {python}; print('DONE')")).with_env("PATH", "/usr/bin:/bin");
-        let outcome = sandbox.run(request.clone().with_confinement(Confinement::ReadOnly)).await.unwrap();
+        let outcome =
+            sandbox.run(request.clone().with_confinement(ConfinementLevel::ReadOnly)).await.unwrap();
         assert!(!said(&outcome).contains("DONE"), "{python}: {}", said(&outcome));
         let outcome = LocalProcesses::new(std::env::vars_os()).run(request).await.unwrap();
         assert!(said(&outcome).contains("DONE"), "not even outside: {python}: {}", said(&outcome));
@@ -98,15 +100,17 @@ fn in_a_container_commands_run_in_the_fallback() {
             ground.workspace(),
             ground.at("temp"),
             ground.at("caches"),
-            haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
+            haft::ports::SandboxRules::from_authorizer(&haft::PermissionRules::new()),
         );
         profile.home = Some(ground.at("home"));
         std::fs::create_dir_all(ground.at("home")).unwrap();
         std::fs::create_dir(ground.workspace().join(".git")).unwrap();
         let config = haft_sandbox::SandboxConfig::new(profile).unwrap().with_helper(crate::confined::HELPER);
-        let config = config.with_maker(haft_sandbox::Maker::Ourselves).with_variables(std::env::vars_os());
+        let config = config
+            .with_maker(haft_sandbox::UserNamespaceMaker::Ourselves)
+            .with_variables(std::env::vars_os());
         let sandbox = haft_sandbox::Sandbox::start(config).unwrap();
-        assert_eq!(sandbox.stack(), Stack::Fallback);
+        assert_eq!(sandbox.stack(), SandboxStack::Fallback);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let outcome = runtime.block_on(sandbox.run(ground.bash("echo here; echo x > .vscode/x"))).unwrap();
         assert!(said(&outcome).contains("here"), "{}", said(&outcome));

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _, Spill};
+use haft::ports::{ConfinementLevel, ProcessExit, ProcessRequest, Processes as _, SpillFile};
 use haft::results::OffloadStore;
 use haft_sandbox::testing::maker;
-use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, Stack};
+use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, SandboxStack};
 
 use crate::confined::{Ground, HELPER, said};
 use crate::lives::{NOTHING, count, mark, run_for_ever};
@@ -25,12 +25,16 @@ const PROCESSES: u32 = 6;
 async fn a_bound_on_memory_is_told_by_how_the_program_ends() {
     let ground = Ground::new();
     let hog = "x = bytearray(900 << 20); print('DONE')";
-    let sandbox = ground.sandbox_of(Stack::Full, ground.scene().rlimit(ADDRESS_SPACE, 600 << 20));
+    let sandbox = ground.sandbox_of(SandboxStack::Full, ground.scene().rlimit(ADDRESS_SPACE, 600 << 20));
     let outcome = sandbox.run(ground.python(hog)).await.unwrap();
-    assert!(outcome.exit == Exit::Code(1) && said(&outcome).contains("MemoryError"), "{}", said(&outcome));
+    assert!(
+        outcome.exit == ProcessExit::Code(1) && said(&outcome).contains("MemoryError"),
+        "{}",
+        said(&outcome)
+    );
     // One that the kernel kills is told apart from one that failed.
     let outcome = sandbox.run(ground.bash("kill -9 $$")).await.unwrap();
-    assert_eq!(outcome.exit, Exit::Signal(9));
+    assert_eq!(outcome.exit, ProcessExit::Signal(9));
     let outcome = ground.sandbox().run(ground.python(hog)).await.unwrap();
     assert!(said(&outcome).contains("DONE"), "{}", said(&outcome));
 }
@@ -39,7 +43,7 @@ async fn a_bound_on_memory_is_told_by_how_the_program_ends() {
 #[tokio::test]
 async fn commands_are_killed_before_the_host() {
     let ground = Ground::new();
-    for stack in [Stack::Full, Stack::Fallback] {
+    for stack in [SandboxStack::Full, SandboxStack::Fallback] {
         let sandbox = ground.sandbox_of(stack, ground.scene());
         let outcome = sandbox.run(ground.bash("cat /proc/self/oom_score_adj")).await.unwrap();
         let inside: i32 = String::from_utf8_lossy(&outcome.stdout.head).trim().parse().unwrap();
@@ -59,7 +63,7 @@ async fn nothing_but_nuls_and_no_end_of_a_line() {
         let request = ground
             .bash(&script)
             .with_output_bytes_max(1_000)
-            .with_spill(Spill::new(store.clone(), "Flood"))
+            .with_spill(SpillFile::new(store.clone(), "Flood"))
             .with_on_output({
                 let heard = heard.clone();
                 move |bytes| {
@@ -73,7 +77,11 @@ async fn nothing_but_nuls_and_no_end_of_a_line() {
                 }
             });
         let outcome = sandbox.run(request).await.unwrap();
-        assert_eq!((outcome.exit, outcome.stdout.total_bytes), (Exit::Code(0), 20_000_000), "{program}");
+        assert_eq!(
+            (outcome.exit, outcome.stdout.total_bytes),
+            (ProcessExit::Code(0), 20_000_000),
+            "{program}"
+        );
         assert_eq!(heard.load(Ordering::Relaxed), 20_000_000);
         assert_eq!(lines.load(Ordering::Relaxed), 0, "one line that is too long");
         assert_eq!(outcome.stdout.kept.unwrap().held_bytes(), 20_000_000);
@@ -109,8 +117,9 @@ fn a_full_disk_costs_the_middle_of_the_output() {
 async fn on_a_small_disk() {
     let Some(disk) = std::env::var_os("HAFT_TEST_DISK") else { return };
     let store = Arc::new(OffloadStore::at(PathBuf::from(disk).join("results")));
-    let request =
-        crate::sh("seq 1 200000").with_output_bytes_max(1_000).with_spill(Spill::new(store.clone(), "Seq"));
+    let request = crate::sh("seq 1 200000")
+        .with_output_bytes_max(1_000)
+        .with_spill(SpillFile::new(store.clone(), "Seq"));
     let outcome = processes().run(request).await.unwrap();
     let stdout = outcome.stdout;
     assert!(stdout.head.starts_with(b"1\n2\n") && stdout.tail.ends_with(b"200000\n"));
@@ -126,7 +135,7 @@ async fn on_a_small_disk() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fork_bomb_leaves_the_others_alone() {
     let ground = Ground::new();
-    let sandbox = Arc::new(ground.sandbox_of(Stack::Full, ground.scene().rlimit(PROCESSES, 400)));
+    let sandbox = Arc::new(ground.sandbox_of(SandboxStack::Full, ground.scene().rlimit(PROCESSES, 400)));
     let mark = mark();
     let bomb = format!(
         "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('stop'):\n try:\n  if os.fork() == 0: pass\n except OSError: time.sleep(0.01)\n#{mark}"
@@ -189,7 +198,7 @@ async fn race(rounds: usize) -> usize {
         ProcessRequest::new(argv, user.at("work")).with_timeout(Duration::from_secs(200)).with_merged_output()
     };
     let (exit, said, refused) = session.run(racer(&[])).await;
-    assert_eq!((exit, said.trim()), (Exit::Code(0), "swapped 0"), "{refused:?}");
+    assert_eq!((exit, said.trim()), (ProcessExit::Code(0), "swapped 0"), "{refused:?}");
     assert_eq!(before, (fs::read(&config).unwrap(), names(&hooks)));
     assert_eq!(refused, []);
     // The control: what isn't protected is swapped.
@@ -263,7 +272,7 @@ fn session_that_is_killed() {
         root.join("work"),
         root.join("state/tmp"),
         root.join("state/caches"),
-        haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
+        haft::ports::SandboxRules::from_authorizer(&haft::PermissionRules::new()),
     );
     config.home = Some(root.join("home"));
     let config = SandboxConfig::new(config)
@@ -276,6 +285,6 @@ fn session_that_is_killed() {
     witness::reached(2);
     run_for_ever(sandbox, &root.join("work"), |request, number| {
         let looks = number.is_multiple_of(3);
-        request.with_confinement(if looks { Confinement::ReadOnly } else { Confinement::Session })
+        request.with_confinement(if looks { ConfinementLevel::ReadOnly } else { ConfinementLevel::Session })
     });
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use haft::ports::{Exit, Processes as _};
+use haft::ports::{ProcessExit, Processes as _};
 
 use crate::attack::{attack, kill_session, outside, with_words};
 use crate::profile::{User, configuration, git};
@@ -259,11 +259,11 @@ async fn a_repository_that_is_made_again_is_not_the_users() {
             fs::write(user.at("work/go"), "").unwrap();
         };
         let (outcome, ()) = tokio::join!(session.sandbox.run(wait), rest);
-        assert_eq!(outcome.unwrap().exit, Exit::Code(0));
+        assert_eq!(outcome.unwrap().exit, ProcessExit::Code(0));
         let make = "git init -q FOLDER; cd FOLDER; git commit -qm i --allow-empty; poison >> .git/config; hook .git/hooks/post-checkout";
         let make = with_words(&user, &make.replace("FOLDER", folder));
         let (exit, said, refused) = session.run(session.request(&make)).await;
-        assert_eq!(exit, Exit::Code(0), "{said}");
+        assert_eq!(exit, ProcessExit::Code(0), "{said}");
         assert!(format!("{refused:?}").contains("core.fsmonitor"), "{folder}: {refused:?}");
         outside(&user, &format!("cd {folder}; git status; git checkout -q -b zz"));
         assert!(!user.at("ran").exists(), "{folder}");
@@ -279,7 +279,7 @@ async fn other_names_are_held_and_put_aside() {
     let session = user.session();
     session.bad("echo x > .git/tool/state").await;
     let (exit, _, refused) = session.run(session.request("mv .git/HEAD .git/old && echo x > .git/new")).await;
-    assert_eq!((exit, refused.len()), (Exit::Code(0), 3), "{refused:?}");
+    assert_eq!((exit, refused.len()), (ProcessExit::Code(0), 3), "{refused:?}");
     let said = |words: &str| format!("{refused:?}").matches(words).count();
     assert_eq!((said(".undone-"), said("`HEAD` was put back as")), (2, 1), "{refused:?}");
     let names: Vec<String> = fs::read_dir(user.at("work/.git"))
@@ -323,7 +323,7 @@ async fn ordinary_work_with_git_goes_on() {
     ] {
         let (exit, said, refused) =
             session.run(session.request(script).with_protection(configuration())).await;
-        assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{script}: {said}");
+        assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{script}: {said}");
     }
     git(&user.at("work"), &["status"]);
     git(&user.at("work/mod"), &["log"]);

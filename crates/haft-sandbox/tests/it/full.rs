@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft::ports::{Confinement, Exit, Processes as _, Spill};
+use haft::ports::{ConfinementLevel, ProcessExit, Processes as _, SpillFile};
 use haft::results::OffloadStore;
-use haft_sandbox::Stack;
+use haft_sandbox::SandboxStack;
 
 use crate::confined::{Ground, said};
 use crate::until;
@@ -61,7 +61,7 @@ async fn an_overlay_keeps_what_lies_below() {
     }
     std::fs::write(ground.at("cache/old"), "old").unwrap();
     let scene = ground.scene().overlay(&ground.at("cache"), &ground.at("upper"), &ground.at("work"));
-    let sandbox = ground.sandbox_of(Stack::Full, scene);
+    let sandbox = ground.sandbox_of(SandboxStack::Full, scene);
     let cache = ground.at("cache");
     let cache = cache.display();
     let script =
@@ -82,7 +82,7 @@ async fn a_held_folder_is_the_one_that_was_held() {
     std::fs::create_dir(&granted).unwrap();
     std::fs::write(granted.join("file"), "mine").unwrap();
     let held = std::fs::File::open(&granted).unwrap();
-    let sandbox = ground.sandbox_of(Stack::Full, ground.scene().bind_held(held, &granted, true));
+    let sandbox = ground.sandbox_of(SandboxStack::Full, ground.scene().bind_held(held, &granted, true));
     let script = format!("cat {0}/file; echo x > {0}/new", granted.display());
     assert_eq!(said(&sandbox.run(ground.bash(&script)).await.unwrap()), "Code(0) mine");
     // Somebody puts another in its place.
@@ -97,7 +97,7 @@ async fn a_held_folder_is_the_one_that_was_held() {
 async fn small_files_are_put_over_those_of_the_host() {
     let ground = Ground::new();
     let scene = ground.scene().file("/etc/hostname", "inside").file("/run/made", "made");
-    let sandbox = ground.sandbox_of(Stack::Full, scene);
+    let sandbox = ground.sandbox_of(SandboxStack::Full, scene);
     let outcome =
         sandbox.run(ground.bash("cat /etc/hostname /run/made; echo x 2>/dev/null > /etc/hostname")).await;
     let answer = said(&outcome.unwrap());
@@ -109,7 +109,7 @@ async fn small_files_are_put_over_those_of_the_host() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_has_a_loopback_of_its_own() {
     let ground = Ground::new();
-    let sandbox = Arc::new(ground.sandbox_of(Stack::Full, ground.scene().session_network()));
+    let sandbox = Arc::new(ground.sandbox_of(SandboxStack::Full, ground.scene().session_network()));
     let server = "import socket
 s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(('127.0.0.1', 8000)); s.listen()
 open('ready', 'w').close()
@@ -120,8 +120,8 @@ while True: c, _ = s.accept(); c.sendall(b'served'); c.close()";
     let client = "import socket; print(socket.create_connection(('127.0.0.1', 8000), 2).recv(9))";
     let outcome = sandbox.run(ground.python(client)).await.unwrap();
     assert_eq!(said(&outcome), "Code(0) b'served'\n");
-    let looking = ground.python(client).with_confinement(Confinement::ReadOnly);
-    assert_eq!(sandbox.run(looking).await.unwrap().exit, Exit::Code(1));
+    let looking = ground.python(client).with_confinement(ConfinementLevel::ReadOnly);
+    assert_eq!(sandbox.run(looking).await.unwrap().exit, ProcessExit::Code(1));
     serving.abort();
 }
 
@@ -142,16 +142,16 @@ async fn prove_that_a_flood_costs_no_memory() {
     let to_file = ground.bash(&format!("{script} | cat > {}/plain", ground.at("").display()));
     let local = crate::processes();
     let plain = local.run(to_file);
-    assert_eq!(plain.await.unwrap().exit, Exit::Code(0));
+    assert_eq!(plain.await.unwrap().exit, ProcessExit::Code(0));
     let plain = begun.elapsed();
     std::fs::remove_file(ground.at("plain")).unwrap();
     let (before, begun) = (resident(), Instant::now());
-    let spill = Spill { bytes_max: GIB << 30, ..Spill::new(store, "flood") };
+    let spill = SpillFile { bytes_max: GIB << 30, ..SpillFile::new(store, "flood") };
     let outcome =
         sandbox.run(ground.bash(&script).with_spill(spill).with_timeout(Duration::from_secs(600))).await;
     let (own, after) = (begun.elapsed(), resident());
     let outcome = outcome.unwrap();
-    assert_eq!((outcome.exit, outcome.stdout.total_bytes), (Exit::Code(0), GIB << 30));
+    assert_eq!((outcome.exit, outcome.stdout.total_bytes), (ProcessExit::Code(0), GIB << 30));
     let grown = after.saturating_sub(before) >> 20;
     let speed = plain.as_secs_f64() / own.as_secs_f64();
     println!(

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haft::files::{Access, Held, Root, resolve};
-use haft::ports::{Confinement, Exit, Refusal};
+use haft::files::{GrantedAccess, GrantedRoot, PinnedPaths, resolve_path};
+use haft::ports::{ConfinementLevel, ConfinementRefusal, ProcessExit};
 use haft::testing::with_restrictions;
 
 use crate::profile::{Session, User, git};
 
-fn write(roots: impl IntoIterator<Item = Root>) -> Access {
-    Access { write: roots.into_iter().collect(), ..Access::default() }
+fn write(roots: impl IntoIterator<Item = GrantedRoot>) -> GrantedAccess {
+    GrantedAccess { write: roots.into_iter().collect(), ..GrantedAccess::default() }
 }
 
 /// The names in a folder.
@@ -25,14 +25,14 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Runs a script with these grants, after one without; it must end well, and nothing be said of it.
-async fn allowed(session: &Session<'_>, script: &str, access: Access) -> String {
+async fn allowed(session: &Session<'_>, script: &str, access: GrantedAccess) -> String {
     session.good("true").await;
     allowed_now(session, script, access).await
 }
 
-async fn allowed_now(session: &Session<'_>, script: &str, access: Access) -> String {
+async fn allowed_now(session: &Session<'_>, script: &str, access: GrantedAccess) -> String {
     let (exit, said, refused) = session.run(session.request(script).with_access(access, Vec::new())).await;
-    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "`{script}` said: {said}");
+    assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "`{script}` said: {said}");
     said
 }
 
@@ -42,7 +42,7 @@ async fn a_granted_file_can_be_replaced_and_removed() {
     let session = user.session();
     let file = user.at("other/file");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
-    let grant = || write([Root::file(&file)]);
+    let grant = || write([GrantedRoot::file(&file)]);
     let content = || fs::read_to_string(&file).unwrap();
 
     let before = file.metadata().unwrap().ino();
@@ -71,7 +71,7 @@ async fn a_granted_file_can_be_replaced_and_removed() {
 async fn settings_of_the_user_can_be_changed_if_they_are_granted() {
     let user = User::new();
     let session = user.session();
-    let grant = || write([Root::file(user.at("home/.gitconfig"))]);
+    let grant = || write([GrantedRoot::file(user.at("home/.gitconfig"))]);
     allowed(&session, "git config --global core.editor vim && ls ~/.local/bin ~/.npm/_cacache", grant())
         .await;
     let content = fs::read_to_string(user.at("home/.gitconfig")).unwrap();
@@ -88,8 +88,8 @@ async fn settings_of_the_user_can_be_changed_if_they_are_granted() {
 async fn what_is_granted_and_not_there_is_made_where_it_was_granted() {
     let user = User::new();
     let session = user.session();
-    let file = |path: &str| Root::file(user.at(path));
-    let tree = |path: &str| Root::subtree(user.at(path));
+    let file = |path: &str| GrantedRoot::file(user.at(path));
+    let tree = |path: &str| GrantedRoot::subtree(user.at(path));
 
     allowed(&session, "mkdir ../out", write([file("out")])).await;
     assert!(user.at("out").is_dir());
@@ -116,7 +116,7 @@ async fn a_grant_of_a_name_is_no_grant_of_its_neighbours() {
     fs::write(user.at("other/kept"), "kept").unwrap();
     let session = user.session();
     session.good("true").await;
-    let grant = || write([Root::file(user.at("other/file")), Root::file(user.at("new/dir"))]);
+    let grant = || write([GrantedRoot::file(user.at("other/file")), GrantedRoot::file(user.at("new/dir"))]);
     let script = "cat ../other/kept; echo x > ../other/kept; echo y > ../other/more; mkdir -p ../new/dir/sub; \
                   ln -s /etc/passwd ../new/link; rm -f ../other/none; echo z > ../other/file";
     let (_, said, refused) = session.run(session.request(script).with_access(grant(), vec![])).await;
@@ -131,7 +131,7 @@ async fn a_grant_of_a_name_is_no_grant_of_its_neighbours() {
     let told: Vec<PathBuf> = refused
         .iter()
         .map(|refused| match refused {
-            Refusal::Protected { path, done } => {
+            ConfinementRefusal::Protected { path, done } => {
                 assert!(done.contains("was not kept") || done.contains("was not put there"), "{done}");
                 path.clone()
             }
@@ -154,7 +154,8 @@ async fn no_tree_is_made_that_brings_along_what_is_never_written() {
     });
     let session = user.session();
     let script = "mkdir -p ../later/.config/own && echo evil > ../later/.config/own/x; mkdir ../fine";
-    let access = write([Root::subtree(user.at("later/.config")), Root::subtree(user.at("fine"))]);
+    let access =
+        write([GrantedRoot::subtree(user.at("later/.config")), GrantedRoot::subtree(user.at("fine"))]);
     session.run(session.request(script).with_access(access, Vec::new())).await;
     assert!(!user.at("later/.config/own").exists() && user.at("fine").is_dir());
 }
@@ -170,25 +171,26 @@ async fn what_is_granted_in_the_temporary_folder_of_the_machine_is_made_there() 
     let name = real.path().file_name().unwrap().to_str().unwrap().to_owned();
     let (new, folder) = (format!("/tmp/{name}.txt"), format!("/tmp/{name}.d"));
 
-    allowed(&session, &format!("echo 1 > {new}; echo private > /tmp/mine"), write([Root::file(&new)])).await;
+    allowed(&session, &format!("echo 1 > {new}; echo private > /tmp/mine"), write([GrantedRoot::file(&new)]))
+        .await;
     assert_eq!(fs::read_to_string(&new).unwrap(), "1\n");
-    allowed(&session, &format!("sed -i s/1/2/ {new}"), write([Root::file(&new)])).await;
+    allowed(&session, &format!("sed -i s/1/2/ {new}"), write([GrantedRoot::file(&new)])).await;
     assert_eq!(fs::read_to_string(&new).unwrap(), "2\n");
     // Not granted: the session's own, in which what is granted isn't left either.
     session.bad(&format!("cat {new}")).await;
     assert_eq!(session.good("cat /tmp/mine").await, "private\n");
-    allowed(&session, &format!("rm {new}"), write([Root::file(&new)])).await;
+    allowed(&session, &format!("rm {new}"), write([GrantedRoot::file(&new)])).await;
     assert!(!Path::new(&new).exists());
 
     allowed(
         &session,
         &format!("mkdir -p {folder}/a && echo 3 > {folder}/a/b"),
-        write([Root::subtree(&folder)]),
+        write([GrantedRoot::subtree(&folder)]),
     )
     .await;
     assert_eq!(fs::read_to_string(format!("{folder}/a/b")).unwrap(), "3\n");
     let inside = format!("/tmp/{name}/in");
-    allowed(&session, &format!("echo 4 > {inside}"), write([Root::file(&inside)])).await;
+    allowed(&session, &format!("echo 4 > {inside}"), write([GrantedRoot::file(&inside)])).await;
     assert_eq!(fs::read_to_string(inside).unwrap(), "4\n");
     fs::remove_dir_all(folder).unwrap();
     session.good("test ! -e /tmp/new && echo 5 > /tmp/new").await;
@@ -211,10 +213,11 @@ async fn a_name_beside_a_folder_above_the_workspace_can_be_granted() {
             granted.parent().unwrap().display(),
             granted.display()
         );
-        let mut request = session.request(&script).with_access(write([Root::file(&granted)]), Vec::new());
+        let mut request =
+            session.request(&script).with_access(write([GrantedRoot::file(&granted)]), Vec::new());
         request.cwd = work.clone();
         let (exit, said, refused) = session.run(request).await;
-        assert_eq!((exit, &*said, refused), (Exit::Code(0), "workspace", vec![]), "{granted:?}");
+        assert_eq!((exit, &*said, refused), (ProcessExit::Code(0), "workspace", vec![]), "{granted:?}");
         assert_eq!(fs::read_to_string(&granted).unwrap(), "1\n");
         assert!(work.join("made").exists() && !shared.join("above/further/work/above").exists());
         fs::remove_file(work.join("made")).unwrap();
@@ -246,14 +249,15 @@ async fn a_call_sees_what_was_held_when_it_was_allowed() {
         fs::write(user.at(path), content).unwrap();
     }
     let held = |paths: &[&str]| {
-        let judged: Vec<_> = paths.iter().map(|path| resolve(&user.root, Path::new(path)).unwrap()).collect();
-        Held::hold(&judged)
+        let judged: Vec<_> =
+            paths.iter().map(|path| resolve_path(&user.root, Path::new(path)).unwrap()).collect();
+        PinnedPaths::hold(&judged)
     };
-    let access = Access {
-        read: vec![Root::subtree(user.at("other"))],
-        write: vec![Root::file(user.at("work2/new"))],
+    let access = GrantedAccess {
+        read: vec![GrantedRoot::subtree(user.at("other"))],
+        write: vec![GrantedRoot::file(user.at("work2/new"))],
         held: held(&["other", "work2/new"]),
-        ..Access::default()
+        ..GrantedAccess::default()
     };
     // After the yes another folder has its name.
     fs::rename(user.at("other"), user.at("away")).unwrap();
@@ -262,13 +266,13 @@ async fn a_call_sees_what_was_held_when_it_was_allowed() {
     assert_eq!(said, "other");
 
     // What is different already when it is to be held isn't shown at all.
-    let judged = resolve(&user.root, Path::new("away")).unwrap();
+    let judged = resolve_path(&user.root, Path::new("away")).unwrap();
     fs::rename(user.at("away"), user.at("once")).unwrap();
     fs::create_dir(user.at("away")).unwrap();
-    let access = Access {
-        read: vec![Root::subtree(user.at("away"))],
-        held: Held::hold([&judged]),
-        ..Access::default()
+    let access = GrantedAccess {
+        read: vec![GrantedRoot::subtree(user.at("away"))],
+        held: PinnedPaths::hold([&judged]),
+        ..GrantedAccess::default()
     };
     let request = session.request("true").with_access(access, Vec::new());
     let refused = haft::ports::Processes::run(&session.sandbox, request).await.unwrap_err().message;
@@ -284,8 +288,8 @@ async fn nobody_who_renames_meanwhile_changes_what_is_shown() {
         fs::create_dir_all(user.at(path).parent().unwrap()).unwrap();
         fs::write(user.at(path), content).unwrap();
     }
-    let judged = ["one", "one/file"].map(|path| resolve(&user.root, Path::new(path)).unwrap());
-    let held = Held::hold(&judged);
+    let judged = ["one", "one/file"].map(|path| resolve_path(&user.root, Path::new(path)).unwrap());
+    let held = PinnedPaths::hold(&judged);
     let stop = Arc::new(AtomicBool::new(false));
     let racer = {
         let (stop, one, two) = (stop.clone(), user.at("one"), user.at("two"));
@@ -302,12 +306,12 @@ async fn nobody_who_renames_meanwhile_changes_what_is_shown() {
     let mut seen = 0;
     for round in 0..ROUNDS {
         let (roots, script) = match round % 2 {
-            0 => (vec![Root::subtree(user.at("one"))], "cat ../one/file"),
-            _ => (vec![Root::file(user.at("one/file"))], "cat ../one/file"),
+            0 => (vec![GrantedRoot::subtree(user.at("one"))], "cat ../one/file"),
+            _ => (vec![GrantedRoot::file(user.at("one/file"))], "cat ../one/file"),
         };
-        let access = Access { read: roots, held: held.clone(), ..Access::default() };
+        let access = GrantedAccess { read: roots, held: held.clone(), ..GrantedAccess::default() };
         let request = session.request(script).with_access(access, Vec::new());
-        let request = request.with_confinement(Confinement::ReadOnly);
+        let request = request.with_confinement(ConfinementLevel::ReadOnly);
         // It may be refused, where the racer always wins.
         if let Ok(outcome) = haft::ports::Processes::run(&session.sandbox, request).await {
             let said = String::from_utf8_lossy(&outcome.stdout.head).into_owned();
@@ -326,7 +330,7 @@ async fn a_protected_name_that_is_granted_can_be_written_and_no_other() {
     fs::create_dir(user.at("work/.vscode")).unwrap();
     fs::write(user.at("work/.vscode/settings.json"), "{}").unwrap();
     let session = user.session();
-    let grant = write([Root::file(user.at("work/.vscode/settings.json"))]);
+    let grant = write([GrantedRoot::file(user.at("work/.vscode/settings.json"))]);
     allowed(&session, "echo 1 > .vscode/settings.json", grant.clone()).await;
     assert_eq!(fs::read_to_string(user.at("work/.vscode/settings.json")).unwrap(), "1\n");
     let request = session.request("echo 1 > .vscode/tasks.json").with_access(grant, Vec::new());
@@ -370,9 +374,12 @@ async fn what_is_granted_comes_to_a_sandbox_that_was_made_before() {
     };
     let file = user.at("other/file");
     for (script, access) in [
-        ("cat ../other/file", Access { read: vec![Root::file(&file)], ..Access::default() }),
-        ("echo 1 > ../other/file", write([Root::file(&file)])),
-        ("mkdir -p ../new/sub && touch README", write([Root::file(user.at("new/sub"))])),
+        (
+            "cat ../other/file",
+            GrantedAccess { read: vec![GrantedRoot::file(&file)], ..GrantedAccess::default() },
+        ),
+        ("echo 1 > ../other/file", write([GrantedRoot::file(&file)])),
+        ("mkdir -p ../new/sub && touch README", write([GrantedRoot::file(user.at("new/sub"))])),
     ] {
         // A spare is made while the command before runs, if the machine is idle enough.
         let tell = "echo $(readlink /proc/self/ns/mnt) $(cut -d' ' -f22 /proc/1/stat)";
@@ -387,11 +394,11 @@ async fn what_is_granted_comes_to_a_sandbox_that_was_made_before() {
 }
 
 /// What was said of each path, sorted.
-fn told(refused: Vec<Refusal>) -> Vec<(PathBuf, String)> {
+fn told(refused: Vec<ConfinementRefusal>) -> Vec<(PathBuf, String)> {
     let mut told: Vec<(PathBuf, String)> = refused
         .into_iter()
         .map(|refused| match refused {
-            Refusal::Protected { path, done } => (path, done),
+            ConfinementRefusal::Protected { path, done } => (path, done),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -422,10 +429,10 @@ async fn a_granted_file_that_is_moved_away_is_not_lost() {
     let file = user.at("other/file");
     let links = || file.metadata().unwrap().nlink();
     let run = async |script: &str| {
-        let access = write([Root::file(&file)]);
+        let access = write([GrantedRoot::file(&file)]);
         let (exit, said, refused) =
             session.run(session.request(script).with_access(access, Vec::new())).await;
-        assert_eq!(exit, Exit::Code(0), "{said}");
+        assert_eq!(exit, ProcessExit::Code(0), "{said}");
         (told(refused), fs::read_to_string(&file).unwrap_or_default())
     };
     let none: Vec<String> = Vec::new();
@@ -468,7 +475,7 @@ async fn a_granted_file_that_is_moved_away_is_not_lost() {
     // In the home folder, where nothing else stays.
     let home = user.at("home/.gitconfig");
     let before = fs::read_to_string(&home).unwrap();
-    let access = || write([Root::file(&home)]);
+    let access = || write([GrantedRoot::file(&home)]);
     let request = session.request("mv ~/.gitconfig ~/other").with_access(access(), Vec::new());
     assert_eq!(told(session.run(request).await.2).len(), 1);
     assert_eq!(fs::read_to_string(&home).unwrap(), before);
@@ -490,9 +497,9 @@ async fn a_granted_file_in_the_temporary_folder_is_not_lost_either() {
     fs::write(&path, "precious").unwrap();
     let run = async |script: &str| {
         let script = script.replace("FILE", &path.display().to_string());
-        let request = session.request(&script).with_access(write([Root::file(&path)]), Vec::new());
+        let request = session.request(&script).with_access(write([GrantedRoot::file(&path)]), Vec::new());
         let (exit, said, refused) = session.run(request).await;
-        assert_eq!(exit, Exit::Code(0), "{said}");
+        assert_eq!(exit, ProcessExit::Code(0), "{said}");
         told(refused)
     };
     assert_eq!(run("mv FILE /tmp/g").await.len(), 1);
@@ -560,22 +567,26 @@ async fn a_workspace_a_home_and_a_grant_may_share_a_folder_of_the_temporary_one(
         user.config.temp = state.join("temp/session");
         user.config.caches = state.join("caches");
         let session = user.session();
-        let run = async |script: String, roots: Vec<Root>| {
+        let run = async |script: String, roots: Vec<GrantedRoot>| {
             let mut request = session.request(&script).with_access(write(roots), Vec::new());
             request.cwd = work.clone();
             let (exit, said, refused) = session.run(request).await;
-            assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{inside:?}: `{script}` said: {said}");
+            assert_eq!(
+                (exit, refused),
+                (ProcessExit::Code(0), vec![]),
+                "{inside:?}: `{script}` said: {said}"
+            );
         };
         let out = shared.join("out");
         let shown = out.display();
-        run(format!("touch {shown}/q"), vec![Root::file(out.join("q"))]).await;
+        run(format!("touch {shown}/q"), vec![GrantedRoot::file(out.join("q"))]).await;
         let deep = out.join("miss/deep");
         run(
             format!("mkdir -p {shown}/miss/deep; echo z > {shown}/miss/deep/x"),
-            vec![Root::file(&deep), Root::file(deep.join("x"))],
+            vec![GrantedRoot::file(&deep), GrantedRoot::file(deep.join("x"))],
         )
         .await;
-        run(format!("sed -i s/z/y/ {shown}/miss/deep/x"), vec![Root::file(deep.join("x"))]).await;
+        run(format!("sed -i s/z/y/ {shown}/miss/deep/x"), vec![GrantedRoot::file(deep.join("x"))]).await;
         assert_eq!(names(&out), ["miss", "q"], "{inside:?}");
         assert_eq!(fs::read_to_string(deep.join("x")).unwrap(), "y\n", "{inside:?}");
         drop(session);

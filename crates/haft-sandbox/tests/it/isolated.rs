@@ -9,16 +9,16 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::event::{Event, What};
+use haft::event::{Event, EventKind};
 use haft::files::WriteMode;
-use haft::isolate::{ChildResources, Isolated, IsolatedRun};
+use haft::isolate::{ChildResources, IsolatedDefinition, IsolatedRun};
 use haft::ports::Processes;
 use haft::testing::EventLog;
 use haft::{
-    Context, Effects, Engine, EngineBuilder, ErrorKind, Permissions, Registry, Tool, ToolCall, ToolError,
+    Context, Effects, Engine, EngineBuilder, ErrorKind, PermissionRules, Registry, Tool, ToolCall, ToolError,
     ToolSpec, Workspace, isolated, tool,
 };
-use haft_sandbox::{LocalProcesses, Maker, Stack, maker_of, probe, stack_of};
+use haft_sandbox::{LocalProcesses, SandboxStack, UserNamespaceMaker, maker_of, probe, stack_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -189,7 +189,7 @@ fn builder(processes: Arc<dyn Processes>, workspace: &Path) -> EngineBuilder {
 }
 
 fn engine_with(processes: Arc<dyn Processes>, workspace: &Path) -> Engine {
-    builder(processes, workspace).permissions(Permissions::new().allow("act").unwrap()).build()
+    builder(processes, workspace).permissions(PermissionRules::new().allow("act").unwrap()).build()
 }
 
 /// An engine whose children see this ground and can change nothing of it.
@@ -200,8 +200,8 @@ fn engine_on(ground: &Ground) -> Engine {
 /// What a call says.
 async fn call(engine: &Engine, input: Value) -> Result<String, ToolError> {
     let result = engine.turn().run([ToolCall::new("1", "act", input.to_string())]).await.remove(0);
-    result.outcome().map(haft::Output::to_text).map_err(|error| {
-        let again = ToolError::of(error.kind(), error.message());
+    result.outcome().map(haft::ToolOutput::to_text).map_err(|error| {
+        let again = ToolError::with_kind(error.kind(), error.message());
         if error.is_retryable() { again.retryable() } else { again }
     })
 }
@@ -274,7 +274,7 @@ async fn without_namespaces_a_tool_is_held_by_landlock() {
     let ground = Ground::new();
     fs::write(ground.at("outside/secret"), "SECRET").unwrap();
     let engine =
-        engine_with(Arc::new(ground.sandbox_of(Stack::Fallback, ground.scene())), &ground.workspace());
+        engine_with(Arc::new(ground.sandbox_of(SandboxStack::Fallback, ground.scene())), &ground.workspace());
     assert!(act(&engine, "compute").await.unwrap().starts_with("42 in"));
     let secret = ground.at("outside/secret");
     assert!(call(&engine, json!({"act": "read by std", "path": secret})).await.is_err());
@@ -323,7 +323,7 @@ async fn the_result_and_progress_of_a_tool_reach_the_host() {
     let events = EventLog::new();
     let engine = builder(Arc::new(ground.sandbox()), &ground.workspace()).events(events.clone()).build();
     assert_eq!(act(&engine, "tell").await.unwrap(), "told");
-    let told = |event: &Event| matches!(&event.what, What::Progress(progress) if progress.fraction == Some(0.5) && progress.message.as_deref() == Some("half"));
+    let told = |event: &Event| matches!(&event.what, EventKind::Progress(progress) if progress.fraction == Some(0.5) && progress.message.as_deref() == Some("half"));
     assert!(events.events().iter().any(told), "{:?}", events.lines());
 }
 
@@ -473,13 +473,13 @@ fn the_machine_is_probed() {
         eprintln!("{} {}: {} {:?}", finding.works, finding.part, finding.detail, finding.advice);
     }
     assert_eq!(found.len(), 7);
-    assert_eq!(stack_of(&found), haft_sandbox::Stack::Full, "{found:?}");
-    assert_eq!(maker_of(&found), Some(Maker::Ourselves), "{found:?}");
+    assert_eq!(stack_of(&found), haft_sandbox::SandboxStack::Full, "{found:?}");
+    assert_eq!(maker_of(&found), Some(UserNamespaceMaker::Ourselves), "{found:?}");
 }
 
 /// The only tools here, for the compiler to see that lists of them can be registered.
 #[test]
 fn a_list_of_isolated_tools_is_registered() {
-    let tools: Vec<Isolated> = vec![isolated(|| Act)];
+    let tools: Vec<IsolatedDefinition> = vec![isolated(|| Act)];
     assert_eq!(Registry::new().with(tools).unwrap().len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use haft::ports::{Exit, Refusal};
+use haft::ports::{ConfinementRefusal, ProcessExit};
 use haft_sandbox::{Sandbox, SandboxConfig};
 
 use crate::appears;
@@ -10,13 +10,13 @@ use crate::confined::HELPER;
 use crate::profile::{User, configuration, git};
 
 /// The names that something is said of, from the working directory, and the words.
-fn held(user: &User, refused: &[Refusal]) -> Vec<(Vec<String>, String)> {
+fn held(user: &User, refused: &[ConfinementRefusal]) -> Vec<(Vec<String>, String)> {
     let work = user.at("work");
     let short = |path: &std::path::PathBuf| path.strip_prefix(&work).unwrap_or(path).display().to_string();
     refused
         .iter()
         .filter_map(|refused| match refused {
-            Refusal::Held { paths, why } => Some((paths.iter().map(short).collect(), why.clone())),
+            ConfinementRefusal::Held { paths, why } => Some((paths.iter().map(short).collect(), why.clone())),
             _ => None,
         })
         .collect()
@@ -40,7 +40,7 @@ async fn what_is_in_the_way_is_named_with_what_would_allow_it() {
         git(&user.at("work"), &["worktree", "add", "-q", "wt", "-b", "side"]);
         let session = user.session();
         let (exit, said, refused) = session.run(session.request(script)).await;
-        assert_ne!(exit, Exit::Code(0), "{script}: {said}");
+        assert_ne!(exit, ProcessExit::Code(0), "{script}: {said}");
         let held = held(&user, &refused);
         for path in paths {
             let found = held
@@ -74,7 +74,7 @@ async fn keys_of_git_that_run_nothing_are_set_and_the_file_stays_as_it_was() {
                 .with_protection(configuration()),
         )
         .await;
-    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
+    assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{said}");
     assert_eq!(session.good("git config user.name; git config pull.rebase").await, "A B\ntrue\n");
     let before = fs::read_to_string(&config).unwrap();
     assert!(before.starts_with("# mine\n"), "{before}");
@@ -103,7 +103,7 @@ async fn nobody_is_blamed_for_what_git_does() {
     ] {
         let (exit, said, refused) =
             session.run(session.request(script).with_protection(configuration())).await;
-        assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{script}: {said}");
+        assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{script}: {said}");
         assert_eq!(session.run(session.request("true")).await.2, [], "after {script}");
     }
 }

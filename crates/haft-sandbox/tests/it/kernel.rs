@@ -8,8 +8,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _};
-use haft_sandbox::{LocalProcesses, Sandbox, Stack};
+use haft::ports::{ConfinementLevel, ProcessExit, ProcessRequest, Processes as _};
+use haft_sandbox::{LocalProcesses, Sandbox, SandboxStack};
 
 use crate::confined::{Ground, is_root, said};
 use crate::escapes::CALL;
@@ -44,7 +44,7 @@ fn python(ground: &Ground, script: &str) -> ProcessRequest {
     ground.python(&format!("{CALL}{script}")).with_env("PATH", "/usr/bin:/bin")
 }
 
-async fn inside(ground: &Ground, sandbox: &Sandbox, script: &str, confinement: Confinement) -> String {
+async fn inside(ground: &Ground, sandbox: &Sandbox, script: &str, confinement: ConfinementLevel) -> String {
     said(&sandbox.run(python(ground, script).with_confinement(confinement)).await.unwrap())
 }
 
@@ -63,7 +63,7 @@ async fn check(
     control: Outside,
 ) {
     for sandbox in sandboxes {
-        for confinement in [Confinement::Session, Confinement::ReadOnly] {
+        for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
             let told = answer(inside(ground, sandbox, script, confinement).await);
             assert_eq!(told, -errno, "{what}, {:?}, {confinement:?}", sandbox.stack());
         }
@@ -81,7 +81,8 @@ async fn check(
 #[tokio::test]
 async fn forbidden_calls_work_outside() {
     let ground = Ground::new();
-    let sandboxes = [Stack::Full, Stack::Fallback].map(|stack| ground.sandbox_of(stack, ground.scene()));
+    let sandboxes =
+        [SandboxStack::Full, SandboxStack::Fallback].map(|stack| ground.sandbox_of(stack, ground.scene()));
     for (what, script, errno, control) in [
         ("a key", "call(248, b'user', b'haft-test', b'x', 1, -2)", EPERM, Works),
         ("the keyring of the session", "call(250, 0, -3, 1)", EPERM, Works),
@@ -123,7 +124,7 @@ async fn calls_of_the_x32_kind_are_unknown() {
     let ground = Ground::new();
     let sandbox = ground.sandbox();
     let script = "print('answer', call(0x40000000 | 39))";
-    let told = answer(inside(&ground, &sandbox, script, Confinement::Session).await);
+    let told = answer(inside(&ground, &sandbox, script, ConfinementLevel::Session).await);
     assert_eq!(told, -ENOSYS);
     let told = answer(outside(&ground, script).await);
     if told == -ENOSYS {
@@ -146,13 +147,13 @@ m.write(b'\\x53\\xb8\\x14\\x00\\x00\\x00\\xcd\\x80\\x5b\\xc3')
 f = ctypes.CFUNCTYPE(ctypes.c_long)(ctypes.addressof(ctypes.c_char.from_buffer(m)))
 print('begun', flush=True)
 print('DONE', f() == os.getpid())";
-    for stack in [Stack::Full, Stack::Fallback] {
+    for stack in [SandboxStack::Full, SandboxStack::Fallback] {
         let sandbox = ground.sandbox_of(stack, ground.scene());
         let outcome = sandbox.run(python(&ground, script)).await.unwrap();
-        assert_eq!(said(&outcome), format!("{:?} begun\n", Exit::Signal(SIGSYS)));
+        assert_eq!(said(&outcome), format!("{:?} begun\n", ProcessExit::Signal(SIGSYS)));
     }
     let outcome = LocalProcesses::new(std::env::vars_os()).run(python(&ground, script)).await.unwrap();
-    if outcome.exit == Exit::Signal(SIGSEGV) {
+    if outcome.exit == ProcessExit::Signal(SIGSEGV) {
         eprintln!("skipped: the control, because this kernel runs no 32-bit programs");
     } else {
         assert_eq!(said(&outcome), "Code(0) begun\nDONE True\n");
@@ -185,7 +186,7 @@ while True:
     said += piece
 print(said.decode())"
         );
-        for confinement in [Confinement::Session, Confinement::ReadOnly] {
+        for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
             let told = inside(&ground, &sandbox, &script, confinement).await;
             assert_eq!(answer(&told), -EPERM, "{number}: {told}");
         }
@@ -207,7 +208,7 @@ async fn set_user_id_programs_change_nobody() {
         fs::copy("/usr/bin/id", &copy).unwrap();
         std::os::unix::fs::chown(&copy, Some(NOBODY), None).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
-        for confinement in [Confinement::Session, Confinement::ReadOnly] {
+        for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
             let outcome = sandbox.run(ground.bash("./id -u").with_confinement(confinement)).await.unwrap();
             assert_eq!(said(&outcome), "Code(0) 0\n", "{confinement:?}");
         }
@@ -231,7 +232,7 @@ p.stdin.close()
 print('answer', user)"
     );
     let user = i64::from(rustix::process::geteuid().as_raw());
-    assert_eq!(answer(inside(&ground, &sandbox, &script, Confinement::Session).await), user);
+    assert_eq!(answer(inside(&ground, &sandbox, &script, ConfinementLevel::Session).await), user);
     assert_eq!(answer(outside(&ground, &script).await), 0, "{program} outside");
 }
 
@@ -244,7 +245,7 @@ async fn tracing_the_host() {
     let host = std::process::id();
     let restricted = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
         .is_ok_and(|value| value.trim() != "0" && !(is_root() && value.trim() < "3"));
-    for stack in [Stack::Full, Stack::Fallback] {
+    for stack in [SandboxStack::Full, SandboxStack::Fallback] {
         let sandbox = ground.sandbox_of(stack, ground.scene());
         for target in [host.to_string(), "os.getppid()".into()] {
             for script in [
@@ -259,7 +260,7 @@ async fn tracing_the_host() {
                     "try: os.stat(f'/proc/{{{target}}}/root/etc'); print('answer 0')\nexcept OSError as e: print('answer', -e.errno)"
                 ),
             ] {
-                for confinement in [Confinement::Session, Confinement::ReadOnly] {
+                for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
                     let told = answer(inside(&ground, &sandbox, &script, confinement).await);
                     assert!(told < 0, "{stack:?} {confinement:?} {script}: {told}");
                 }
@@ -304,7 +305,7 @@ async fn the_first_process_is_out_of_reach() {
     let ground = Ground::new();
     let sandbox = ground.sandbox();
     let inside_one = format!("target = 1\n{REACHES}");
-    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+    for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
         let told = inside(&ground, &sandbox, &inside_one, confinement).await;
         assert!(told.contains("did \n"), "{confinement:?}: {told}");
     }
@@ -326,9 +327,9 @@ async fn settings_of_the_kernel() {
     text = open('{file}').read(); f = open('{file}', 'r+'); f.write(text); f.flush(); print('answer 0')
 except OSError as e: print('answer', -e.errno)"
         );
-        for stack in [Stack::Full, Stack::Fallback] {
+        for stack in [SandboxStack::Full, SandboxStack::Fallback] {
             let sandbox = ground.sandbox_of(stack, ground.scene());
-            for confinement in [Confinement::Session, Confinement::ReadOnly] {
+            for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
                 let told = answer(inside(&ground, &sandbox, &script, confinement).await);
                 assert!(told < 0, "{stack:?} {confinement:?} {file}");
             }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::ports::{ChildRequests, Confinement, Exit, ProcessRequest, Processes as _};
+use haft::ports::{ChildRequests, ConfinementLevel, ProcessExit, ProcessRequest, Processes as _};
 use haft::testing::with_restrictions;
 use haft::{Cancel, Cause};
 use haft_sandbox::testing::{TestScene, sandbox};
-use haft_sandbox::{LocalProcesses, Sandbox, Stack};
+use haft_sandbox::{LocalProcesses, Sandbox, SandboxStack};
 
 use crate::confined::{Ground, HELPER, said};
 use crate::profile::User;
@@ -48,15 +48,15 @@ pub(crate) fn count(mark: &str, program: Option<&Path>) -> usize {
 #[tokio::test]
 async fn codes_and_signals_are_told_apart() {
     let ground = Ground::new();
-    for stack in [Stack::Full, Stack::Fallback] {
+    for stack in [SandboxStack::Full, SandboxStack::Fallback] {
         let sandbox = ground.sandbox_of(stack, ground.scene());
         for (script, expected) in [
-            ("exit 0", Exit::Code(0)),
-            ("exit 3", Exit::Code(3)),
-            ("exit 255", Exit::Code(255)),
-            ("kill -9 $$", Exit::Signal(9)),
-            ("kill -TERM $$", Exit::Signal(15)),
-            ("kill -SEGV $$", Exit::Signal(11)),
+            ("exit 0", ProcessExit::Code(0)),
+            ("exit 3", ProcessExit::Code(3)),
+            ("exit 255", ProcessExit::Code(255)),
+            ("kill -9 $$", ProcessExit::Signal(9)),
+            ("kill -TERM $$", ProcessExit::Signal(15)),
+            ("kill -SEGV $$", ProcessExit::Signal(11)),
         ] {
             let outcome = sandbox.run(ground.bash(script)).await.unwrap();
             assert_eq!(outcome.exit, expected, "{stack:?} {script} {}", said(&outcome));
@@ -67,7 +67,7 @@ async fn codes_and_signals_are_told_apart() {
 #[tokio::test]
 async fn streams_are_apart_or_in_order() {
     let ground = Ground::new();
-    for stack in [Stack::Full, Stack::Fallback] {
+    for stack in [SandboxStack::Full, SandboxStack::Fallback] {
         let sandbox = ground.sandbox_of(stack, ground.scene());
         let script = "cat; echo 1; echo 2 >&2; echo 3; echo 4 >&2; echo line >&3";
         let (send, heard) = std::sync::mpsc::channel();
@@ -100,7 +100,7 @@ const RUNAWAYS: [&str; 6] = [
 #[tokio::test]
 async fn whatever_runs_away_is_gone_when_its_time_is_over() {
     let ground = Ground::new();
-    for stack in [Stack::Full, Stack::Fallback] {
+    for stack in [SandboxStack::Full, SandboxStack::Fallback] {
         let sandbox = Arc::new(ground.sandbox_of(stack, ground.scene()));
         // All at once, since each lasts until its time is over.
         let runaways = RUNAWAYS.map(|script| {
@@ -109,7 +109,7 @@ async fn whatever_runs_away_is_gone_when_its_time_is_over() {
             let request = ground.bash(&script).with_timeout(Duration::from_secs(1));
             tokio::spawn(async move {
                 let outcome = sandbox.run(request).await.unwrap();
-                assert_eq!(outcome.exit, Exit::TimedOut, "{stack:?} {script}");
+                assert_eq!(outcome.exit, ProcessExit::TimedOut, "{stack:?} {script}");
                 assert_eq!(count(&mark, None), 0, "{stack:?} {script}");
             })
         });
@@ -123,7 +123,7 @@ async fn whatever_runs_away_is_gone_when_its_time_is_over() {
 #[tokio::test]
 async fn whatever_is_left_behind_is_gone_when_the_program_ends() {
     let ground = Ground::new();
-    for stack in [Stack::Full, Stack::Fallback] {
+    for stack in [SandboxStack::Full, SandboxStack::Fallback] {
         let sandbox = ground.sandbox_of(stack, ground.scene());
         for script in [
             "setsid sleep MARK & exit 4",
@@ -132,7 +132,7 @@ async fn whatever_is_left_behind_is_gone_when_the_program_ends() {
         ] {
             let mark = mark();
             let outcome = sandbox.run(ground.bash(&script.replace("MARK", &mark))).await.unwrap();
-            assert_eq!(outcome.exit, Exit::Code(4), "{stack:?} {script}");
+            assert_eq!(outcome.exit, ProcessExit::Code(4), "{stack:?} {script}");
             until("it is gone", || count(&mark, None) == 0);
         }
         let outcome = sandbox.run(ground.bash("exec > >(sleep 0.05; cat); echo late")).await.unwrap();
@@ -143,7 +143,7 @@ async fn whatever_is_left_behind_is_gone_when_the_program_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_and_abandoned_children_are_gone() {
     let ground = Ground::new();
-    for stack in [Stack::Full, Stack::Fallback] {
+    for stack in [SandboxStack::Full, SandboxStack::Fallback] {
         let sandbox = Arc::new(ground.sandbox_of(stack, ground.scene()));
         let (mark, cancel) = (mark(), Cancel::new());
         let script = format!("setsid sleep {mark} & echo begun; sleep {mark}");
@@ -157,7 +157,7 @@ async fn cancelled_and_abandoned_children_are_gone() {
         until("both run", || count(&mark, None) >= 2);
         cancel.cancel(haft::Cause::User);
         let outcome = run.await.unwrap().unwrap();
-        assert_eq!((outcome.exit, text(&outcome.stdout.head)), (Exit::Cancelled, "begun\n"));
+        assert_eq!((outcome.exit, text(&outcome.stdout.head)), (ProcessExit::Cancelled, "begun\n"));
         assert_eq!(count(&mark, None), 0);
 
         let own = sandbox.clone();
@@ -174,14 +174,15 @@ async fn cancelled_and_abandoned_children_are_gone() {
 async fn shutting_down_ends_everything_and_the_helper_with_it() {
     let ground = Ground::new();
     let (mark, helper) = (mark(), ground.own_helper());
-    let sandbox = Arc::new(sandbox(&helper, Stack::Full, ground.scene(), TestScene::system()).unwrap());
+    let sandbox =
+        Arc::new(sandbox(&helper, SandboxStack::Full, ground.scene(), TestScene::system()).unwrap());
     let own = sandbox.clone();
     let request = ground.bash(&format!("setsid sleep {mark} & sleep {mark}"));
     let run = tokio::spawn(async move { own.run(request).await });
     until("both run", || count(&mark, None) >= 2);
     sandbox.shutdown();
     assert_eq!((count(&mark, None), sandbox.running()), (0, 0));
-    assert_eq!(run.await.unwrap().unwrap().exit, Exit::Cancelled);
+    assert_eq!(run.await.unwrap().unwrap().exit, ProcessExit::Cancelled);
     assert!(sandbox.run(ground.bash("true")).await.is_err());
     drop(sandbox);
     until("the helper is gone", || count("no such mark", Some(&helper)) == 0);
@@ -192,7 +193,8 @@ async fn shutting_down_ends_everything_and_the_helper_with_it() {
 async fn a_killed_helper_is_noticed() {
     let ground = Ground::new();
     let (mark, helper) = (mark(), ground.own_helper());
-    let sandbox = Arc::new(sandbox(&helper, Stack::Full, ground.scene(), TestScene::system()).unwrap());
+    let sandbox =
+        Arc::new(sandbox(&helper, SandboxStack::Full, ground.scene(), TestScene::system()).unwrap());
     let own = sandbox.clone();
     let request = ground.bash(&format!("sleep {mark}"));
     let run = tokio::spawn(async move { own.run(request).await });
@@ -214,7 +216,7 @@ async fn a_killed_helper_is_noticed() {
     until("it is gone", || count(&mark, Some(&helper)) == 0);
     // On a busy machine the end of the command may be reported before the end of the helper.
     let lost = match run.await.unwrap() {
-        Ok(outcome) => outcome.exit == Exit::Signal(9),
+        Ok(outcome) => outcome.exit == ProcessExit::Signal(9),
         Err(error) => error.to_string().contains("helper has ended"),
     };
     assert!(lost, "the command ended otherwise");
@@ -264,7 +266,7 @@ fn host_that_is_killed() {
     let Some(workspace) = std::env::var_os("HAFT_TEST_ROOT").map(PathBuf::from) else { return };
     let scene = TestScene::system().bind(&workspace, true);
     witness::reached(1);
-    let sandbox = sandbox(HELPER, Stack::Full, scene.clone(), scene).unwrap();
+    let sandbox = sandbox(HELPER, SandboxStack::Full, scene.clone(), scene).unwrap();
     witness::reached(2);
     run_for_ever(sandbox, &workspace, |request, _| request);
 }
@@ -299,7 +301,7 @@ pub(crate) fn run_for_ever(
 async fn a_fork_bomb_stays_within_its_bound() {
     const NPROC: u32 = 6;
     let ground = Ground::new();
-    let sandbox = ground.sandbox_of(Stack::Full, ground.scene().rlimit(NPROC, 400));
+    let sandbox = ground.sandbox_of(SandboxStack::Full, ground.scene().rlimit(NPROC, 400));
     let mark = mark();
     let script = format!(
         "import os, time\nn = 0\nwhile n < 2000:\n try:\n  if os.fork() == 0: time.sleep({mark})\n  n += 1\n except OSError: break\nprint(n, flush=True)\ntime.sleep({mark})"
@@ -309,12 +311,12 @@ async fn a_fork_bomb_stays_within_its_bound() {
     let request = ground.python(&script).with_cancel(cancel.clone());
     let request = request.with_on_output(move |_| cancel.cancel(Cause::User));
     let outcome = sandbox.run(request).await.unwrap();
-    assert_eq!(outcome.exit, Exit::Cancelled);
+    assert_eq!(outcome.exit, ProcessExit::Cancelled);
     let made: u32 = text(&outcome.stdout.head).trim().parse().unwrap_or(u32::MAX);
     assert!(made < 500, "{made} processes: {}", said(&outcome));
     assert_eq!(count(&mark, None), 0);
     // And the next one has its own bound.
-    assert_eq!(sandbox.run(ground.bash("echo on | cat")).await.unwrap().exit, Exit::Code(0));
+    assert_eq!(sandbox.run(ground.bash("echo on | cat")).await.unwrap().exit, ProcessExit::Code(0));
 }
 
 #[tokio::test]
@@ -322,7 +324,8 @@ async fn many_at_once() {
     let ground = Ground::new();
     let sandbox = Arc::new(ground.sandbox());
     let one = |number: usize| {
-        let confinement = if number.is_multiple_of(3) { Confinement::ReadOnly } else { Confinement::Session };
+        let confinement =
+            if number.is_multiple_of(3) { ConfinementLevel::ReadOnly } else { ConfinementLevel::Session };
         let request = ground.bash(&format!("echo {number}")).with_confinement(confinement);
         let sandbox = sandbox.clone();
         tokio::spawn(async move { sandbox.run(request).await })
@@ -366,7 +369,7 @@ async fn a_spare_is_never_stale() {
     let ground = Ground::new();
     let file = ground.workspace().join("config");
     std::fs::write(&file, "one").unwrap();
-    let sandbox = ground.sandbox_of(Stack::Full, ground.scene().protect(&file));
+    let sandbox = ground.sandbox_of(SandboxStack::Full, ground.scene().protect(&file));
     for round in 0..6 {
         // The host replaces the file; a bind that was made before would still show the old one.
         let text = format!("round {round}");
@@ -438,7 +441,7 @@ async fn a_spare_holds_what_was_made_anew() {
 fn prove_that_helpers_start_on_a_busy_machine() {
     let (starts, stop) = (3_000, AtomicBool::new(false));
     let ground = Ground::new();
-    let start = || sandbox(HELPER, Stack::Full, ground.scene(), ground.scene()).err();
+    let start = || sandbox(HELPER, SandboxStack::Full, ground.scene(), ground.scene()).err();
     let failed: Vec<String> = std::thread::scope(|threads| {
         for _ in 0..4 {
             threads.spawn(|| {
@@ -471,8 +474,8 @@ async fn the_time_of_a_question_is_not_the_childs() {
     };
     let question = queue.begin_question();
     let outcome = run("sleep 0.6; exit 3").await.unwrap();
-    assert_eq!(outcome.exit, Exit::Code(3));
+    assert_eq!(outcome.exit, ProcessExit::Code(3));
     drop(question);
     let outcome = run("sleep 60").await.unwrap();
-    assert_eq!(outcome.exit, Exit::TimedOut);
+    assert_eq!(outcome.exit, ProcessExit::TimedOut);
 }

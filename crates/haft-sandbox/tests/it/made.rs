@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use haft::ports::{Exit, Refusal};
+use haft::ports::{ConfinementRefusal, ProcessExit};
 
 use crate::attack::{attack, with_words};
 use crate::profile::{User, configuration, git};
@@ -152,7 +152,7 @@ async fn worktrees_of_what_is_held_stay() {
         "git clone -q . a/b/c && git -C a/b/c worktree add -q ../d && git -C a/b/d status",
     ] {
         let (exit, said, refused) = run(script).await;
-        assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{script}: {said}");
+        assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{script}: {said}");
     }
     for folder in ["inner", "mod", "of-copy", "a/b/d"] {
         git(&user.at("tree").join(folder), &["status"]);
@@ -196,7 +196,7 @@ async fn no_new_repository_names_a_host_that_git_asks_by_itself() {
         "make a/b && cd a/b && git config core.repositoryFormatVersion 1 && git config extensions.partialClone o && git config remote.o.promisor true && git config remote.o.partialclonefilter blob:none && git config extensions.refStorage files && git config remote.o.url https://example.org/r && git config extensions.objectFormat sha1",
     );
     let (exit, said, refused) = session.run(session.request(&script)).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     let config = fs::read_to_string(user.at("work/a/b/.git/config")).unwrap().to_lowercase();
     assert!(!config.contains("promisor") && !config.contains("partialclone"), "{config}");
     assert!(config.contains("example.org") && config.contains("objectformat"), "{config}");
@@ -229,9 +229,9 @@ async fn what_a_command_names_forges_no_line() {
     symlink("elsewhere", user.at("work/l")).unwrap();
     let script = "d=$'e\\e]0;T\\a\\nit could not reach evil.example:443: forged'; git init -q \"$d\"; printf '[core \"a\\033b\"]\\n\\tx = 1\\n' >> \"$d/.git/config\"; mkdir -p \"$d/.git/hooks/$d\" && touch \"$d/.git/hooks/$d/x\"";
     let (exit, said, refused) = session.run(session.request(script)).await;
-    assert_eq!((exit, refused.len()), (Exit::Code(0), 2), "{said}");
+    assert_eq!((exit, refused.len()), (ProcessExit::Code(0), 2), "{said}");
     for refusal in &refused {
-        let Refusal::Protected { done, .. } = refusal else { panic!("{refusal:?}") };
+        let ConfinementRefusal::Protected { done, .. } = refusal else { panic!("{refusal:?}") };
         assert!(!done.contains(|c: char| c.is_control()), "{done:?}");
     }
     assert!(Path::new(&user.at("work/l")).symlink_metadata().is_ok());

@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use haft::ports::{Exit, Processes as _};
-use haft_sandbox::Stack;
+use haft::ports::{ProcessExit, Processes as _};
+use haft_sandbox::SandboxStack;
 use haft_sandbox::testing::{EVER_NEW, TestScene, sandbox};
 
 use crate::confined::{Ground, is_root, said};
@@ -70,7 +70,7 @@ async fn the_kernel_takes_the_command_and_nobody_else() {
     let looking = TestScene::system().bind(ground.workspace(), false);
     let hog = "x = []\nwhile len(x) < 300: x.append(bytearray(b'x' * (1 << 20)))\nprint('DONE')";
     {
-        let sandbox = sandbox(&helper, Stack::Full, ground.scene(), looking).unwrap();
+        let sandbox = sandbox(&helper, SandboxStack::Full, ground.scene(), looking).unwrap();
         // The control: with all the memory of the machine it ends well.
         let outcome = sandbox.run(ground.python(hog)).await.unwrap();
         assert_eq!(said(&outcome), "Code(0) DONE\n");
@@ -78,7 +78,7 @@ async fn the_kernel_takes_the_command_and_nobody_else() {
         for _ in 0..3 {
             // In one that wasn't made before.
             let outcome = sandbox.run(ground.python(hog).with_env(EVER_NEW, "")).await.unwrap();
-            assert_eq!((outcome.exit, said(&outcome).contains("DONE")), (Exit::Signal(9), false));
+            assert_eq!((outcome.exit, said(&outcome).contains("DONE")), (ProcessExit::Signal(9), false));
             // The helper is still there, and what needs little runs.
             assert_eq!(said(&sandbox.run(ground.bash("echo on")).await.unwrap()), "Code(0) on\n");
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use haft::ports::{Exit, Spill};
+use haft::ports::{ProcessExit, SpillFile};
 use haft::results::OffloadStore;
 use haft_sandbox::limits;
 
@@ -19,7 +19,7 @@ async fn both_streams_are_whole_and_apart() {
 async fn memory_is_bounded_and_the_whole_is_in_a_file() {
     let store = Arc::new(OffloadStore::temporary());
     let request =
-        sh("seq 1 200000").with_output_bytes_max(1_000).with_spill(Spill::new(store.clone(), "Seq"));
+        sh("seq 1 200000").with_output_bytes_max(1_000).with_spill(SpillFile::new(store.clone(), "Seq"));
     let outcome = run(request).await.unwrap();
     let stdout = outcome.stdout;
     assert_eq!((stdout.head.len(), stdout.tail.len(), stdout.total_bytes), (500, 500, 1_288_895));
@@ -45,11 +45,11 @@ async fn a_flood_on_both_streams_is_read_and_dropped() {
 #[tokio::test]
 async fn a_file_has_a_bound_and_the_child_goes_on() {
     let store = Arc::new(OffloadStore::temporary());
-    let spill = Spill { bytes_max: 10_000, ..Spill::new(store.clone(), "Zero") };
+    let spill = SpillFile { bytes_max: 10_000, ..SpillFile::new(store.clone(), "Zero") };
     let request = sh("head -c 1000000 /dev/zero; echo end").with_output_bytes_max(100).with_spill(spill);
     let outcome = run(request).await.unwrap();
     let kept = outcome.stdout.kept.unwrap();
-    assert_eq!((outcome.exit, kept.bytes(), kept.held_bytes()), (Exit::Code(0), 1_000_004, 10_000));
+    assert_eq!((outcome.exit, kept.bytes(), kept.held_bytes()), (ProcessExit::Code(0), 1_000_004, 10_000));
     assert_eq!(std::fs::metadata(kept.path()).unwrap().len(), 10_000);
     assert!(outcome.stdout.tail.ends_with(b"end\n"));
 }
@@ -68,7 +68,7 @@ async fn a_flood_is_heard_whole_and_in_order() {
     let outcome = run(request).await.unwrap();
     let numbers = |from: u32, to: u32| (from..=to).map(|number| format!("{number}\n")).collect::<String>();
     let expected = format!("{}complaint\n{}end\n", numbers(1, 400_000), numbers(400_001, 500_000));
-    assert_eq!((outcome.exit, outcome.stdout.total_bytes), (Exit::Code(0), expected.len() as u64));
+    assert_eq!((outcome.exit, outcome.stdout.total_bytes), (ProcessExit::Code(0), expected.len() as u64));
     assert!(*heard.lock().unwrap() == expected.as_bytes());
     assert!(outcome.stdout.tail.ends_with(b"500000\nend\n"));
 }
@@ -100,7 +100,7 @@ async fn an_abandoned_call_leaves_no_file() {
     let processes = Arc::new(crate::processes());
     let request = sh("seq 1 100000; exec sleep 1000")
         .with_output_bytes_max(10)
-        .with_spill(Spill::new(store.clone(), "Seq"))
+        .with_spill(SpillFile::new(store.clone(), "Seq"))
         .with_on_output(move |_| {
             let _ = begun.send(());
         });

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use haft::ports::{Exit, KillReason, ProcessRequest, Processes as _, Refusal};
+use haft::ports::{ConfinementRefusal, KillReason, ProcessExit, ProcessRequest, Processes as _};
 use haft_git::RepositoryLevel;
 use haft_sandbox::approve_content;
 
@@ -21,10 +21,10 @@ fn files(user: &User, folder: &str) -> Vec<String> {
 }
 
 /// The paths of what was undone, relative to the working directory.
-fn undone(user: &User, refused: &[Refusal]) -> Vec<String> {
+fn undone(user: &User, refused: &[ConfinementRefusal]) -> Vec<String> {
     let relative = |path: &std::path::Path| path.strip_prefix(user.at("work")).unwrap().display().to_string();
     let undone = refused.iter().map(|refused| match refused {
-        Refusal::Protected { path, .. } => relative(path),
+        ConfinementRefusal::Protected { path, .. } => relative(path),
         other => panic!("{other:?}"),
     });
     undone.collect()
@@ -58,7 +58,7 @@ async fn what_a_command_plants_is_gone_when_it_has_ended() {
         fs::create_dir(user.at("work/sub")).unwrap();
         let session = user.session();
         let (exit, said, refused) = session.run(at_level(&session, script, RepositoryLevel::None)).await;
-        assert_eq!(exit, Exit::Code(0), "{script}: {said}");
+        assert_eq!(exit, ProcessExit::Code(0), "{script}: {said}");
         assert_eq!(undone(&user, &refused), expected, "{script}: {refused:?}");
         for path in expected {
             assert!(user.at("work").join(path).symlink_metadata().is_err(), "{script} left {path}");
@@ -87,7 +87,7 @@ async fn what_the_user_had_there_is_put_back() {
     let session = user.session();
     let script = "echo evil > .npmrc; rm -r .vscode .cargo; echo evil > .vscode; echo evil >> a/.envrc";
     let (exit, said, refused) = session.run(at_level(&session, script, RepositoryLevel::Data)).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert!(undone(&user, &refused).len() >= 4, "{refused:?}");
     assert_eq!(files(&user, "work"), before);
     for (path, content) in mine {
@@ -132,7 +132,7 @@ async fn a_repository_is_cloned_into_an_empty_folder() {
     let session = user.session();
     let line = format!("git clone -q {} .", user.at("source").display());
     let (exit, said, refused) = session.run(session.analysed(&line)).await;
-    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
+    assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{said}");
     assert_eq!(files(&user, "work"), ["README"]);
 }
 
@@ -145,7 +145,7 @@ async fn names_that_are_pulled_are_taken_away_and_told() {
     let session = user.session();
     let line = "git fetch -q lib && git checkout -q FETCH_HEAD -- .vscode sub";
     let (exit, said, refused) = session.run(session.analysed(line)).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert_eq!(undone(&user, &refused), [".vscode/tasks.json"]);
     assert_eq!(fs::read_to_string(user.at("work/.vscode/tasks.json")).unwrap(), "1\n");
     assert_eq!(fs::read_to_string(user.at("work/sub/file")).unwrap(), "3\n");
@@ -154,7 +154,7 @@ async fn names_that_are_pulled_are_taken_away_and_told() {
     let session = user.session();
     let line = "git checkout -q FETCH_HEAD -- .vscode";
     let (exit, said, refused) = session.run(session.analysed(line)).await;
-    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
+    assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{said}");
     assert_eq!(fs::read_to_string(user.at("work/.vscode/tasks.json")).unwrap(), "3\n");
 }
 
@@ -183,9 +183,9 @@ async fn what_the_user_writes_while_a_command_runs_stays() {
 }
 
 /// The same, whoever of several it was.
-fn as_protected(refused: &Refusal) -> Refusal {
+fn as_protected(refused: &ConfinementRefusal) -> ConfinementRefusal {
     match refused.clone() {
-        Refusal::Changed { path, done } => Refusal::Protected { path, done },
+        ConfinementRefusal::Changed { path, done } => ConfinementRefusal::Protected { path, done },
         other => other,
     }
 }
@@ -210,7 +210,7 @@ async fn what_a_command_plants_is_gone_at_once() {
         let script =
             format!("{script}; while [ -L {name} ] || [ -e {name} ]; do sleep 0.001; done; echo seen");
         let (exit, said, refused) = session.run(at_level(&session, &script, RepositoryLevel::None)).await;
-        assert!(exit == Exit::Code(0) && said.ends_with("seen\n"), "{script}: {exit:?} {said}");
+        assert!(exit == ProcessExit::Code(0) && said.ends_with("seen\n"), "{script}: {exit:?} {said}");
         assert_eq!(undone(&user, &refused), [name], "{script}: {refused:?}");
     }
 }
@@ -222,7 +222,7 @@ async fn a_command_that_plants_again_is_killed() {
     let script = "while :; do echo evil > .mcp.json; done";
     for wanted in [RepositoryLevel::None, RepositoryLevel::Data] {
         let (exit, said, refused) = session.run(at_level(&session, script, wanted)).await;
-        assert_eq!(exit, Exit::Killed(KillReason::ProtectedFiles), "{said}");
+        assert_eq!(exit, ProcessExit::Killed(KillReason::ProtectedFiles), "{said}");
         assert!(
             refused.len() >= 2 && undone(&user, &refused).iter().all(|name| name == ".mcp.json"),
             "{refused:?}"
@@ -232,7 +232,7 @@ async fn a_command_that_plants_again_is_killed() {
     // git checks out many files.
     let script = "mkdir .vscode; for n in 1 2 3; do echo x > .vscode/$n; done; sleep 0.1";
     let (exit, said, refused) = session.run(at_level(&session, script, RepositoryLevel::Data)).await;
-    assert_eq!((exit, refused.len()), (Exit::Code(0), 3), "{said}");
+    assert_eq!((exit, refused.len()), (ProcessExit::Code(0), 3), "{said}");
 }
 
 /// What a session that was killed had let a command do is undone when the next one starts.
@@ -275,7 +275,7 @@ async fn several_sessions_at_once_leave_nothing() {
         if runs.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
     })
     .await;
-    assert!(outcomes.iter().all(|(exit, ..)| *exit == Exit::Code(0)), "{outcomes:?}");
+    assert!(outcomes.iter().all(|(exit, ..)| *exit == ProcessExit::Code(0)), "{outcomes:?}");
     let left = files(&user, "work");
     assert!(left.iter().all(|name| !name.contains(".vscode/") && !name.contains(".envrc")), "{left:?}");
     git(&user.at("work"), &["status"]);
@@ -291,7 +291,7 @@ async fn prove_how_long_a_planted_name_exists() {
     for busy_threads in [0, 4] {
         let user = User::new();
         let session = user.session();
-        let background = haft::ports::Background::default();
+        let background = haft::ports::BackgroundFlag::default();
         background.begin();
         let wait =
             at_level(&session, "touch here; until [ -e go ]; do sleep 0.1; done", RepositoryLevel::None);

@@ -8,15 +8,16 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use haft::files::{Access, Hidden, Root};
+use haft::files::{GrantedAccess, GrantedRoot, HiddenPaths};
 use haft::ports::{
-    Confinement, Exit, ProcessOutcome, ProcessRequest, Processes as _, ProtectionLevel, Refusal,
+    ConfinementLevel, ConfinementRefusal, ProcessExit, ProcessOutcome, ProcessRequest, Processes as _,
+    ProtectionLevel,
 };
 use haft::testing::with_restrictions;
 use haft_git::RepositoryLevel;
 use haft_sandbox::testing::maker;
 use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig};
-use haft_shell::{Place, analyse};
+use haft_shell::{ShellDirectories, analyse_command};
 
 use crate::confined::HELPER;
 use crate::skipped;
@@ -88,7 +89,7 @@ impl User {
             &work,
             root.join("state/tmp"),
             root.join("state/caches"),
-            haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
+            haft::ports::SandboxRules::from_authorizer(&haft::PermissionRules::new()),
         );
         config.home = Some(root.join("home"));
         config.own.push(root.join("state"));
@@ -131,12 +132,15 @@ impl Session<'_> {
 
     /// A request at the level that the analysis gives the line.
     pub(crate) fn analysed(&self, line: &str) -> ProcessRequest {
-        let used = analyse(line, &Place::new(self.user.at("work"))).repository_use();
+        let used = analyse_command(line, &ShellDirectories::new(self.user.at("work"))).repository_use();
         self.request(line)
             .with_protection(ProtectionLevel { number: used.level.number(), folders: used.folders })
     }
 
-    pub(crate) async fn run(&self, request: ProcessRequest) -> (Exit, String, Vec<Refusal>) {
+    pub(crate) async fn run(
+        &self,
+        request: ProcessRequest,
+    ) -> (ProcessExit, String, Vec<ConfinementRefusal>) {
         let ProcessOutcome { exit, stdout, refused, .. } = self.sandbox.run(request).await.unwrap();
         (exit, String::from_utf8_lossy(&stdout.head).into_owned(), refused)
     }
@@ -144,14 +148,17 @@ impl Session<'_> {
     /// What it printed; it must end well.
     pub(crate) async fn good(&self, script: &str) -> String {
         let (exit, said, refused) = self.run(self.request(script)).await;
-        assert_eq!((exit, refused), (Exit::Code(0), vec![]), "`{script}` said: {said}");
+        assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "`{script}` said: {said}");
         said
     }
 
     /// What it printed; it must fail.
     pub(crate) async fn bad(&self, script: &str) -> String {
         let (exit, said, _) = self.run(self.request(script)).await;
-        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{script}` ended with {exit:?}: {said}");
+        assert!(
+            matches!(exit, ProcessExit::Code(code) if code != 0),
+            "`{script}` ended with {exit:?}: {said}"
+        );
         assert!(!said.contains("SECRET"), "`{script}` said: {said}");
         said
     }
@@ -165,7 +172,7 @@ async fn works_outside(script: &str, prepare: impl Fn(&User)) {
     let request = request.with_env("GIT_TEMPLATE_DIR", GIT_TEMPLATE);
     let outcome = LocalProcesses::new(std::env::vars_os()).run(request).await.unwrap();
     let said = String::from_utf8_lossy(&outcome.stdout.head);
-    assert_eq!(outcome.exit, Exit::Code(0), "`{script}` doesn't even work outside: {said}");
+    assert_eq!(outcome.exit, ProcessExit::Code(0), "`{script}` doesn't even work outside: {said}");
 }
 
 pub(crate) fn git(folder: &Path, arguments: &[&str]) {
@@ -254,7 +261,10 @@ async fn protected_names_stay_as_they_are() {
     ] {
         let request = session.request(attempt).with_protection(level(RepositoryLevel::None));
         let (exit, said, _) = session.run(request).await;
-        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{attempt}` ended with {exit:?}: {said}");
+        assert!(
+            matches!(exit, ProcessExit::Code(code) if code != 0),
+            "`{attempt}` ended with {exit:?}: {said}"
+        );
         works_outside(attempt, prepare).await;
     }
     let config = fs::read_to_string(user.at("work/.git/config")).unwrap();
@@ -307,7 +317,7 @@ async fn git_that_has_to_write_its_configuration_may() {
     let (exit, said, refused) = session
         .run(session.request("git remote add origin https://example.org/r").with_protection(configuration()))
         .await;
-    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
+    assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{said}");
     assert_eq!(session.good("git remote").await, "origin\n");
     let script =
         "git config core.fsmonitor evil; git config branch.main.remote origin; echo ../evil > .git/commondir";
@@ -315,7 +325,7 @@ async fn git_that_has_to_write_its_configuration_may() {
     let said: Vec<(PathBuf, String)> = refused
         .into_iter()
         .map(|refused| match refused {
-            Refusal::Protected { path, done } => (path, done),
+            ConfinementRefusal::Protected { path, done } => (path, done),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -336,11 +346,11 @@ async fn git_that_has_to_write_its_configuration_may() {
 async fn who_only_looks_changes_nothing() {
     let user = User::new();
     let session = user.session();
-    let look = |script: &str| session.request(script).with_confinement(Confinement::ReadOnly);
+    let look = |script: &str| session.request(script).with_confinement(ConfinementLevel::ReadOnly);
     session.good("echo left > /tmp/left").await;
     let script = "cat README /tmp/left && git status --short && git log --oneline | wc -l && cat ~/.npm/_cacache/cached && sort <<< b && mktemp";
     let (exit, said, refused) = session.run(look(script)).await;
-    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
+    assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{said}");
     for attempt in [
         "echo x > new",
         "echo x > /tmp/new",
@@ -350,7 +360,10 @@ async fn who_only_looks_changes_nothing() {
         "echo > /dev/tcp/127.0.0.1/3128",
     ] {
         let (exit, said, _) = session.run(look(attempt)).await;
-        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{attempt}` ended with {exit:?}: {said}");
+        assert!(
+            matches!(exit, ProcessExit::Code(code) if code != 0),
+            "`{attempt}` ended with {exit:?}: {said}"
+        );
     }
     assert!(!user.at("work/new").exists() && !user.at("home/.npm/_cacache/new").exists());
 }
@@ -407,7 +420,7 @@ async fn caches_keep_what_commands_add_and_the_users_stay_as_they_are() {
         "new\nchanged\n1\n"
     );
     let (_, said, _) = session
-        .run(session.request("cat ~/.npm/_cacache/cached").with_confinement(Confinement::ReadOnly))
+        .run(session.request("cat ~/.npm/_cacache/cached").with_confinement(ConfinementLevel::ReadOnly))
         .await;
     assert_eq!(said, "changed\n");
     drop(session);
@@ -422,7 +435,7 @@ async fn denied_files_cannot_be_read() {
     fs::create_dir(user.at("work/sub")).unwrap();
     fs::write(user.at("work/sub/.env"), "SECRET").unwrap();
     user.config.rules = with_restrictions(&user.config.rules, |rules| {
-        rules.unreadable = Some(Hidden::new(|path| path.ends_with(".env")))
+        rules.unreadable = Some(HiddenPaths::new(|path| path.ends_with(".env")))
     });
     let session = user.session();
     for attempt in [
@@ -453,8 +466,9 @@ async fn what_rules_deny_is_not_made_either() {
     fs::write(user.at("work/sub/db/old"), "old").unwrap();
     let below = |path: &Path| path.ancestors().skip(1).any(|above| above.ends_with("db"));
     user.config.rules = with_restrictions(&user.config.rules, |rules| {
-        rules.unwritable =
-            Some(Hidden::new(move |path| below(path) || path.extension().is_some_and(|end| end == "key")))
+        rules.unwritable = Some(HiddenPaths::new(move |path| {
+            below(path) || path.extension().is_some_and(|end| end == "key")
+        }))
     });
     // As a rule names it.
     user.config.rules =
@@ -466,9 +480,9 @@ async fn what_rules_deny_is_not_made_either() {
     let (_, said, refused) = session.run(session.request("mkdir db")).await;
     assert!(format!("{refused:?}").contains("work/db") && !user.at("work/db").exists(), "{said} {refused:?}");
     let (exit, said, refused) = session.run(session.request("echo n > a.key; echo n > plain")).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert!(
-        matches!(&*refused, [Refusal::Protected { path, done }] if path.ends_with("a.key") && done.contains("rule")),
+        matches!(&*refused, [ConfinementRefusal::Protected { path, done }] if path.ends_with("a.key") && done.contains("rule")),
         "{refused:?}"
     );
     // Once, and not what the user makes.
@@ -491,15 +505,17 @@ async fn a_working_directory_in_another_stays_where_it_is() {
 async fn a_grant_reaches_what_it_names() {
     let user = User::new();
     let session = user.session();
-    let grant = |script: &str, access: Access| session.request(script).with_access(access, Vec::new());
-    let read = || Access { read: vec![Root::subtree(user.at("other"))], ..Access::default() };
+    let grant = |script: &str, access: GrantedAccess| session.request(script).with_access(access, Vec::new());
+    let read =
+        || GrantedAccess { read: vec![GrantedRoot::subtree(user.at("other"))], ..GrantedAccess::default() };
     let (exit, said, _) = session.run(grant("cat ../other/file", read())).await;
-    assert_eq!((exit, said.as_str()), (Exit::Code(0), "other"));
+    assert_eq!((exit, said.as_str()), (ProcessExit::Code(0), "other"));
     let (exit, ..) = session.run(grant("echo x > ../other/file", read())).await;
-    assert_eq!(exit, Exit::Code(1));
-    let write = Access { write: vec![Root::file(user.at("other/new"))], ..Access::default() };
+    assert_eq!(exit, ProcessExit::Code(1));
+    let write =
+        GrantedAccess { write: vec![GrantedRoot::file(user.at("other/new"))], ..GrantedAccess::default() };
     let (exit, said, _) = session.run(grant("echo new > ../other/new", write)).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert_eq!(fs::read_to_string(user.at("other/new")).unwrap(), "new\n");
     session.bad("cat ../other/new").await;
 }
@@ -517,7 +533,7 @@ async fn a_worktree_commits_to_its_repository() {
     };
     let (exit, said, _) =
         session.run(at("echo 1 > new && git add -A && git commit -qm tree && git status --short")).await;
-    assert_eq!((exit, said.as_str()), (Exit::Code(0), ""));
+    assert_eq!((exit, said.as_str()), (ProcessExit::Code(0), ""));
     for attempt in [
         "git config core.pager evil",
         "echo evil > ../work/.git/hooks/pre-commit",
@@ -525,7 +541,10 @@ async fn a_worktree_commits_to_its_repository() {
         "cat ../work/README",
     ] {
         let (exit, said, _) = session.run(at(attempt)).await;
-        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{attempt}` ended with {exit:?}: {said}");
+        assert!(
+            matches!(exit, ProcessExit::Code(code) if code != 0),
+            "`{attempt}` ended with {exit:?}: {said}"
+        );
     }
 }
 
@@ -554,12 +573,15 @@ async fn working_in_the_home_folder_reads_it_and_hides_its_secrets() {
     };
     let (exit, said, _) =
         session.run(at("~/.local/bin/greet || sh ~/.local/bin/greet; git config user.name")).await;
-    assert!(exit == Exit::Code(0) && said.ends_with("hello\nMe\n"), "{exit:?} {said}");
+    assert!(exit == ProcessExit::Code(0) && said.ends_with("hello\nMe\n"), "{exit:?} {said}");
     for attempt in
         ["cat .ssh/id_ed25519", "cat .netrc", "grep helper .gitconfig", "echo evil > .bashrc", "mkdir .haft"]
     {
         let (exit, said, _) = session.run(at(attempt)).await;
-        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{attempt}` ended with {exit:?}: {said}");
+        assert!(
+            matches!(exit, ProcessExit::Code(code) if code != 0),
+            "`{attempt}` ended with {exit:?}: {said}"
+        );
         assert!(!said.contains("SECRET"), "{said}");
     }
     assert!(!user.at("home/.bashrc").exists());
@@ -646,7 +668,7 @@ async fn commands_side_by_side_share_a_cache() {
         ))
     };
     let (one, two) = tokio::join!(session.run(script("one", "two")), session.run(script("two", "one")));
-    assert_eq!((one.0, two.0), (Exit::Code(0), Exit::Code(0)), "{} {}", one.1, two.1);
+    assert_eq!((one.0, two.0), (ProcessExit::Code(0), ProcessExit::Code(0)), "{} {}", one.1, two.1);
     // One after the other too, however often: no sandbox that was made ahead of time gets in the way.
     for number in 0..5 {
         session.good(&format!("echo 1 > ~/.npm/_cacache/{number}")).await;

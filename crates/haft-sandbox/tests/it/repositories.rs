@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use haft::ports::{Exit, Processes as _, Refusal};
+use haft::ports::{ConfinementRefusal, ProcessExit, Processes as _};
 
 use crate::attack::attack;
 use crate::profile::{User, configuration, git};
 
-fn names(refused: &[Refusal]) -> String {
+fn names(refused: &[ConfinementRefusal]) -> String {
     format!("{refused:?}")
 }
 
@@ -20,7 +20,7 @@ async fn a_link_in_a_new_repository_leads_nowhere() {
     let other = user.at("other");
     let script = format!("git init -q && rm -r .git/hooks && ln -s {} .git/hooks", other.display());
     let (exit, said, refused) = session.run(session.request(&script)).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert_eq!(fs::read_to_string(user.at("other/file")).unwrap(), "other");
     assert!(names(&refused).contains(".git/hooks"), "{refused:?}");
     assert!(user.at("work/.git/hooks").symlink_metadata().is_err());
@@ -33,7 +33,7 @@ async fn a_link_in_a_new_repository_leads_nowhere() {
     let other = user.at("other/config");
     let script = format!("git init -q && ln -sf {} .git/config", other.display());
     let (exit, said, _) = session.run(session.request(&script)).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert_eq!(fs::read_to_string(&other).unwrap(), "[core]\nfsmonitor = mine\n");
     assert!(user.at("work/.git/config").symlink_metadata().is_err());
     // The control: an honest repository stays as git made it.
@@ -133,7 +133,7 @@ async fn honest_repositories_stay() {
     assert!(user.at("work/copy/.git/config").is_file());
     let script = "git -c protocol.file.allow=always submodule add -q ./copy mod && git status && git -C mod log --oneline";
     let (exit, said, refused) = session.run(session.request(script).with_protection(configuration())).await;
-    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
+    assert_eq!((exit, refused), (ProcessExit::Code(0), vec![]), "{said}");
     let config = fs::read_to_string(user.at("work/.git/modules/mod/config")).unwrap();
     assert!(config.contains("worktree"), "{config}");
     session.good("cd mod && echo x > g && git add g && git commit -qm mod").await;
@@ -170,5 +170,5 @@ async fn everything_that_was_taken_away_is_counted() {
     let session = user.session();
     let script = "git init -q r && mkdir -p r/.git/hooks && cd r/.git/hooks && for i in $(seq 93); do echo x > h$i; done";
     let (exit, said, refused) = session.run(session.request(script)).await;
-    assert_eq!((exit, refused.len()), (Exit::Code(0), 93), "{said}");
+    assert_eq!((exit, refused.len()), (ProcessExit::Code(0), 93), "{said}");
 }

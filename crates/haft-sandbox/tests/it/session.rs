@@ -1,8 +1,8 @@
 //! The whole: profile, network and helper together.
 
-use haft::ports::{Confinement, Exit, Processes as _, Refusal};
+use haft::ports::{ConfinementLevel, ConfinementRefusal, ProcessExit, Processes as _};
 use haft_sandbox::testing::maker;
-use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, Stack};
+use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, SandboxStack};
 
 use crate::confined::{Ground, HELPER, said};
 
@@ -11,7 +11,7 @@ fn session(ground: &Ground) -> Sandbox {
         ground.workspace(),
         ground.at("temp"),
         ground.at("caches"),
-        haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
+        haft::ports::SandboxRules::from_authorizer(&haft::PermissionRules::new()),
     );
     std::fs::create_dir_all(ground.at("home/.cargo")).unwrap();
     std::fs::create_dir_all(ground.at("home/.ssh")).unwrap();
@@ -32,16 +32,16 @@ async fn a_session_of_several_calls() {
     };
     git(&["init", "-q"]);
     let sandbox = session(&ground);
-    assert_eq!(sandbox.stack(), Stack::Full, "{:?}", sandbox.notes());
+    assert_eq!(sandbox.stack(), SandboxStack::Full, "{:?}", sandbox.notes());
     for (confinement, script, expected) in [
-        (Confinement::ReadOnly, "git status --short && echo looked", "Code(0) looked\n"),
-        (Confinement::ReadOnly, "touch x 2>/dev/null || echo no", "Code(0) no\n"),
-        (Confinement::Session, "echo hi > file; git status --short", "Code(0) ?? file\n"),
-        (Confinement::Session, "echo kept > /tmp/note; echo $HOME | sed 's,.*/,,'", "Code(0) home\n"),
-        (Confinement::Session, "cat /tmp/note; ls ~/.ssh 2>/dev/null | wc -l", "Code(0) kept\n0\n"),
-        (Confinement::Session, "(echo x >> .git/config) 2>/dev/null || echo held", "Code(0) held\n"),
-        (Confinement::Session, "mkdir .claude; touch .claude/settings.json", "Code(0) "),
-        (Confinement::Session, "ls -A .claude 2>/dev/null || echo gone", "Code(0) gone\n"),
+        (ConfinementLevel::ReadOnly, "git status --short && echo looked", "Code(0) looked\n"),
+        (ConfinementLevel::ReadOnly, "touch x 2>/dev/null || echo no", "Code(0) no\n"),
+        (ConfinementLevel::Session, "echo hi > file; git status --short", "Code(0) ?? file\n"),
+        (ConfinementLevel::Session, "echo kept > /tmp/note; echo $HOME | sed 's,.*/,,'", "Code(0) home\n"),
+        (ConfinementLevel::Session, "cat /tmp/note; ls ~/.ssh 2>/dev/null | wc -l", "Code(0) kept\n0\n"),
+        (ConfinementLevel::Session, "(echo x >> .git/config) 2>/dev/null || echo held", "Code(0) held\n"),
+        (ConfinementLevel::Session, "mkdir .claude; touch .claude/settings.json", "Code(0) "),
+        (ConfinementLevel::Session, "ls -A .claude 2>/dev/null || echo gone", "Code(0) gone\n"),
     ] {
         let outcome = sandbox.run(ground.bash(script).with_confinement(confinement)).await.unwrap();
         assert_eq!(said(&outcome), expected, "{script}: {:?}", sandbox.notes());
@@ -63,12 +63,12 @@ except Exception as e: print(e)";
         .refused
         .iter()
         .filter_map(|refusal| match refusal {
-            Refusal::Host { host, .. } => Some(host.as_str()),
+            ConfinementRefusal::Host { host, .. } => Some(host.as_str()),
             _ => None,
         })
         .collect();
     assert!(hosts.contains(&"by-proxy.example"), "{hosts:?} {}", said(&outcome));
-    assert_eq!(outcome.exit, Exit::Code(0));
+    assert_eq!(outcome.exit, ProcessExit::Code(0));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 
-use haft::ports::{Confinement, ProcessRequest, Processes as _};
+use haft::ports::{ConfinementLevel, ProcessRequest, Processes as _};
 use haft_sandbox::{LocalProcesses, Sandbox, SandboxConfig};
 
 use crate::confined::{HELPER, is_root};
@@ -64,7 +64,7 @@ async fn sockets_of_the_host_are_not_there() {
     paths.push(user.at("work/link").display().to_string());
 
     let session = user.session();
-    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+    for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
         let (_, said, _) = session.run(connect(&user, &paths).with_confinement(confinement)).await;
         assert_eq!(said.lines().filter(|line| line.starts_with("not ")).count(), paths.len(), "{said}");
     }

@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::{Arc, Mutex};
 
-use haft::ports::{Exit, ProcessRequest, Processes};
-use haft_sandbox::{LocalProcesses, Stack};
+use haft::ports::{ProcessExit, ProcessRequest, Processes};
+use haft_sandbox::{LocalProcesses, SandboxStack};
 
 use crate::confined::Ground;
 use crate::{run, sh, text};
@@ -22,7 +22,7 @@ async fn large_input_goes_in_while_output_comes_out() {
 async fn a_child_that_never_reads_or_closes_early_is_no_error() {
     for script in ["exit 0", "exec <&-; sleep 0.05", "head -c 1 > /dev/null"] {
         let outcome = run(sh(script).with_stdin(vec![b'x'; 3_000_000])).await.unwrap();
-        assert_eq!(outcome.exit, Exit::Code(0), "{script}");
+        assert_eq!(outcome.exit, ProcessExit::Code(0), "{script}");
     }
     let nothing = run(sh("cat; echo end")).await.unwrap();
     assert_eq!(text(&nothing.stdout.head), "end\n", "no input is an input that ends at once");
@@ -59,7 +59,7 @@ async fn talk(processes: &dyn Processes, request: ProcessRequest) {
     });
     let outcome = processes.run(request).await.unwrap();
     conversation.join().unwrap();
-    assert_eq!(outcome.exit, Exit::Code(0), "it ended because its input did");
+    assert_eq!(outcome.exit, ProcessExit::Code(0), "it ended because its input did");
     assert_eq!(outcome.stdout.total_bytes, 0, "the output was somebody else's");
     assert_eq!(complaints.into_iter().collect::<String>(), "hm\n", "only complaints are heard");
 }
@@ -69,7 +69,7 @@ async fn a_child_can_be_talked_to_while_it_runs() {
     let script = "echo hm >&2; while read word; do echo \"<$word>\"; done";
     talk(&crate::processes(), sh(script)).await;
     let ground = Ground::new();
-    for stack in [Stack::Full, Stack::Fallback] {
+    for stack in [SandboxStack::Full, SandboxStack::Fallback] {
         talk(&ground.sandbox_of(stack, ground.scene()), ground.bash(script)).await;
     }
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use haft::files::Hidden;
-use haft::ports::{Exit, ProcessRequest, Refusal};
+use haft::files::HiddenPaths;
+use haft::ports::{ConfinementRefusal, ProcessExit, ProcessRequest};
 use haft::testing::with_restrictions;
 
 use crate::confined::is_root;
@@ -32,7 +32,11 @@ fn request(user: &User, session: &Session<'_>, script: &str) -> ProcessRequest {
     request
 }
 
-async fn run(user: &User, session: &Session<'_>, script: &str) -> (Exit, String, Vec<Refusal>) {
+async fn run(
+    user: &User,
+    session: &Session<'_>,
+    script: &str,
+) -> (ProcessExit, String, Vec<ConfinementRefusal>) {
     session.run(request(user, session, script)).await
 }
 
@@ -52,7 +56,7 @@ async fn git_works_in_a_subfolder() {
         ("git ls-files --full-name", "sub/a\nsub/c\n"),
     ] {
         let (exit, said, refused) = run(&user, &session, script).await;
-        assert_eq!((exit, &*said, refused), (Exit::Code(0), expected, vec![]), "{script}");
+        assert_eq!((exit, &*said, refused), (ProcessExit::Code(0), expected, vec![]), "{script}");
     }
     drop(session);
     assert_eq!(fs::read_to_string(user.at("work/beside/b")).unwrap(), "b");
@@ -63,7 +67,7 @@ async fn git_works_in_a_subfolder() {
 async fn nothing_else_of_the_repository_is_written_or_shown_that_is_hidden() {
     let mut user = user();
     user.config.rules = with_restrictions(&user.config.rules, |rules| {
-        rules.unreadable = Some(Hidden::new(|path| path.ends_with(".env")))
+        rules.unreadable = Some(HiddenPaths::new(|path| path.ends_with(".env")))
     });
     let session = user.session();
     for attempt in [
@@ -82,7 +86,10 @@ async fn nothing_else_of_the_repository_is_written_or_shown_that_is_hidden() {
         "git switch -q -c side && git rm -q ../beside/b",
     ] {
         let (exit, said, _) = run(&user, &session, attempt).await;
-        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{attempt}` ended with {exit:?}: {said}");
+        assert!(
+            matches!(exit, ProcessExit::Code(code) if code != 0),
+            "`{attempt}` ended with {exit:?}: {said}"
+        );
         assert!(!said.contains("SECRET"), "{said}");
     }
     assert!(user.at("work/beside/b").exists());
@@ -95,8 +102,8 @@ async fn sees(user: &User) -> bool {
     request.cwd.clone_from(&user.config.workspace[0]);
     let (exit, said, _) = session.run(request).await;
     let noted = session.sandbox.notes().iter().any(|note| note.contains("begins above it"));
-    assert_ne!(exit == Exit::Code(0), noted, "{said}");
-    exit == Exit::Code(0)
+    assert_ne!(exit == ProcessExit::Code(0), noted, "{said}");
+    exit == ProcessExit::Code(0)
 }
 
 #[tokio::test]
@@ -131,13 +138,13 @@ async fn a_folder_that_was_added_is_a_part_of_one_too() {
     user.config.workspace.insert(0, user.at("plain"));
     let session = user.session();
     let (exit, said, _) = run(&user, &session, "git log --format=%s && ! touch ../new").await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert!(Path::new(&user.at("work")).exists());
     let mut whole = user_of_all();
     whole.config.workspace.push(whole.at("work/sub"));
     let session = whole.session();
     let (exit, said, _) = run(&whole, &session, "git status --short && touch ../new").await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
 }
 
 fn user_of_all() -> User {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use haft::files::{Access, Root};
-use haft::ports::{Exit, KillReason, Refusal};
+use haft::files::{GrantedAccess, GrantedRoot};
+use haft::ports::{ConfinementRefusal, KillReason, ProcessExit};
 
 use crate::profile::User;
 
@@ -20,10 +20,12 @@ async fn a_file_of_the_host_is_shown_to_be_read_and_leaves_no_mount_point() {
         "cat {0} {1}/in; ! echo more >> {0}; ! touch {1}/new; echo mine > /tmp/beside; ls /tmp",
         paths.0, paths.1
     );
-    let access =
-        Access { read: vec![Root::file(host.path()), Root::subtree(folder.path())], ..Access::default() };
+    let access = GrantedAccess {
+        read: vec![GrantedRoot::file(host.path()), GrantedRoot::subtree(folder.path())],
+        ..GrantedAccess::default()
+    };
     let (exit, said, _) = session.run(session.request(&script).with_access(access, Vec::new())).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert!(said.starts_with("theirsinside") && said.contains("beside"), "{said}");
     // The control: they were there, and only then.
     assert!(said.contains("of-the-host-"), "{said}");
@@ -43,14 +45,14 @@ async fn a_command_that_makes_it_too_large_is_killed() {
     session.good("head -c 4M /dev/zero > /tmp/small && sleep 0.4 && rm /tmp/small").await;
     let fill = "while :; do head -c 1M /dev/zero >> /tmp/large; sleep 0.01; done";
     let (exit, said, refused) = session.run(session.request(fill)).await;
-    assert_eq!(exit, Exit::Killed(KillReason::TempTooLarge), "{said} {refused:?}");
-    let says = |refusal: &Refusal| matches!(refusal, Refusal::Changed { done, .. } if done.contains("more than the 8 MiB"));
+    assert_eq!(exit, ProcessExit::Killed(KillReason::TempTooLarge), "{said} {refused:?}");
+    let says = |refusal: &ConfinementRefusal| matches!(refusal, ConfinementRefusal::Changed { done, .. } if done.contains("more than the 8 MiB"));
     assert!(refused.iter().any(says), "{refused:?}");
     // Many small files take space as well.
     session.good("rm /tmp/large").await;
     let many = "i=0; while :; do i=$((i+1)); mkdir -p /tmp/d/$i/{1..50}; done";
     let (exit, said, refused) = session.run(session.request(many)).await;
-    assert_eq!(exit, Exit::Killed(KillReason::TempTooLarge), "{said} {refused:?}");
+    assert_eq!(exit, ProcessExit::Killed(KillReason::TempTooLarge), "{said} {refused:?}");
     // What makes it smaller may run.
     session.good("sleep 0.6; rm -r /tmp/d; echo more > /tmp/more").await;
 }

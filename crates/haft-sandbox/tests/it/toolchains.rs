@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use haft::ports::{Exit, Refusal};
+use haft::ports::{ConfinementRefusal, ProcessExit};
 
 use crate::profile::User;
 use crate::skipped;
@@ -181,14 +181,14 @@ async fn a_program_that_is_hidden_is_named_with_what_would_allow_it() {
         ("linter", "linter", "home/opt"),
     ] {
         let (exit, said, refused) = session.run(session.request(script)).await;
-        assert_ne!(exit, Exit::Code(0), "{script}: {said}");
+        assert_ne!(exit, ProcessExit::Code(0), "{script}: {said}");
         let folder = user.at(folder);
         let why = format!(
             "`{name}` is on your PATH, but the sandbox hides `{0}`; allow it with `sandbox.filesystem.allowRead: [\"{0}\"]` \
              in your settings",
             folder.display()
         );
-        assert_eq!(refused, [Refusal::Unseen { folder, why }], "{script}: {said}");
+        assert_eq!(refused, [ConfinementRefusal::Unseen { folder, why }], "{script}: {said}");
     }
     for script in ["no-such-program", "cat missing", "echo greet: not found", "ls /nowhere/tool2"] {
         let (_, said, refused) = session.run(session.request(script)).await;

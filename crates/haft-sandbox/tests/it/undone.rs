@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use haft::Cancel;
 use haft::ports::{
-    Background, ChildRequest, ChildRequestQueue, ChildRequests, Exit, KillReason, PendingRequest,
-    ProcessOutcome, ProcessRequest, Processes as _, Refusal, UndoneAnswer, UndoneChanges,
+    BackgroundFlag, ChildRequest, ChildRequestQueue, ChildRequests, ConfinementRefusal, KillReason,
+    PendingRequest, ProcessExit, ProcessOutcome, ProcessRequest, Processes as _, UndoneAnswer, UndoneChanges,
 };
 use haft_git::RepositoryLevel;
 
@@ -74,8 +74,8 @@ fn plants(user: &User) -> (String, String) {
     (format!(": {mark}; echo mine > .mcp.json; until [ -e go ]; do :; done; echo end"), mark)
 }
 
-fn is_undone(refused: &[Refusal]) -> bool {
-    refused.iter().any(|refused| matches!(refused, Refusal::Protected { .. }))
+fn is_undone(refused: &[ConfinementRefusal]) -> bool {
+    refused.iter().any(|refused| matches!(refused, ConfinementRefusal::Protected { .. }))
 }
 
 #[tokio::test]
@@ -113,13 +113,13 @@ async fn a_command_that_plants_is_paused_until_the_user_has_answered() {
         let said = String::from_utf8_lossy(&outcome.stdout.head).into_owned();
         match answer {
             UndoneAnswer::StayUndone => {
-                assert_eq!((outcome.exit, said.as_str()), (Exit::Code(0), "end\n"));
+                assert_eq!((outcome.exit, said.as_str()), (ProcessExit::Code(0), "end\n"));
                 assert!(is_undone(&outcome.refused) && !planted.exists());
             }
             UndoneAnswer::Redo => {
-                assert_eq!((outcome.exit, said.as_str()), (Exit::Code(0), "end\n"));
+                assert_eq!((outcome.exit, said.as_str()), (ProcessExit::Code(0), "end\n"));
                 assert_eq!(fs::read_to_string(&planted).unwrap(), "mine\n");
-                let [Refusal::Changed { path, done }] = &outcome.refused[..] else {
+                let [ConfinementRefusal::Changed { path, done }] = &outcome.refused[..] else {
                     panic!("{:?}", outcome.refused)
                 };
                 assert!(*path == planted && done.contains("this is their work"), "{done}");
@@ -131,7 +131,10 @@ async fn a_command_that_plants_is_paused_until_the_user_has_answered() {
                 assert_eq!(fs::read_to_string(&planted).unwrap(), "mine\n");
             }
             UndoneAnswer::StopChild => {
-                assert_eq!((outcome.exit, said.as_str()), (Exit::Killed(KillReason::StoppedByUser), ""));
+                assert_eq!(
+                    (outcome.exit, said.as_str()),
+                    (ProcessExit::Killed(KillReason::StoppedByUser), "")
+                );
                 assert!(format!("{:?}", outcome.refused).contains("the user stopped the command"));
                 assert!(!planted.exists());
             }
@@ -156,7 +159,7 @@ async fn a_paused_command_can_be_cancelled_and_left() {
         until("it is paused", || states(&mark).contains(&'T'));
         if is_cancelled {
             cancel.cancel(haft::Cause::User);
-            assert_eq!(run.await.unwrap().exit, Exit::Cancelled);
+            assert_eq!(run.await.unwrap().exit, ProcessExit::Cancelled);
         } else {
             drop(run);
         }
@@ -192,7 +195,7 @@ async fn what_is_the_users_is_put_back_as_it_was() {
         bash(&control, &format!("{prepare}\n{script}"));
         let session = user.session();
         let (outcome, asked) = answered(&user, &session, asking(&session, script), UndoneAnswer::Redo).await;
-        assert_eq!(outcome.exit, Exit::Code(0), "{script}");
+        assert_eq!(outcome.exit, ProcessExit::Code(0), "{script}");
         let mut all: Vec<String> = asked.into_iter().flat_map(|(names, _)| names).collect();
         all.sort();
         assert_eq!(all, names, "{script}");
@@ -222,7 +225,7 @@ async fn a_command_that_plants_without_end_is_killed_after_three_questions() {
     let session = user.session();
     let request = asking(&session, "while :; do echo evil > .mcp.json; done");
     let (outcome, asked) = answered(&user, &session, request, UndoneAnswer::StayUndone).await;
-    assert_eq!(outcome.exit, Exit::Killed(KillReason::ProtectedFiles));
+    assert_eq!(outcome.exit, ProcessExit::Killed(KillReason::ProtectedFiles));
     // And one more when it has ended.
     assert!(asked.len() <= 4 && asked.iter().filter(|(_, is_paused)| *is_paused).count() == 3, "{asked:?}");
     assert!(!user.at("work/.mcp.json").exists());
@@ -267,9 +270,9 @@ async fn all_commands_that_may_have_planted_are_paused_and_one_asks() {
         };
         let (one, other, ()) = tokio::join!(one, other, meanwhile);
         let mut exits = [one.unwrap().exit, other.unwrap().exit];
-        exits.sort_by_key(|exit| *exit != Exit::Code(0));
-        let expected = if is_answered { Exit::Code(0) } else { Exit::Cancelled };
-        assert_eq!(exits, [Exit::Code(0), expected]);
+        exits.sort_by_key(|exit| *exit != ProcessExit::Code(0));
+        let expected = if is_answered { ProcessExit::Code(0) } else { ProcessExit::Cancelled };
+        assert_eq!(exits, [ProcessExit::Code(0), expected]);
         assert!(!user.at("work/.mcp.json").exists());
     }
 }
@@ -281,7 +284,7 @@ async fn what_the_user_makes_in_an_editor_is_asked_about_and_never_lost() {
         let user = User::new();
         let session = user.session();
         let (request, mut queue) = asking(&session, "touch here; until [ -e go ]; do sleep 0.01; done");
-        let background = Background::default();
+        let background = BackgroundFlag::default();
         if in_background {
             background.begin();
         }
@@ -311,7 +314,7 @@ async fn what_the_user_makes_in_an_editor_is_asked_about_and_never_lost() {
         };
         let (outcome, ()) = tokio::join!(session.sandbox.run(request), editor);
         let outcome = outcome.unwrap();
-        assert_eq!(outcome.exit, Exit::Code(0));
+        assert_eq!(outcome.exit, ProcessExit::Code(0));
         assert!(!is_undone(&outcome.refused), "{:?}", outcome.refused);
     }
 }
@@ -333,8 +336,10 @@ async fn without_a_user_the_result_names_the_place_where_a_file_is_kept() {
     };
     let (outcome, ()) = tokio::join!(session.sandbox.run(wait.with_child_requests(Some(requests))), editor);
     let outcome = outcome.unwrap();
-    assert_eq!(outcome.exit, Exit::Code(0));
-    let [Refusal::Protected { done, .. }] = &outcome.refused[..] else { panic!("{:?}", outcome.refused) };
+    assert_eq!(outcome.exit, ProcessExit::Code(0));
+    let [ConfinementRefusal::Protected { done, .. }] = &outcome.refused[..] else {
+        panic!("{:?}", outcome.refused)
+    };
     let kept = done.split("kept in `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
     assert_eq!(fs::read_to_string(kept).unwrap(), "by the user");
 }

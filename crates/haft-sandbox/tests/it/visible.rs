@@ -6,8 +6,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use haft::files::{Access, Root};
-use haft::ports::{Confinement, Exit};
+use haft::files::{GrantedAccess, GrantedRoot};
+use haft::ports::{ConfinementLevel, ProcessExit};
 
 use crate::profile::{User, git};
 use crate::skipped;
@@ -270,9 +270,9 @@ async fn readable(user: &User, folder: &Path, names: &[&str]) -> Vec<String> {
     let paths: Vec<String> = names.iter().map(|name| format!("'{}'", folder.join(name).display())).collect();
     let script =
         format!("for f in {}; do grep -qs SECRET \"$f\" && echo \"$f\"; done; true", paths.join(" "));
-    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+    for confinement in [ConfinementLevel::Session, ConfinementLevel::ReadOnly] {
         let (exit, said, _) = session.run(session.request(&script).with_confinement(confinement)).await;
-        assert_eq!(exit, Exit::Code(0), "{said}");
+        assert_eq!(exit, ProcessExit::Code(0), "{said}");
         found.extend(said.lines().map(str::to_owned));
     }
     found.into_iter().collect()
@@ -302,13 +302,14 @@ async fn an_approval_shows_the_path_that_it_names() {
         let path = user.at("home").join(name);
         let beside = path.with_file_name("beside");
         fs::write(&beside, "SECRET").unwrap();
-        let access = Access { read: vec![Root::file(&path)], ..Access::default() };
+        let access = GrantedAccess { read: vec![GrantedRoot::file(&path)], ..GrantedAccess::default() };
         let look = format!("cat {}; cat {} 2> /dev/null; true", path.display(), beside.display());
         let request = session.request(&look).with_access(access, Vec::new());
         let (_, said, _) = session.run(request).await;
         assert_eq!(said, "SECRET", "{name}");
     }
-    let access = |path: &str| Access { read: vec![Root::subtree(path)], ..Access::default() };
+    let access =
+        |path: &str| GrantedAccess { read: vec![GrantedRoot::subtree(path)], ..GrantedAccess::default() };
     let request = session.request("ls /etc/apt").with_access(access("/etc/apt"), Vec::new());
     let outside = Command::new("ls").arg("/etc/apt").output().unwrap();
     if outside.status.success() {
@@ -413,7 +414,7 @@ async fn assert_twins(scripts: &[&str], compared_min: usize) {
         compared += 1;
         let request = session.request(&format!("exec 2> /dev/null; {script}"));
         let (exit, said, _) = session.run(request).await;
-        let twin = (Exit::Code(code), String::from_utf8_lossy(&done.stdout).into_owned());
+        let twin = (ProcessExit::Code(code), String::from_utf8_lossy(&done.stdout).into_owned());
         if (&exit, &said) != (&twin.0, &twin.1) {
             differ.push(format!("{script}: {:?}, outside {twin:?}", (exit, said)));
         }

@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::Path;
 
-use haft::files::{Access, Hidden, Root};
-use haft::ports::{Exit, Refusal};
+use haft::files::{GrantedAccess, GrantedRoot, HiddenPaths};
+use haft::ports::{ConfinementRefusal, ProcessExit};
 use haft::testing::with_restrictions;
 
 use crate::appears;
@@ -23,7 +23,7 @@ fn with_out() -> User {
     user
 }
 
-fn told(refused: &[Refusal]) -> String {
+fn told(refused: &[ConfinementRefusal]) -> String {
     format!("{refused:?}")
 }
 
@@ -41,7 +41,7 @@ async fn names_are_protected_where_settings_let_commands_write() {
     }
     let script = "cd ../out; echo x > .envrc; echo x > r/.envrc; mkdir .vscode; echo '{}' > .vscode/x; echo '{}' > .mcp.json";
     let (exit, said, refused) = session.run(session.request(script)).await;
-    assert_eq!((exit, refused.len()), (Exit::Code(0), 4), "{said} {refused:?}");
+    assert_eq!((exit, refused.len()), (ProcessExit::Code(0), 4), "{said} {refused:?}");
     for name in [".envrc", "r/.envrc", ".vscode", ".mcp.json"] {
         assert!(!user.at("out").join(name).exists(), "{name} is left");
     }
@@ -112,7 +112,7 @@ async fn what_is_hidden_is_hidden_by_its_other_names() {
     let sec = user.at("work/sec");
     let denies = move |path: &Path| path.ends_with(".env") || path.starts_with(&sec);
     user.config.rules =
-        with_restrictions(&user.config.rules, |rules| rules.unreadable = Some(Hidden::new(denies)));
+        with_restrictions(&user.config.rules, |rules| rules.unreadable = Some(HiddenPaths::new(denies)));
     let session = user.session();
     for script in
         ["cat .env", "cat deep/er/other", "cat sec/key", "cat copy", "mv deep d2 && cat d2/er/other"]
@@ -130,7 +130,7 @@ async fn a_name_in_a_folder_that_is_not_there_is_put_aside() {
     let session = user.session();
     let (exit, said, refused) =
         session.run(session.request("mkdir d && echo x > d/later && echo x > d/other")).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     assert!(told(&refused).contains("d/later"), "{refused:?}");
     assert!(!user.at("work/d/later").exists() && user.at("work/d/other").exists());
     // Also where the folder is there.
@@ -163,7 +163,7 @@ s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [f]))
     fs::write(user.at("work/give.py"), GIVE).unwrap();
     let session = user.session();
     let file = user.at("other/file");
-    let granted = || Access { write: vec![Root::file(&file)], ..Access::default() };
+    let granted = || GrantedAccess { write: vec![GrantedRoot::file(&file)], ..GrantedAccess::default() };
     for way in ["/tmp/s", "./s"] {
         for name in ["begun", "ended"] {
             let _ = fs::remove_file(user.at("work").join(name));
@@ -178,14 +178,17 @@ s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [f]))
             given
         };
         let (_, (exit, said, _)) = tokio::join!(taking, giving);
-        assert!(exit != Exit::Code(0) && said.contains("ermission") || said.contains("upported"), "{said}");
+        assert!(
+            exit != ProcessExit::Code(0) && said.contains("ermission") || said.contains("upported"),
+            "{said}"
+        );
         assert!(!user.at("work/taken").exists(), "{way}");
         assert!(fs::read_to_string(&file).unwrap().ends_with("NOW"), "the grant itself counts");
     }
     // Without another command there is nobody to hand it to, and sockets work as always.
     let mut alone = session.request("python3 -c 'import socket; socket.socket(socket.AF_UNIX)'");
     alone.access = granted();
-    assert_eq!(session.run(alone).await.0, Exit::Code(0));
+    assert_eq!(session.run(alone).await.0, ProcessExit::Code(0));
 }
 
 /// To read in `/proc`, of which each command has its own, is nothing that could be handed over.
@@ -205,9 +208,9 @@ s.settimeout(60); c, _ = s.accept(); print(c.recv(9))";
     let request = |script: &str| {
         let mut request = session.request(script);
         let nothing = [
-            Root::file("/proc/cpuinfo"),
-            Root::file(user.at("none")),
-            Root::subtree(user.at("state/results")),
+            GrantedRoot::file("/proc/cpuinfo"),
+            GrantedRoot::file(user.at("none")),
+            GrantedRoot::subtree(user.at("state/results")),
         ];
         request.access.read.extend(nothing);
         request
@@ -218,6 +221,6 @@ s.settimeout(60); c, _ = s.accept(); print(c.recv(9))";
     };
     let ((heard, said, _), (talked, words, _)) =
         tokio::join!(session.run(request("python3 listen.py")), talking);
-    assert_eq!((heard, talked), (Exit::Code(0), Exit::Code(0)), "{said} {words}");
+    assert_eq!((heard, talked), (ProcessExit::Code(0), ProcessExit::Code(0)), "{said} {words}");
     assert!(said.contains("hello"), "{said}");
 }

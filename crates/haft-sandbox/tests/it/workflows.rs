@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use haft::ports::Exit;
+use haft::ports::ProcessExit;
 
 use crate::profile::User;
 
@@ -91,7 +91,7 @@ async fn compare(prepared: &User, workflow: &str) -> Option<String> {
     let mut request = session.analysed(workflow);
     request.env.extend(ENVIRONMENT.map(|(name, value)| (name.into(), value.into())));
     let (exit, said, refused) = session.run(request).await;
-    let exit = if let Exit::Code(code) = exit { Some(code) } else { None };
+    let exit = if let ProcessExit::Code(code) = exit { Some(code) } else { None };
     let (before, now) = (state(&plain), state(&user));
     let differs: Vec<String> = before
         .keys()
@@ -227,20 +227,22 @@ async fn a_command_that_writes_no_repository_can_not() {
     fs::write(user.at("work/release.sh"), script).unwrap();
     let session = user.session();
     let (exit, said, refused) = session.run(session.analysed("sh release.sh")).await;
-    assert_ne!(exit, Exit::Code(0), "{said}");
+    assert_ne!(exit, ProcessExit::Code(0), "{said}");
     assert!(
         said.contains("one") && format!("{refused:?}").contains("`sandbox.gitWriters`"),
         "{said} {refused:?}"
     );
     // The user's yes opens what git writes in ordinary work, and no more.
     let granted = |line: &str| {
-        let root = haft::files::Root::file(user.at("work/.git/index.lock"));
-        let access =
-            haft::files::Access { write: [root].into_iter().collect(), ..haft::files::Access::default() };
+        let root = haft::files::GrantedRoot::file(user.at("work/.git/index.lock"));
+        let access = haft::files::GrantedAccess {
+            write: [root].into_iter().collect(),
+            ..haft::files::GrantedAccess::default()
+        };
         session.analysed(line).with_access(access, Vec::new())
     };
     let (exit, said, _) = session.run(granted("sh release.sh")).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
+    assert_eq!(exit, ProcessExit::Code(0), "{said}");
     let (_, said, _) = session.run(granted("sh -c 'echo evil >> .git/config'")).await;
     assert!(!config(&user.at("work")).contains("evil"), "{said}");
 }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use haft::ToolResult;
-use haft::event::What;
+use haft::event::EventKind;
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, OnAgentLine, UserQuestion};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, OnAgentLine, UserQuestion};
 use haft::sync::lock;
 use haft::text::truncate_chars;
 use haft_agent::{LoopHooks, ReplyDelta, RunEvent, RunSink};
@@ -76,9 +76,9 @@ impl AgentEvents {
                 (!line.is_empty()).then(|| format!("● {}", truncate_chars(&line, LINE_CHARS_MAX)))
             }
             RunEvent::Tool(tool) => match &tool.what {
-                What::Finished(result) => {
+                EventKind::Finished(result) => {
                     state.calls += 1;
-                    let line = call(result);
+                    let line = call_line(result);
                     state.last = Some(line.clone());
                     Some(line)
                 }
@@ -91,7 +91,7 @@ impl AgentEvents {
 }
 
 /// A finished call, on one line.
-fn call(result: &ToolResult) -> String {
+fn call_line(result: &ToolResult) -> String {
     let view = result.view();
     let sign = if result.is_error() { '✗' } else { '✓' };
     let summary = view.summary.map(|summary| format!("  {}", one_line(&summary))).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Asker for NamedAsker {
         self.asker.is_available()
     }
 
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         self.asker.approve(approval)
     }
 

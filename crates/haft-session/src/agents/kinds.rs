@@ -8,9 +8,9 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::ports::PermissionMode;
-use haft::registry::{Entry, Origin};
+use haft::registry::{RegisteredTool, ToolOrigin};
 use haft::text::truncate_chars;
 use haft::tool::ListedClass;
 use haft_tools::AgentKind;
@@ -106,17 +106,17 @@ impl AgentDefinition {
     }
 
     /// Whether it has a tool of its parent's.
-    pub fn has(&self, entry: &Entry) -> bool {
+    pub fn has(&self, entry: &RegisteredTool) -> bool {
         let tool = entry.tool();
         let names = || std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str));
-        let named = |list: &[String]| list.iter().any(|rule| names().any(|name| fits(rule, name)));
+        let named = |list: &[String]| list.iter().any(|rule| names().any(|name| rule_fits(rule, name)));
         let has = match &self.tools {
             AgentTools::All => true,
             AgentTools::Looking => {
                 let looks = match tool.listed_class() {
-                    ListedClass::Always(class) => class == Class::ReadOnly,
+                    ListedClass::Always(class) => class == ConcurrencyClass::ReadOnly,
                     // The mode denies its changes. The changes of external tools are unknown.
-                    ListedClass::Depends => *entry.origin() == Origin::BuiltIn,
+                    ListedClass::Depends => *entry.origin() == ToolOrigin::BuiltIn,
                 };
                 looks || tool.spec().is_session_only()
             }
@@ -127,7 +127,7 @@ impl AgentDefinition {
 }
 
 /// Whether a name is meant.
-fn fits(rule: &str, name: &str) -> bool {
+fn rule_fits(rule: &str, name: &str) -> bool {
     match rule.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),
         None => rule == name,
@@ -191,7 +191,7 @@ impl AgentKinds {
         }
         for file in files {
             let shown = one_line(&given.places.show(&file));
-            let read = text(&file, root).and_then(|text| parse(&text));
+            let read = read_definition(&file, root).and_then(|text| parse_definition(&text));
             match read {
                 Ok((kind, notes)) => {
                     self.problems.extend(notes.iter().map(|note| format!("{shown}: {}", one_line(note))));
@@ -204,7 +204,7 @@ impl AgentKinds {
     }
 }
 
-fn text(path: &Path, root: Option<&Path>) -> Result<String, String> {
+fn read_definition(path: &Path, root: Option<&Path>) -> Result<String, String> {
     let unreadable = |error: std::io::Error| format!("it can't be read: {error}");
     let real = path.canonicalize().map_err(unreadable)?;
     if root.is_some_and(|root| !real.starts_with(root)) {
@@ -223,7 +223,7 @@ fn text(path: &Path, root: Option<&Path>) -> Result<String, String> {
 }
 
 /// A kind from a file, and what of the file doesn't count.
-fn parse(file: &str) -> Result<(AgentDefinition, Vec<String>), String> {
+fn parse_definition(file: &str) -> Result<(AgentDefinition, Vec<String>), String> {
     let front = front_matter::parse_front_matter(file)?
         .ok_or("it has no head; the first line is `---`, then keys such as `name` and `description`")?;
     let mut notes = Vec::new();
@@ -244,8 +244,8 @@ fn parse(file: &str) -> Result<(AgentDefinition, Vec<String>), String> {
         match &**key {
             "name" => kind.name = one()?,
             "description" => kind.description = one()?,
-            "tools" => kind.tools = tools(at, value, &mut notes),
-            "disallowedTools" => kind.without = names(at, value, &mut notes),
+            "tools" => kind.tools = parse_tools(at, value, &mut notes),
+            "disallowedTools" => kind.without = parse_names(at, value, &mut notes),
             "model" => kind.model = Some(one()?).filter(|model| !model.is_empty() && model != "inherit"),
             "permissionMode" => {
                 let mode = one()?;
@@ -275,8 +275,8 @@ fn parse(file: &str) -> Result<(AgentDefinition, Vec<String>), String> {
     Ok((kind, notes))
 }
 
-fn tools(at: usize, value: &FrontMatterValue, notes: &mut Vec<String>) -> AgentTools {
-    let names = names(at, value, notes);
+fn parse_tools(at: usize, value: &FrontMatterValue, notes: &mut Vec<String>) -> AgentTools {
+    let names = parse_names(at, value, notes);
     match names.iter().any(|name| name == "*") {
         true => AgentTools::All,
         // A list in which nothing is left is a list of nothing, and no list is all.
@@ -286,7 +286,7 @@ fn tools(at: usize, value: &FrontMatterValue, notes: &mut Vec<String>) -> AgentT
 }
 
 /// Names of tools. One with a rule behind it is left out: taken by its name it would be more than was meant.
-fn names(at: usize, value: &FrontMatterValue, notes: &mut Vec<String>) -> Vec<String> {
+fn parse_names(at: usize, value: &FrontMatterValue, notes: &mut Vec<String>) -> Vec<String> {
     let (good, bad): (Vec<String>, Vec<String>) =
         value.list().into_iter().partition(|name| !name.contains(['(', ')', ' ']));
     for name in bad {
@@ -311,7 +311,7 @@ mod tests {
     fn a_file_says_what_a_kind_is() {
         let head = "name: reviewer\ndescription: Reviews code\ntools: Read, Grep, mcp__x__*\ndisallowedTools: [Bash]\n\
                     model: haiku\npermissionMode: plan\nmaxTurns: 7\ncolor: red";
-        let (kind, notes) = parse(&file(head)).unwrap();
+        let (kind, notes) = parse_definition(&file(head)).unwrap();
         assert_eq!(notes, [""; 0]);
         let named = ["Read", "Grep", "mcp__x__*"].map(str::to_owned).to_vec();
         let expected = AgentDefinition {
@@ -326,7 +326,9 @@ mod tests {
         };
         assert_eq!(kind, expected);
         assert!(
-            fits("mcp__x__*", "mcp__x__y") && !fits("mcp__x__*", "mcp__z__y") && !fits("Read", "ReadMore")
+            rule_fits("mcp__x__*", "mcp__x__y")
+                && !rule_fits("mcp__x__*", "mcp__z__y")
+                && !rule_fits("Read", "ReadMore")
         );
     }
 
@@ -340,7 +342,7 @@ mod tests {
         let registry = haft::Registry::new()
             .with(tool("SendMessage", |spec| spec))
             .and_then(|all| all.with(tool("tell", |spec| spec.session_only())))
-            .and_then(|all| all.with(tool("look", |spec| spec.listed_class(Class::ReadOnly))));
+            .and_then(|all| all.with(tool("look", |spec| spec.listed_class(ConcurrencyClass::ReadOnly))));
         let explore = built_in_kinds().into_iter().find(|kind| kind.name == "explore").unwrap();
         let (looking, registry) = (AgentDefinition::built_in(explore), registry.unwrap());
         let has: Vec<&str> =
@@ -350,7 +352,8 @@ mod tests {
 
     #[test]
     fn what_does_not_count_is_said() {
-        let (kind, notes) = parse(&file("name: a\ndescription: b\ntools: Bash(git *)\nhooks: x")).unwrap();
+        let (kind, notes) =
+            parse_definition(&file("name: a\ndescription: b\ntools: Bash(git *)\nhooks: x")).unwrap();
         assert_eq!(kind.tools, AgentTools::Named(Vec::new()), "never more than was meant");
         assert!(notes[0].contains("line 4: `Bash(git *)`") && notes[1].contains("`hooks`"), "{notes:?}");
         for (head, part) in [
@@ -361,7 +364,7 @@ mod tests {
             ("name: a\ndescription: b\nmaxTurns: 0", "line 4: `0`"),
             ("name: a\ndescription: b\nmodel: [x]", "line 4: `model` is one text"),
         ] {
-            let error = parse(&file(head)).unwrap_err();
+            let error = parse_definition(&file(head)).unwrap_err();
             assert!(error.contains(part), "{head}: {error}");
         }
     }

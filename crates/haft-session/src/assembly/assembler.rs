@@ -11,21 +11,21 @@ use haft::dispatch::TaskTable;
 use haft::event::EventSink;
 use haft::files::{DirFiles, PathTable};
 use haft::ports::{Asker, Processes, RuleSetId, SandboxView};
-use haft::registry::Gates;
+use haft::registry::ToolGates;
 use haft::results::OffloadStore;
 use haft::{Engine, EngineBuilder, Registry};
-use haft_policy::gate::{PolicyFindings, IsFullSandbox, Policy, SandboxCoverage, PolicyContext};
+use haft_policy::gate::{IsFullSandbox, Policy, PolicyContext, PolicyFindings, SandboxCoverage};
 use haft_policy::hooks::Hooks;
 use haft_policy::rule::NamedPath;
 use haft_policy::settings::Settings;
 use haft_tools::SessionArguments;
 
-use super::child_processes::{children, path_table, surroundings};
+use super::child_processes::{guarded_processes, path_table, sandbox_surroundings};
 use super::client_session::{ClientSession, SharedServers};
 use super::server_pool::ServerStarter;
 use super::session_config::SessionConfig;
 use super::tool_state::{self, active_settings};
-use super::tools::readers;
+use super::tools::reader_tools;
 use super::{NoticeEvents, ProcessGuard, SessionParts};
 use crate::hooks::ServerSlot;
 use crate::loaded_settings::LoadedSettings;
@@ -59,7 +59,7 @@ pub(super) struct EngineOptions<S> {
     pub(super) policy: Policy,
     pub(super) asker: Option<Arc<dyn Asker>>,
     pub(super) events: S,
-    pub(super) gates: Gates,
+    pub(super) gates: ToolGates,
     /// What tools get from the session; the engine adds calls and settings.
     pub(super) arguments: SessionArguments,
     /// Where its long results are kept, for the engine and for hooks; none keeps them in a temporary folder.
@@ -92,7 +92,7 @@ impl SessionAssembler {
     }
 
     /// An assembler with the same settings, tools and rules, and with front ends, processes and a sandbox of its own.
-    pub(crate) fn separate(&self, purpose: SessionPurpose) -> SessionAssembler {
+    pub(crate) fn for_purpose(&self, purpose: SessionPurpose) -> SessionAssembler {
         let mut config = self.config.clone();
         config.options.channels = Some(SessionChannels::default());
         let id = config.options.resume.clone().unwrap_or_else(hooks::session_id);
@@ -112,7 +112,7 @@ impl SessionAssembler {
             true => SessionProcesses::confined(notices),
             false => SessionProcesses::unconfined(notices),
         });
-        let processes: Arc<dyn Processes> = Arc::new(children(&starter, &config.given));
+        let processes: Arc<dyn Processes> = Arc::new(guarded_processes(&starter, &config.given));
         let process_guard = ProcessGuard::new(starter.clone());
         let sandbox = OnceLock::new();
         SessionAssembler {
@@ -143,7 +143,7 @@ impl SessionAssembler {
         let (policy, findings) = self.rules(options.non_interactive)?;
         let search =
             self.config.settings().tool_search.as_ref().map(|at| at.value.clone()).unwrap_or_default();
-        let mut gates = Gates::default();
+        let mut gates = ToolGates::default();
         gates.groups_off = self.config.groups_off()?;
         if let Some(above) = search.above {
             gates.defer_above = usize::try_from(above).unwrap_or(usize::MAX);
@@ -151,7 +151,7 @@ impl SessionAssembler {
         if let Some(percent) = search.percent.and_then(|percent| u8::try_from(percent).ok()) {
             gates.defer_above_percent = percent;
         }
-        let crons = tool_state::crons(state.as_deref(), workspace.cwd());
+        let crons = tool_state::open_crons(state.as_deref(), workspace.cwd());
         let grants = policy.clone();
         let arguments = SessionArguments {
             crons: Some(crons.clone()),
@@ -207,10 +207,10 @@ impl SessionAssembler {
     ) -> Result<ClientSession, SessionError> {
         let (policy, _) = self.rules(asker.is_none())?;
         let id = hooks::session_id();
-        let store = OffloadStore::temporary().with_readers(readers(&self.config.registry));
+        let store = OffloadStore::temporary().with_readers(reader_tools(&self.config.registry));
         let of_hooks = self.config.store(store.dir());
         // A client decides itself which tools its model is shown.
-        let mut gates = Gates::default();
+        let mut gates = ToolGates::default();
         gates.defer_above = usize::MAX;
         gates.groups_off = self.config.groups_off()?;
         let parts = self.engine(EngineOptions {
@@ -237,7 +237,7 @@ impl SessionAssembler {
             policy: policy.clone(),
             asker: None,
             events: NoticeEvents(self.config.options.notices.clone()),
-            gates: Gates::default(),
+            gates: ToolGates::default(),
             arguments: SessionArguments::default(),
             results: None,
         })?;
@@ -333,10 +333,10 @@ impl SessionAssembler {
     fn plan_sandbox(&self, policy: &Policy) -> Result<(), SessionError> {
         let SessionConfig { options, given, workspace, state, .. } = &self.config;
         let wanted = &self.config.settings().sandbox;
-        let around = surroundings(options, given, workspace, state, &self.temp, &self.named);
-        let mut sandbox = processes::sandbox(wanted, policy, around)?;
+        let around = sandbox_surroundings(options, given, workspace, state, &self.temp, &self.named);
+        let mut sandbox = processes::sandbox_config(wanted, policy, around)?;
         match self.purpose {
-            SessionPurpose::Replay => sandbox = processes::shut(sandbox),
+            SessionPurpose::Replay => sandbox = processes::without_network(sandbox),
             SessionPurpose::Once => sandbox = sandbox.without_spares(),
             SessionPurpose::Run | SessionPurpose::Inspect => {}
         }
@@ -389,8 +389,9 @@ impl SessionAssembler {
         }
         let bare = engine.clone().build();
         let servers = ServerSlot::default();
-        let hooks = hooks::read(given, &bare, &id, &policy, self.processes.clone(), of_hooks, &servers)?;
-        let engine = engine.hooks(hooks.add_to(haft::hooks::Hooks::new()).after(calls.clone()));
+        let hooks =
+            hooks::read_hooks(given, &bare, &id, &policy, self.processes.clone(), of_hooks, &servers)?;
+        let engine = engine.hooks(hooks.add_to(haft::hooks::HookSet::new()).after(calls.clone()));
         Ok(EngineParts { engine, bare, session_tools, hooks, tasks, calls, servers })
     }
 

@@ -1,13 +1,13 @@
 //! The browser of sessions: which program, and which ports of this machine.
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 use haft_sandbox::net::host::{Host, HostRule};
 use haft_tools::Browser;
 
 use crate::loaded_settings::LoadedSettings;
 
 /// The browser that environment and settings choose. Starts nothing.
-pub(super) fn browser(lookup: Lookup<'_>, given: &LoadedSettings) -> Browser {
+pub(super) fn build_browser(lookup: VariableLookup<'_>, given: &LoadedSettings) -> Browser {
     let here = Host::Name("localhost".into());
     let allowed = given.loaded.settings.sandbox.network.allowed_domains.iter();
     let ports = allowed.filter_map(|host| host.value.parse().ok()).filter_map(|rule: HostRule| {
@@ -15,5 +15,5 @@ pub(super) fn browser(lookup: Lookup<'_>, given: &LoadedSettings) -> Browser {
         let opens = usual.chain([here.clone()]).any(|host| rule.opens(&host));
         rule.port().filter(|_| opens)
     });
-    Browser::new().program(haft::env::chromium(lookup)).local_ports(ports)
+    Browser::new().program(haft::env::chromium_path(lookup)).local_ports(ports)
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use haft::Workspace;
 use haft::files::PathTable;
 use haft_policy::rule::NamedPath;
-use haft_policy::settings::{SettingsPlaces, SandboxSettings};
-use haft_policy::trust::{TrustInventory, TrustJudgement, ResolvedSettings};
+use haft_policy::settings::{SandboxSettings, SettingsPlaces};
+use haft_policy::trust::{ResolvedSettings, TrustInventory, TrustJudgement};
 
 use super::session_config::SessionConfig;
 use super::tools::PROJECT_TOOLS;
-use super::workspace::real;
+use super::workspace::real_path;
 use crate::guarded_processes::GuardedProcesses;
 use crate::loaded_settings::LoadedSettings;
 use crate::processes::{self, SessionProcesses};
@@ -19,24 +19,25 @@ use crate::temp_folder::{TempFolder, is_below_temp};
 use crate::{SessionOptions, SessionPurpose};
 
 /// The paths of a session that its sandbox needs.
-pub(super) fn surroundings<'a>(
+pub(super) fn sandbox_surroundings<'a>(
     common: &SessionOptions,
     given: &'a LoadedSettings,
     workspace: &Workspace,
     state: &'a Option<PathBuf>,
     temp: &'a TempFolder,
     named: &'a [NamedPath],
-) -> processes::Surroundings<'a> {
+) -> processes::SandboxSurroundings<'a> {
     let places = &given.places;
     let users = places.config_dir.iter().map(|config| config.join("tools"));
-    let tools = users.chain(common.tools_dir.iter().map(|dir| places.cwd.join(dir))).map(|dir| real(&dir));
-    processes::Surroundings {
+    let tools =
+        users.chain(common.tools_dir.iter().map(|dir| places.cwd.join(dir))).map(|dir| real_path(&dir));
+    processes::SandboxSurroundings {
         workspace: workspace.dirs().map(Path::to_owned).collect(),
         home: places.home.as_deref(),
         own: own_folders(places),
         state: state.as_deref(),
         tools: tools.filter(|dir| dir.is_dir()).collect(),
-        scripts: scripts(&given.loaded.inventory),
+        scripts: script_paths(&given.loaded.inventory),
         temp,
         named,
     }
@@ -45,7 +46,7 @@ pub(super) fn surroundings<'a>(
 /// Folders with the user's settings and state, here and where others have them.
 fn own_folders(places: &SettingsPlaces) -> Vec<PathBuf> {
     let own = [&places.config_dir, &places.state_dir, &places.claude_dir, &places.claude_json];
-    own.into_iter().flatten().chain(&places.usual).map(|dir| real(dir)).collect()
+    own.into_iter().flatten().chain(&places.usual).map(|dir| real_path(dir)).collect()
 }
 
 /// Where the paths of a session lie that has a sandbox: what it shares with the host stays the host's also below `/tmp`.
@@ -61,7 +62,7 @@ pub(super) fn path_table(
     let settings = |list| SandboxSettings::absolute_paths(list, home, workspace.cwd());
     let tools = options.tools_dir.iter().map(|dir| places.cwd.join(dir));
     let shared = workspace.dirs().map(Path::to_owned).chain(own_folders(places));
-    let shared = shared.chain(home.map(real)).chain(tools.map(|dir| real(&dir)));
+    let shared = shared.chain(home.map(real_path)).chain(tools.map(|dir| real_path(&dir)));
     let shared = shared.chain(settings(&files.allow_read)).chain(settings(&files.allow_write));
     // What lies beside the copy of a working directory stands for what lies beside that.
     let beside = workspace.cwd().parent().filter(|_| purpose == SessionPurpose::Replay);
@@ -72,7 +73,7 @@ pub(super) fn path_table(
 }
 
 /// Files that run by themselves, of the workspace and in it, and what they lead to where they are links.
-fn scripts(inventory: &TrustInventory) -> Vec<PathBuf> {
+fn script_paths(inventory: &TrustInventory) -> Vec<PathBuf> {
     let named = inventory.files().chain(inventory.users_files());
     let both = named.flat_map(|path| [Some(path.to_owned()), path.canonicalize().ok()]);
     let mut scripts: Vec<PathBuf> = both.flatten().collect();
@@ -82,7 +83,7 @@ fn scripts(inventory: &TrustInventory) -> Vec<PathBuf> {
 }
 
 /// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.
-pub(super) fn children(
+pub(super) fn guarded_processes(
     processes: &Arc<SessionProcesses>,
     given: &LoadedSettings,
 ) -> GuardedProcesses<SessionProcesses> {
@@ -90,7 +91,9 @@ pub(super) fn children(
     let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.0.clone().into()));
     let children = GuardedProcesses::new(processes.clone(), env);
     match judgement {
-        TrustJudgement::Trusted => children.with_trusted(given.places.cwd.join(PROJECT_TOOLS), inventory.clone()),
+        TrustJudgement::Trusted => {
+            children.with_trusted(given.places.cwd.join(PROJECT_TOOLS), inventory.clone())
+        }
         _ => children,
     }
 }

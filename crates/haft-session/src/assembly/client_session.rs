@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 use haft::ports::Asker;
 use haft::{Engine, EngineBuilder, Registry};
 use haft_journal::SessionStart;
@@ -38,7 +38,7 @@ pub struct ClientSession {
 impl ClientSession {
     pub(super) fn new(id: String, policy: Policy, parts: EngineParts, config: &SessionConfig) -> Self {
         let EngineParts { engine, bare, session_tools, hooks, servers, .. } = parts;
-        let journal = journal(config, &id);
+        let journal = client_journal(config, &id);
         let recorder = journal.clone();
         let builder = engine.ports(|ports| ports.recorder = Some(recorder));
         let engine = builder.clone().build();
@@ -83,17 +83,17 @@ impl ClientSession {
 
     /// Reports what hooks in the background have said so far.
     pub fn report_hooks(&self) {
-        hooks::report(&self.hooks, &self.notices);
+        hooks::report_hooks(&self.hooks, &self.notices);
     }
 }
 
-fn journal(config: &SessionConfig, id: &str) -> Arc<LazyJournal> {
+fn client_journal(config: &SessionConfig, id: &str) -> Arc<LazyJournal> {
     let (settings, state) = (config.settings().journal.clone(), config.given.places.state_dir.clone());
     let (id, cwd) = (id.to_owned(), config.workspace.cwd().to_owned());
     let (environment, notices) = (config.options.environment.clone(), config.options.notices.clone());
     LazyJournal::new(move |_| {
         let began = SessionStart { command: "serve".to_owned(), ..SessionStart::in_folder(&cwd) };
-        let lookup: Lookup<'_> = &|name| environment.get(name);
+        let lookup: VariableLookup<'_> = &|name| environment.get(name);
         // The id is new, so no other process has this journal.
         SessionRecorder::open(state.as_deref(), &settings, (&id, began), None, lookup, &notices)
     })

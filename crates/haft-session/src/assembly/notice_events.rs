@@ -2,9 +2,9 @@
 
 use haft::Cause;
 use haft::dispatch::TaskTable;
-use haft::event::{Event, EventSink, What};
+use haft::event::{Event, EventKind, EventSink};
 use haft::ports::{TaskState, Tasks as _};
-use haft::view::Progress;
+use haft::view::CallProgress;
 
 use crate::notice::{NoticeSink, SessionNotice};
 use crate::text::one_line;
@@ -30,12 +30,12 @@ impl EventSink for NoticeEvents {
     fn send(&self, event: Event) {
         let tool = event.call.map(|call| format!("{}: ", call.tool)).unwrap_or_default();
         match event.what {
-            What::Warning(words) => self.0.warn(format!("{tool}{words}")),
-            What::Message(words) => self.0.info(format!("{tool}{words}")),
-            What::BlocksThread { since } => {
+            EventKind::Warning(words) => self.0.warn(format!("{tool}{words}")),
+            EventKind::Message(words) => self.0.info(format!("{tool}{words}")),
+            EventKind::BlocksThread { since } => {
                 self.0.warn(format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
             }
-            What::Progress(Progress { fraction, message }) => {
+            EventKind::Progress(CallProgress { fraction, message }) => {
                 let percent = fraction.map(|fraction| format!("{:.0} % ", fraction * 100.0));
                 self.0.send(SessionNotice::Progress(format!(
                     "{tool}{}{}",
@@ -43,7 +43,7 @@ impl EventSink for NoticeEvents {
                     message.unwrap_or_default()
                 )));
             }
-            What::Finished(_) => self.0.send(SessionNotice::ProgressEnded),
+            EventKind::Finished(_) => self.0.send(SessionNotice::ProgressEnded),
             _ => {}
         }
     }

@@ -4,23 +4,23 @@ use std::sync::{Arc, Weak};
 
 use haft::search::{ToolSearch, ToolSearchInput};
 use haft::{Context, Effects, Tool, ToolError, ToolSpec};
-use haft_mcp::{Servers, Status};
+use haft_mcp::{ServerSet, ServerStatus};
 use serde_json::Value;
 
 /// The tool, over the servers of a session. Doesn't keep them.
-pub(super) struct SessionToolSearch(Weak<Servers>);
+pub(super) struct SessionToolSearch(Weak<ServerSet>);
 
 impl SessionToolSearch {
-    pub(super) fn new(servers: &Arc<Servers>) -> SessionToolSearch {
+    pub(super) fn new(servers: &Arc<ServerSet>) -> SessionToolSearch {
         SessionToolSearch(Arc::downgrade(servers))
     }
 
     /// The servers that are still being connected, as they are named in a sentence.
-    fn coming(&self) -> Vec<String> {
+    fn connecting_servers(&self) -> Vec<String> {
         let Some(servers) = self.0.upgrade() else { return Vec::new() };
         let coming = servers
             .iter()
-            .filter(|server| server.status() == Status::Connecting && server.failure().is_none());
+            .filter(|server| server.status() == ServerStatus::Connecting && server.failure().is_none());
         coming.map(|server| format!("`{}`", server.config().name)).collect()
     }
 }
@@ -39,7 +39,7 @@ impl Tool for SessionToolSearch {
 
     async fn call(&self, input: ToolSearchInput, cx: &Context) -> Result<Value, ToolError> {
         // Who connects meanwhile was not there when it was looked for.
-        let coming = self.coming();
+        let coming = self.connecting_servers();
         ToolSearch.call(input, cx).await.map_err(|error| match coming.is_empty() {
             true => error,
             false => ToolError::new(format!(

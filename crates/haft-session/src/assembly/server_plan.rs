@@ -9,10 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use haft::decision::DecisionReason;
-use haft::env::Lookup;
-use haft::ports::Confinement;
-use haft_mcp::{OAuth, Remote, ServerConfig, Stdio, Transport, Trust, limits};
-use haft_policy::settings::{self, SettingsPlaces, RefusalReason, McpServer, Settings, WithheldReason};
+use haft::env::VariableLookup;
+use haft::ports::ConfinementLevel;
+use haft_mcp::{OAuth, RemoteTransport, ServerConfig, ServerTransport, ServerTrust, StdioTransport, limits};
+use haft_policy::settings::{self, McpServer, RefusalReason, Settings, SettingsPlaces, WithheldReason};
 use haft_policy::source::SourceScope;
 use serde_json::Value;
 
@@ -78,26 +78,30 @@ impl PlannedServer {
     pub fn transport_kind(&self) -> TransportKind {
         match &self.server.transport {
             settings::McpTransport::Stdio { .. } => TransportKind::Stdio,
-            settings::McpTransport::Remote { kind: settings::RemoteProtocol::Http, .. } => TransportKind::Http,
+            settings::McpTransport::Remote { kind: settings::RemoteProtocol::Http, .. } => {
+                TransportKind::Http
+            }
             settings::McpTransport::Remote { kind: settings::RemoteProtocol::Sse, .. } => TransportKind::Sse,
-            settings::McpTransport::Remote { kind: settings::RemoteProtocol::Ws, .. } => TransportKind::WebSocket,
+            settings::McpTransport::Remote { kind: settings::RemoteProtocol::Ws, .. } => {
+                TransportKind::WebSocket
+            }
         }
     }
 
     /// Its command line as it is written, or its address; without what looks like a secret.
     pub fn target(&self) -> String {
-        mcp::target(&self.server)
+        mcp::server_target(&self.server)
     }
 
     /// Everything that an approval of it is about, as pairs of a name and a value. Nothing is left out.
     pub fn details(&self) -> Vec<(&'static str, String)> {
-        mcp::details(&self.server)
+        mcp::server_details(&self.server)
     }
 
     /// The arguments of its command, without what looks like a secret.
     pub fn masked_arguments(&self) -> Vec<String> {
         match &self.server.transport {
-            settings::McpTransport::Stdio { args, .. } => secrets::masked(args),
+            settings::McpTransport::Stdio { args, .. } => secrets::mask_arguments(args),
             settings::McpTransport::Remote { .. } => Vec::new(),
         }
     }
@@ -112,7 +116,7 @@ impl PlannedServer {
 
     /// The text without the secrets that the server was given.
     pub fn hide_secrets(&self, text: &str) -> String {
-        secrets::hidden(text, &secrets::given(&self.server))
+        secrets::mask_secrets(text, &secrets::configured_secrets(&self.server))
     }
 }
 
@@ -151,7 +155,11 @@ impl UnusedReason {
 }
 
 /// Understands what settings say about servers.
-pub(super) fn plan(settings: &Settings, places: &SettingsPlaces, lookup: Lookup<'_>) -> ServerPlan {
+pub(super) fn plan_servers(
+    settings: &Settings,
+    places: &SettingsPlaces,
+    lookup: VariableLookup<'_>,
+) -> ServerPlan {
     let mcp = &settings.mcp;
     if mcp.servers.is_empty() && mcp.withheld.is_empty() {
         return ServerPlan::default();
@@ -162,15 +170,16 @@ pub(super) fn plan(settings: &Settings, places: &SettingsPlaces, lookup: Lookup<
     };
     let mut servers = Vec::new();
     for server in &mcp.servers {
-        let written = config(server, settings, &places.cwd, lookup);
+        let written = server_config(server, settings, &places.cwd, lookup);
         let (config, mut unset) = written.clone().expanded(&variable);
         unset.sort();
         unset.dedup();
         // What is written is denied as well as what it becomes; allowed is what it becomes.
-        let refused = refused(settings, &written).filter(|refused| matches!(refused, RefusalReason::Denied(_)));
-        let refused = refused.or_else(|| self::refused(settings, &config));
+        let refused =
+            refused_server(settings, &written).filter(|refused| matches!(refused, RefusalReason::Denied(_)));
+        let refused = refused.or_else(|| self::refused_server(settings, &config));
         let plan = match refused {
-            None => oauth(server).map(|_| config).map_err(UnusedReason::BadSignIn),
+            None => oauth_settings(server).map(|_| config).map_err(UnusedReason::BadSignIn),
             Some(RefusalReason::Denied(by)) => Err(UnusedReason::Denied(by.to_string())),
             Some(RefusalReason::NotAllowed) => Err(UnusedReason::NotAllowed),
         };
@@ -193,29 +202,34 @@ pub(super) fn plan(settings: &Settings, places: &SettingsPlaces, lookup: Lookup<
     ServerPlan { servers }
 }
 
-fn refused(settings: &Settings, config: &ServerConfig) -> Option<RefusalReason> {
+fn refused_server(settings: &Settings, config: &ServerConfig) -> Option<RefusalReason> {
     let (command, url) = match &config.transport {
-        Transport::Stdio(stdio) => {
+        ServerTransport::Stdio(stdio) => {
             (Some(std::iter::once(&stdio.command).chain(&stdio.args).cloned().collect::<Vec<_>>()), None)
         }
-        Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => {
+        ServerTransport::Http(remote) | ServerTransport::Sse(remote) | ServerTransport::WebSocket(remote) => {
             (None, Some(remote.url.as_str()))
         }
-        Transport::InProcess(_) => (None, None),
+        ServerTransport::InProcess(_) => (None, None),
     };
     settings.mcp.refuses(&config.name, command.as_deref(), url)
 }
 
 /// A server as it is written, with what the user's settings say about it.
-fn config(server: &McpServer, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) -> ServerConfig {
+fn server_config(
+    server: &McpServer,
+    settings: &Settings,
+    cwd: &Path,
+    lookup: VariableLookup<'_>,
+) -> ServerConfig {
     let options = &settings.mcp.options;
     let own = options.servers.get(&server.name).cloned().unwrap_or_default();
     let confinement = match own.sandbox.unwrap_or(server.of_workspace) {
-        true => Confinement::Session,
-        false => Confinement::Outside,
+        true => ConfinementLevel::Session,
+        false => ConfinementLevel::Outside,
     };
     let transport = match &server.transport {
-        settings::McpTransport::Stdio { command, args, env } => Transport::Stdio(Stdio {
+        settings::McpTransport::Stdio { command, args, env } => ServerTransport::Stdio(StdioTransport {
             command: command.clone(),
             args: args.clone(),
             env: env.clone(),
@@ -223,22 +237,22 @@ fn config(server: &McpServer, settings: &Settings, cwd: &Path, lookup: Lookup<'_
             confinement,
         }),
         settings::McpTransport::Remote { kind, url, headers, headers_helper, .. } => {
-            let oauth = oauth(server).unwrap_or_default();
-            let mut remote = Remote::new(url.as_str());
+            let oauth = oauth_settings(server).unwrap_or_default();
+            let mut remote = RemoteTransport::new(url.as_str());
             remote.headers = headers.clone();
             remote.headers_helper = headers_helper.clone();
             remote.confinement = confinement;
             remote.proxy = proxy::proxy_for(url, lookup);
             remote.oauth = oauth;
             match kind {
-                settings::RemoteProtocol::Http => Transport::Http(remote),
-                settings::RemoteProtocol::Sse => Transport::Sse(remote),
-                settings::RemoteProtocol::Ws => Transport::WebSocket(remote),
+                settings::RemoteProtocol::Http => ServerTransport::Http(remote),
+                settings::RemoteProtocol::Sse => ServerTransport::Sse(remote),
+                settings::RemoteProtocol::Ws => ServerTransport::WebSocket(remote),
             }
         }
     };
     let mut config = ServerConfig::new(server.name.as_str(), transport);
-    config.trust = if server.of_workspace { Trust::Approvals } else { Trust::Given };
+    config.trust = if server.of_workspace { ServerTrust::Approvals } else { ServerTrust::Given };
     if let Some(limit) = options.connect_timeout_ms {
         config.connect_timeout = Duration::from_millis(limit);
     }
@@ -261,9 +275,11 @@ fn config(server: &McpServer, settings: &Settings, cwd: &Path, lookup: Lookup<'_
 }
 
 /// How a sign-in goes, by a server's entry.
-fn oauth(server: &McpServer) -> Result<OAuth, String> {
+fn oauth_settings(server: &McpServer) -> Result<OAuth, String> {
     match &server.transport {
-        settings::McpTransport::Remote { oauth: Some(oauth), .. } => OAuth::read(&Value::Object(oauth.clone())),
+        settings::McpTransport::Remote { oauth: Some(oauth), .. } => {
+            OAuth::read(&Value::Object(oauth.clone()))
+        }
         _ => Ok(OAuth::default()),
     }
 }

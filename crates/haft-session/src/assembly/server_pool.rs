@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use haft::ports::{Asker, Processes};
-use haft::registry::{Origin, Snapshot};
+use haft::registry::{Snapshot, ToolOrigin};
 use haft::sync::lock;
 use haft::{Engine, Registry};
-use haft_mcp::{Browser, FileTokens, Host, Sampler, Server, Servers, Status};
+use haft_mcp::{
+    FileTokens, HostServices, PageOpener, SamplingHandler, ServerHandle, ServerSet, ServerStatus,
+};
 use tokio::task::JoinHandle;
 
 use super::search::SessionToolSearch;
@@ -66,9 +68,9 @@ pub enum ReportLevel {
 #[derive(Default, Clone)]
 pub struct ServerPorts {
     pub asker: Option<Arc<dyn Asker>>,
-    pub sampler: Option<Arc<dyn Sampler>>,
+    pub sampler: Option<Arc<dyn SamplingHandler>>,
     /// Who opens the page of a sign-in.
-    pub browser: Option<Arc<dyn Browser>>,
+    pub browser: Option<Arc<dyn PageOpener>>,
     /// Calls don't move to the background: a long call is waited for.
     pub one_turn: bool,
 }
@@ -78,7 +80,7 @@ pub struct ServerPool {
     /// The session's, and the one that its hooks look at.
     engines: [Engine; 2],
     base: Registry,
-    servers: Arc<Servers>,
+    servers: Arc<ServerSet>,
     approvals: Arc<FileApprovals>,
     searches: bool,
     state: Mutex<PoolState>,
@@ -127,7 +129,7 @@ impl ServerStarter {
     /// Servers that can't be started, or tools of theirs that can't be registered.
     pub fn start(&self, engine: &Engine, ports: ServerPorts) -> Result<ServerPool, SessionError> {
         let approvals = Arc::new(self.approvals());
-        let mut host = Host::new(&self.cwd)
+        let mut host = HostServices::new(&self.cwd)
             .with_roots(&self.roots)
             .with_processes(self.processes.clone())
             .with_approvals(approvals.clone());
@@ -146,7 +148,7 @@ impl ServerStarter {
             config.background_after = config.background_after.filter(|_| !ports.one_turn);
             config
         });
-        let servers = Servers::start(configs, host).map_err(|bad| SessionError::tools(bad.to_string()))?;
+        let servers = ServerSet::start(configs, host).map_err(|bad| SessionError::tools(bad.to_string()))?;
         let servers = Arc::new(servers);
         let _ = self.slot.set(servers.clone());
         let base = match self.planned.is_empty() {
@@ -169,11 +171,11 @@ impl ServerStarter {
 }
 
 fn has_outside(registry: &Registry) -> bool {
-    registry.entries().any(|entry| *entry.origin() != Origin::BuiltIn)
+    registry.entries().any(|entry| *entry.origin() != ToolOrigin::BuiltIn)
 }
 
 impl ServerPool {
-    pub fn servers(&self) -> &Arc<Servers> {
+    pub fn servers(&self) -> &Arc<ServerSet> {
         &self.servers
     }
 
@@ -253,7 +255,7 @@ impl ServerPool {
                 ),
             }));
             match server.status() {
-                Status::Unapproved(withheld) => {
+                ServerStatus::Unapproved(withheld) => {
                     let why = match withheld.before {
                         None => "you have not approved it",
                         Some(_) => "it is not what you approved",
@@ -262,7 +264,7 @@ impl ServerPool {
                         "the MCP server `{name}` is not started: {why}; `haft mcp approve {name}` shows it"
                     ));
                 }
-                Status::NeedsSignIn { reason } => {
+                ServerStatus::NeedsSignIn { reason } => {
                     lines.push(format!("the MCP server `{name}` can't be used: {reason}"));
                 }
                 _ => {}
@@ -303,8 +305,10 @@ impl ServerPool {
         for server in self.servers.iter() {
             let name = &server.config().name;
             match server.status() {
-                Status::Connecting if server.failure().is_none() => connecting.push(format!("`{name}`")),
-                Status::Ready { .. } => {
+                ServerStatus::Connecting if server.failure().is_none() => {
+                    connecting.push(format!("`{name}`"))
+                }
+                ServerStatus::Ready { .. } => {
                     if let Some(instructions) = server.instructions()
                         && state.told.insert(format!("{name}\n{instructions}"))
                     {
@@ -334,7 +338,7 @@ impl ServerPool {
     pub fn ask_for_approvals(&self, planned: &ServerPlan, asker: &Arc<dyn Asker>) {
         for (planned, config) in planned.usable() {
             let Some(server) = self.servers.get(&config.name) else { continue };
-            if config.trust != haft_mcp::Trust::Approvals {
+            if config.trust != haft_mcp::ServerTrust::Approvals {
                 continue;
             }
             let about = prompt::ServerPrompt::new(
@@ -391,14 +395,14 @@ impl Drop for ServerPool {
 }
 
 /// What a server offers and the user has to approve, in a line.
-fn withheld_line(server: &Server) -> Option<String> {
+fn withheld_line(server: &ServerHandle) -> Option<String> {
     let withheld = server.withheld();
     let name = &server.config().name;
     let mut names: Vec<String> = withheld
         .iter()
         .filter_map(|withheld| withheld.subject.tool.as_ref())
         .take(NAMED_MAX)
-        .map(|tool| format!("`{}`", haft_mcp::text::line(tool, 60)))
+        .map(|tool| format!("`{}`", haft_mcp::text::display_line(tool, 60)))
         .collect();
     if withheld.len() > NAMED_MAX {
         names.push(format!("{} more", withheld.len() - NAMED_MAX));

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 use haft::results::OffloadStore;
 use haft::{Registry, Workspace};
 use haft_policy::gate::ShellAnalyzer;
@@ -12,8 +12,8 @@ use haft_policy::settings::Settings;
 use haft_tools::{ReadTracker, SessionArguments, SessionTools};
 
 use super::server_plan::{self, ServerPlan};
-use super::tools::{core, readers, with_scripts};
-use super::workspace::{real, with_directories, workspace};
+use super::tools::{core_tools, reader_tools, with_scripts};
+use super::workspace::{open_workspace, real_path, with_directories};
 use crate::loaded_settings::{self, LoadedSettings};
 use crate::processes;
 use crate::text::one_line;
@@ -42,30 +42,30 @@ impl SessionConfig {
         options: &SessionOptions,
         purpose: SessionPurpose,
     ) -> Result<SessionConfig, SessionError> {
-        let lookup: Lookup<'_> = &|name| options.environment.get(name);
+        let lookup: VariableLookup<'_> = &|name| options.environment.get(name);
         let from_environment =
             || haft::env::max_concurrency(lookup).map_err(|error| SessionError::settings(error.to_string()));
         let max_concurrency = match options.max_concurrency {
             Some(calls) => Some(calls),
             None => from_environment()?,
         };
-        let state = haft::env::state_dir(lookup).map(|dir| real(&dir));
-        let config_dir = haft::env::config_dir(lookup).map(|dir| real(&dir));
+        let state = haft::env::state_dir(lookup).map(|dir| real_path(&dir));
+        let config_dir = haft::env::config_dir(lookup).map(|dir| real_path(&dir));
 
-        let mut workspace = workspace(options)?;
-        let given = loaded_settings::load(options, workspace.cwd(), lookup)?;
+        let mut workspace = open_workspace(options)?;
+        let given = loaded_settings::load_settings(options, workspace.cwd(), lookup)?;
         workspace = with_directories(workspace, &given, &options.notices);
         let analyzer = haft_policy::gate::shell_analyzer(&workspace, given.places.home.as_deref());
         let seen = ReadTracker::default();
         let continues = options.resume.as_deref();
         let (registry, session_tools) =
-            core(&given, options, lookup, purpose, (continues, &seen), &analyzer)?;
+            core_tools(&given, options, lookup, purpose, (continues, &seen), &analyzer)?;
         let registry = with_scripts(registry, options, config_dir.as_deref(), &given)?;
-        let usual = given.places.usual.iter().map(|dir| real(dir));
+        let usual = given.places.usual.iter().map(|dir| real_path(dir));
         for dir in [&state, &config_dir].into_iter().flatten().cloned().chain(usual) {
             workspace = workspace.with_protected(dir);
         }
-        let server_plan = server_plan::plan(&given.loaded.settings, &given.places, lookup);
+        let server_plan = server_plan::plan_servers(&given.loaded.settings, &given.places, lookup);
         let options = options.clone();
         Ok(SessionConfig {
             options,
@@ -119,6 +119,6 @@ impl SessionConfig {
 
     /// A folder for such results, with advice that fits the tools.
     pub(super) fn store(&self, dir: impl Into<PathBuf>) -> OffloadStore {
-        OffloadStore::at(dir).with_readers(readers(&self.registry))
+        OffloadStore::at(dir).with_readers(reader_tools(&self.registry))
     }
 }

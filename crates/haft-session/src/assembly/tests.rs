@@ -8,11 +8,11 @@ use haft::tool::IntoTools as _;
 use haft::{Chars, Effects, ErrorKind, ToolCall, ToolResult, dynamic_tool};
 use serde_json::{Value, json};
 
-use super::workspace::real;
+use super::workspace::real_path;
 use super::*;
-use crate::Environment;
+use crate::SessionEnvironment;
 
-/// A session in a folder of its own: `work` to work in, `real` for state and settings, `link` to get there.
+/// A session in a folder of its own: `work` to work in, `real_path` for state and settings, `link` to get there.
 struct Session {
     dir: tempfile::TempDir,
     builder: EngineBuilder,
@@ -27,7 +27,7 @@ impl Session {
             fs::create_dir(path(name)).unwrap();
         }
         symlink(path("real"), path("link")).unwrap();
-        let environment = Environment::new({
+        let environment = SessionEnvironment::new({
             let (state, config, home) = (path("link/state"), path("link/config"), path("home"));
             move |name| match name {
                 haft::env::HAFT_STATE_DIR => Some(state.clone().into_os_string()),
@@ -101,7 +101,7 @@ fn long_results_are_kept_in_the_state_folder_and_can_be_read() {
     assert!(text.contains("read it with Read") && text.contains("search it with Grep"), "{text}");
 
     // Without a rule that allows what lies outside: a session's own results are always readable.
-    let builder = session.builder.clone().permissions(haft::Permissions::new());
+    let builder = session.builder.clone().permissions(haft::PermissionRules::new());
     let session = Session { engine: builder.build(), ..session };
     let read = session.call("Read", json!({"file_path": kept, "limit": 1}));
     assert!(read.outcome().unwrap().to_text().starts_with("1\tword"));
@@ -116,5 +116,5 @@ fn long_results_are_kept_in_the_state_folder_and_can_be_read() {
 fn a_folder_that_is_not_there_is_resolved_as_far_as_it_goes() {
     let session = Session::new();
     let expected = fs::canonicalize(session.path("real")).unwrap().join("not/yet");
-    assert_eq!(real(Path::new(&session.path("link/not/yet"))), expected);
+    assert_eq!(real_path(Path::new(&session.path("link/not/yet"))), expected);
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::env::Lookup;
-use haft::ports::Mode as _;
+use haft::env::VariableLookup;
+use haft::ports::ModeControl as _;
 use haft_policy::gate::Policy;
 use haft_policy::settings::SettingsPlaces;
 use haft_policy::trust::workspace_key;
@@ -32,7 +32,7 @@ const CRONS: &str = "cron";
 
 /// The user's skills, and those of a workspace that is trusted: they tell a model what to do, like its memory. Says what is
 /// left out.
-pub(super) fn skills(given: &LoadedSettings, common: &SessionOptions) -> SkillSet {
+pub(super) fn load_skills(given: &LoadedSettings, common: &SessionOptions) -> SkillSet {
     let places = &given.places;
     let mut skills = SkillSet::new();
     for dir in [&places.config_dir, &places.claude_dir].into_iter().flatten() {
@@ -68,7 +68,7 @@ pub(crate) fn skills_of(places: &SettingsPlaces) -> Vec<PathBuf> {
 }
 
 /// Where sessions keep their task lists, plans and checkpoints: beside their journals, whose folders these are.
-pub(super) fn shelf(lookup: Lookup<'_>, purpose: SessionPurpose) -> SessionFolders {
+pub(super) fn open_shelf(lookup: VariableLookup<'_>, purpose: SessionPurpose) -> SessionFolders {
     match haft::env::state_dir(lookup)
         .filter(|_| matches!(purpose, SessionPurpose::Run | SessionPurpose::Replay))
     {
@@ -78,7 +78,7 @@ pub(super) fn shelf(lookup: Lookup<'_>, purpose: SessionPurpose) -> SessionFolde
 }
 
 /// Scheduled prompts, by the clock and zone of the machine. They fire after [`CronTable::begin`].
-pub(super) fn crons(state: Option<&Path>, cwd: &Path) -> Arc<CronTable> {
+pub(super) fn open_crons(state: Option<&Path>, cwd: &Path) -> Arc<CronTable> {
     let table = CronTable::of_system().without_firing();
     Arc::new(match state {
         Some(state) => table.kept_in(&state.join(CRONS).join(format!("{}.json", workspace_key(cwd)))),

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::env::Lookup;
-use haft::results::Readers;
+use haft::env::VariableLookup;
+use haft::results::ReaderTools;
 use haft::{EngineBuilder, Registry};
 use haft_policy::gate::ShellAnalyzer;
 use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, ReadTracker, SessionTools, Skill, scripts};
@@ -15,7 +15,7 @@ use super::browser;
 use super::tool_state;
 #[cfg(feature = "web")]
 use super::web;
-use super::workspace::{real, reason};
+use super::workspace::{io_reason, real_path};
 use crate::SessionOptions;
 use crate::SessionPurpose;
 use crate::agents::kinds::AgentKinds;
@@ -27,7 +27,11 @@ use crate::{NoticeSink, SessionError, SessionOption};
 pub(super) const PROJECT_TOOLS: &str = ".haft/tools";
 
 /// The shell with the limits of the environment, and what settings let run without the sandbox.
-fn bash(lookup: Lookup<'_>, given: &LoadedSettings, analyzer: ShellAnalyzer) -> Result<Bash, SessionError> {
+fn bash_tool(
+    lookup: VariableLookup<'_>,
+    given: &LoadedSettings,
+    analyzer: ShellAnalyzer,
+) -> Result<Bash, SessionError> {
     let (usual, max) =
         haft::env::bash_timeouts(lookup).map_err(|error| SessionError::tools(error.to_string()))?;
     let max = max.unwrap_or(haft_tools::bash::TIMEOUT_MAX);
@@ -40,10 +44,10 @@ fn bash(lookup: Lookup<'_>, given: &LoadedSettings, analyzer: ShellAnalyzer) -> 
 }
 
 /// The tools that are built in, and those of them that belong to one session.
-pub(super) fn core(
+pub(super) fn core_tools(
     given: &LoadedSettings,
     common: &SessionOptions,
-    lookup: Lookup<'_>,
+    lookup: VariableLookup<'_>,
     purpose: SessionPurpose,
     (continues, seen): (Option<&str>, &ReadTracker),
     analyzer: &ShellAnalyzer,
@@ -51,16 +55,16 @@ pub(super) fn core(
     let tools = BuiltIns::new()
         .seen(seen)
         .agent(Agent::new(AgentKinds::load(given, common).told()))
-        .bash(bash(lookup, given, analyzer.clone())?)
+        .bash(bash_tool(lookup, given, analyzer.clone())?)
         .reads_first(purpose != SessionPurpose::Once)
-        .kept_in(tool_state::shelf(lookup, purpose), continues)
-        .skill(Skill::new(tool_state::skills(given, common)))
+        .kept_in(tool_state::open_shelf(lookup, purpose), continues)
+        .skill(Skill::new(tool_state::load_skills(given, common)))
         .worktrees(EnterWorktree::new(&given.places.cwd));
     #[cfg(feature = "browser")]
-    let tools = tools.browser(browser::browser(lookup, given));
+    let tools = tools.browser(browser::build_browser(lookup, given));
     #[cfg(feature = "web")]
     let tools = {
-        let (fetch, search) = web::tools(given, lookup)?;
+        let (fetch, search) = web::web_tools(given, lookup)?;
         tools.web(fetch, search)
     };
     let session_tools = (!common.without_built_in_tools).then(|| tools.session_tools());
@@ -90,23 +94,23 @@ pub(super) fn with_scripts(
     let mut seen: Vec<PathBuf> = Vec::new();
     for (dir, source) in users.into_iter().chain(projects).filter(|(dir, _)| dir.exists()) {
         match scripts::load_scripts(&dir) {
-            Ok(loaded) => registry = add(&registry, source, loaded, &common.notices),
+            Ok(loaded) => registry = add_scripts(&registry, source, loaded, &common.notices),
             // Not said by the user just now, so no reason to do nothing.
             Err(error) => {
-                common.notices.warn(format!("`{}` can't be read: {}", dir.display(), reason(&error)));
+                common.notices.warn(format!("`{}` can't be read: {}", dir.display(), io_reason(&error)));
             }
         }
-        seen.push(real(&dir));
+        seen.push(real_path(&dir));
     }
     for (at, named) in common.tools_dir.iter().enumerate() {
-        let dir = real(&cwd.join(named));
+        let dir = real_path(&cwd.join(named));
         if seen.contains(&dir) {
             continue;
         }
         let shown = one_line(&named.display().to_string());
         let loaded = scripts::load_scripts(&dir).map_err(|error| {
             let message =
-                format!("the tools directory `{shown}`: {}; give a directory that exists", reason(&error));
+                format!("the tools directory `{shown}`: {}; give a directory that exists", io_reason(&error));
             SessionError::tools(message).with_option(SessionOption::ToolsDirectory)
         })?;
         if loaded.tools.is_empty() && loaded.problems.is_empty() {
@@ -114,14 +118,14 @@ pub(super) fn with_scripts(
                 "the tools directory `{shown}` has no tool; a tool is a folder in it with a `tool.json`"
             ));
         }
-        registry = add(&registry, format!("script:tools-dir-{:03}", at + 1), loaded, &common.notices);
+        registry = add_scripts(&registry, format!("script:tools-dir-{:03}", at + 1), loaded, &common.notices);
         seen.push(dir);
     }
     Ok(registry)
 }
 
 /// The tools that could be loaded; of the others, why not.
-fn add(
+fn add_scripts(
     registry: &Registry,
     source: impl Into<Arc<str>>,
     loaded: scripts::LoadedScripts,
@@ -153,8 +157,8 @@ pub(super) fn warn_of_clashes(engine: &EngineBuilder, notices: &NoticeSink) {
 }
 
 /// The tools that a preview may advise: those that there are.
-pub(super) fn readers(registry: &Registry) -> Readers {
-    let all = Readers::default();
+pub(super) fn reader_tools(registry: &Registry) -> ReaderTools {
+    let all = ReaderTools::default();
     let there = |name: &std::sync::Arc<str>| registry.entries().any(|entry| entry.tool().name() == &**name);
-    Readers { read: all.read.filter(there), search: all.search.filter(there) }
+    ReaderTools { read: all.read.filter(there), search: all.search.filter(there) }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use haft::Workspace;
-use haft::files::resolve;
+use haft::files::resolve_path;
 use haft_policy::settings::SettingValue;
 
 use crate::SessionOptions;
@@ -24,7 +24,7 @@ const PUBLIC_FACTS: [&str; 9] = [
     "/proc/version",
 ];
 
-pub(super) fn workspace(common: &SessionOptions) -> Result<Workspace, SessionError> {
+pub(super) fn open_workspace(common: &SessionOptions) -> Result<Workspace, SessionError> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
     let refused = |what: &str, dir: &Path, why: &str| {
         let dir = one_line(&dir.display().to_string());
@@ -32,10 +32,10 @@ pub(super) fn workspace(common: &SessionOptions) -> Result<Workspace, SessionErr
     };
     let mut workspace = Workspace::new(cwd).map_err(|error| {
         let error = match &common.cwd {
-            Some(dir) => refused("the working", dir, &reason(&error)),
+            Some(dir) => refused("the working", dir, &io_reason(&error)),
             None => SessionError::workspace(format!(
                 "the current directory can't be used: {}; give another one",
-                reason(&error)
+                io_reason(&error)
             )),
         };
         error.with_option(SessionOption::WorkingDirectory)
@@ -46,7 +46,7 @@ pub(super) fn workspace(common: &SessionOptions) -> Result<Workspace, SessionErr
         if workspace.cwd().join(dir).is_file() {
             return Err(refused(dir, "not a directory"));
         }
-        workspace = workspace.with_dir(dir).map_err(|error| refused(dir, &reason(&error)))?;
+        workspace = workspace.with_dir(dir).map_err(|error| refused(dir, &io_reason(&error)))?;
     }
     Ok(PUBLIC_FACTS.iter().fold(workspace, Workspace::with_readable))
 }
@@ -64,7 +64,7 @@ pub(super) fn with_directories(
             Ok(with) => workspace = with,
             Err(error) => {
                 let dir = one_line(&value.display().to_string());
-                notices.warn(format!("{source}: the directory `{dir}` can't be used: {}", reason(&error)));
+                notices.warn(format!("{source}: the directory `{dir}` can't be used: {}", io_reason(&error)));
             }
         }
     }
@@ -72,7 +72,7 @@ pub(super) fn with_directories(
 }
 
 /// Why a directory can't be used, without the number of the system's error.
-pub(super) fn reason(error: &std::io::Error) -> String {
+pub(super) fn io_reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
         std::io::ErrorKind::NotADirectory => "not a directory".to_owned(),
@@ -82,7 +82,7 @@ pub(super) fn reason(error: &std::io::Error) -> String {
 }
 
 /// A folder as it really is, also where it doesn't exist yet: what is protected is compared by real paths.
-pub(super) fn real(dir: &Path) -> PathBuf {
+pub(super) fn real_path(dir: &Path) -> PathBuf {
     let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-    resolve(Path::new("/"), &absolute).map_or(absolute, |found| found.real)
+    resolve_path(Path::new("/"), &absolute).map_or(absolute, |found| found.real)
 }

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::future::BoxFuture;
-use haft::ports::{Authorizer, Request};
+use haft::ports::{AuthorizationRequest, Authorizer};
 use haft::tool::AnyTool;
 use haft::{Engine, Registry, ToolCall};
-use haft_mcp::Servers;
+use haft_mcp::ServerSet;
 use haft_mcp::names::wire_name;
 use haft_policy::gate::{CheckedCall, Policy};
 use haft_policy::hooks::{CallTool, HookToolUse};
@@ -21,7 +21,7 @@ use haft_policy::source::SourceScope;
 use crate::text::one_line;
 
 /// The servers of a session, once they are started.
-pub type ServerSlot = Arc<OnceLock<Arc<Servers>>>;
+pub type ServerSlot = Arc<OnceLock<Arc<ServerSet>>>;
 
 /// Whether any hook is a tool of a server.
 pub fn use_servers(settings: &Settings) -> bool {
@@ -30,12 +30,12 @@ pub fn use_servers(settings: &Settings) -> bool {
 }
 
 /// Calls tools for hooks. `engine` has the tools and the rules, and no hooks.
-pub(super) fn caller(engine: &Engine, policy: &Policy, servers: &ServerSlot) -> CallTool {
+pub(super) fn tool_caller(engine: &Engine, policy: &Policy, servers: &ServerSlot) -> CallTool {
     let (engine, policy, servers) = (engine.clone(), policy.clone(), servers.clone());
     Arc::new(move |wanted: HookToolUse| -> BoxFuture<'static, Result<String, String>> {
         let (engine, policy, servers) = (engine.clone(), policy.clone(), servers.clone());
         Box::pin(async move {
-            may(&engine, &policy, &wanted).await?;
+            check_allowed(&engine, &policy, &wanted).await?;
             let HookToolUse { server: name, tool: own, input, .. } = wanted;
             let server = servers.get().and_then(|servers| servers.get(&name)).cloned();
             let server =
@@ -46,13 +46,13 @@ pub(super) fn caller(engine: &Engine, policy: &Policy, servers: &ServerSlot) -> 
                 let why = server.failure().map(|why| format!(": {why}")).unwrap_or_default();
                 format!("the MCP server `{name}` offers no tool `{}`{why}", one_line(&own))
             })?;
-            call(&name, tool, input).await
+            call_tool(&name, tool, input).await
         })
     })
 }
 
 /// Whether rules let a hook have this call.
-async fn may(engine: &Engine, policy: &Policy, wanted: &HookToolUse) -> Result<(), String> {
+async fn check_allowed(engine: &Engine, policy: &Policy, wanted: &HookToolUse) -> Result<(), String> {
     let name = wire_name(&wanted.server, &wanted.tool);
     let call = CheckedCall::new(&name, wanted.input.clone());
     let explained = policy.check(engine, call).await.map_err(|bad| bad.to_string())?;
@@ -68,7 +68,7 @@ async fn may(engine: &Engine, policy: &Policy, wanted: &HookToolUse) -> Result<(
 }
 
 /// One call that was looked at already.
-async fn call(server: &str, tool: AnyTool, input: serde_json::Value) -> Result<String, String> {
+async fn call_tool(server: &str, tool: AnyTool, input: serde_json::Value) -> Result<String, String> {
     let name = tool.name().to_owned();
     let registry = Registry::new().with_external(server, vec![tool]).map_err(|error| error.to_string())?;
     let engine = Engine::builder(registry).permissions(AlreadyChecked).build();
@@ -84,11 +84,11 @@ async fn call(server: &str, tool: AnyTool, input: serde_json::Value) -> Result<S
 struct AlreadyChecked;
 
 impl Authorizer for AlreadyChecked {
-    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, _: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         vec![DecisionReason::new(DecisionSource::Rule, Verdict::Allow, "the hook")]
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
-use haft_mcp::{Approvals, Entry, Fingerprint, Known, Subject};
+use haft_mcp::{ApprovalFingerprint, ApprovalStore, ApprovalSubject, KnownApproval, StoredApproval};
 use haft_policy::trust::StateFile;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,7 +37,7 @@ struct ApprovalState {
     /// What the user said yes to in this process.
     accepted: StoredApprovals,
     /// First seen, and not yet kept.
-    first_seen: Vec<Subject>,
+    first_seen: Vec<ApprovalSubject>,
     /// What is wrong with the file.
     damaged: Option<String>,
 }
@@ -47,7 +47,7 @@ struct ApprovalFile {
     version: u32,
     /// For people; the name of the file is what counts.
     workspace: String,
-    entries: Vec<Entry>,
+    entries: Vec<StoredApproval>,
 }
 
 impl FileApprovals {
@@ -58,7 +58,7 @@ impl FileApprovals {
         enabled: impl IntoIterator<Item = String>,
     ) -> FileApprovals {
         FileApprovals {
-            file: state_dir.map(|state| self::file(state, workspace)),
+            file: state_dir.map(|state| self::approvals_file(state, workspace)),
             workspace: workspace.display().to_string(),
             enabled: enabled.into_iter().collect(),
             state: Mutex::default(),
@@ -66,7 +66,7 @@ impl FileApprovals {
     }
 
     /// Takes the user's yes to these for this process.
-    pub fn accept(&self, subjects: &[Subject]) {
+    pub fn accept(&self, subjects: &[ApprovalSubject]) {
         let mut state = self.state();
         for subject in subjects {
             state.accepted.insert((subject.server.clone(), subject.tool.clone()), subject.value.clone());
@@ -74,18 +74,18 @@ impl FileApprovals {
     }
 
     /// Keeps the user's yes to all of these, in one go.
-    pub fn approve_all(&self, subjects: &[Subject]) -> Result<(), String> {
+    pub fn approve_all(&self, subjects: &[ApprovalSubject]) -> Result<(), String> {
         let file = self.file.as_ref().ok_or(
             "there is no folder to keep an approval in; set HAFT_STATE_DIR, or HOME, to an absolute path",
         )?;
         let mut kept = BTreeMap::new();
         file.change(BYTES_MAX, |before| {
             // What is damaged counts for nothing, so nothing is lost with it.
-            kept = before.and_then(|bytes| entries(&bytes).ok()).unwrap_or_default();
+            kept = before.and_then(|bytes| parse_entries(&bytes).ok()).unwrap_or_default();
             for subject in subjects {
                 kept.insert((subject.server.clone(), subject.tool.clone()), subject.value.clone());
             }
-            let entries = kept.iter().map(|((server, tool), value)| Entry {
+            let entries = kept.iter().map(|((server, tool), value)| StoredApproval {
                 server: server.clone(),
                 tool: tool.clone(),
                 value: value.clone(),
@@ -117,7 +117,9 @@ impl FileApprovals {
     fn read(&self) -> (StoredApprovals, Option<String>) {
         let Some(file) = &self.file else { return Default::default() };
         let read = file.read(BYTES_MAX).and_then(|bytes| match bytes {
-            Some(bytes) => entries(&bytes).map_err(|words| format!("{}: {words}", file.path().display())),
+            Some(bytes) => {
+                parse_entries(&bytes).map_err(|words| format!("{}: {words}", file.path().display()))
+            }
             None => Ok(BTreeMap::new()),
         });
         match read {
@@ -132,15 +134,15 @@ impl FileApprovals {
 }
 
 /// Forgets what was approved in a workspace; says whether there was something.
-pub fn forget(state_dir: &Path, workspace: &Path) -> std::io::Result<bool> {
-    file(state_dir, workspace).forget()
+pub fn forget_approvals(state_dir: &Path, workspace: &Path) -> std::io::Result<bool> {
+    approvals_file(state_dir, workspace).forget()
 }
 
-fn file(state_dir: &Path, workspace: &Path) -> StateFile {
+fn approvals_file(state_dir: &Path, workspace: &Path) -> StateFile {
     StateFile::for_workspace(state_dir, "mcp-approvals", workspace, "json")
 }
 
-fn entries(bytes: &[u8]) -> Result<StoredApprovals, String> {
+fn parse_entries(bytes: &[u8]) -> Result<StoredApprovals, String> {
     let record: ApprovalFile = serde_json::from_slice(bytes).map_err(|error| format!("damaged: {error}"))?;
     if record.version != VERSION {
         return Err("another version of haft wrote it".to_owned());
@@ -148,8 +150,8 @@ fn entries(bytes: &[u8]) -> Result<StoredApprovals, String> {
     Ok(record.entries.into_iter().map(|entry| ((entry.server, entry.tool), entry.value)).collect())
 }
 
-impl Approvals for FileApprovals {
-    fn known(&self, subject: &Subject) -> Known {
+impl ApprovalStore for FileApprovals {
+    fn known(&self, subject: &ApprovalSubject) -> KnownApproval {
         let mut state = self.state();
         // Somebody may have approved it meanwhile, in another window.
         if state.known.is_none() || subject.tool.is_none() {
@@ -158,23 +160,25 @@ impl Approvals for FileApprovals {
         }
         let enabled = self.enabled.contains(&subject.server);
         if enabled && subject.tool.is_none() {
-            return Known::Approved;
+            return KnownApproval::Approved;
         }
         let key = (subject.server.clone(), subject.tool.clone());
         let before = state.accepted.get(&key).or_else(|| state.known.as_ref()?.get(&key));
         match before {
-            Some(before) if Fingerprint::of(before) == subject.fingerprint() => Known::Approved,
-            Some(before) => Known::Changed(before.clone()),
+            Some(before) if ApprovalFingerprint::for_value(before) == subject.fingerprint() => {
+                KnownApproval::Approved
+            }
+            Some(before) => KnownApproval::Changed(before.clone()),
             None if enabled => {
                 state.known.get_or_insert_default().insert(key, subject.value.clone());
                 state.first_seen.push(subject.clone());
-                Known::Approved
+                KnownApproval::Approved
             }
-            None => Known::New,
+            None => KnownApproval::New,
         }
     }
 
-    fn approve(&self, subject: &Subject) -> Result<(), String> {
+    fn approve(&self, subject: &ApprovalSubject) -> Result<(), String> {
         self.approve_all(std::slice::from_ref(subject))
     }
 }
@@ -187,8 +191,8 @@ mod tests {
 
     use super::*;
 
-    fn subject(tool: Option<&str>, value: &str) -> Subject {
-        Subject { server: "s".into(), tool: tool.map(str::to_owned), value: json!({"d": value}) }
+    fn subject(tool: Option<&str>, value: &str) -> ApprovalSubject {
+        ApprovalSubject { server: "s".into(), tool: tool.map(str::to_owned), value: json!({"d": value}) }
     }
 
     fn file_of(approvals: &FileApprovals) -> &Path {
@@ -199,17 +203,17 @@ mod tests {
     fn an_approval_outlives_the_process_and_is_the_users_alone() {
         let dir = tempfile::tempdir().unwrap();
         let open = || FileApprovals::new(Some(&dir.path().join("state")), dir.path(), []);
-        assert_eq!(open().known(&subject(None, "a")), Known::New);
+        assert_eq!(open().known(&subject(None, "a")), KnownApproval::New);
         open().approve_all(&[subject(None, "a"), subject(Some("t"), "b")]).unwrap();
         let again = open();
-        assert_eq!(again.known(&subject(None, "a")), Known::Approved);
-        assert_eq!(again.known(&subject(Some("t"), "b")), Known::Approved);
-        assert_eq!(again.known(&subject(Some("t"), "c")), Known::Changed(json!({"d": "b"})));
+        assert_eq!(again.known(&subject(None, "a")), KnownApproval::Approved);
+        assert_eq!(again.known(&subject(Some("t"), "b")), KnownApproval::Approved);
+        assert_eq!(again.known(&subject(Some("t"), "c")), KnownApproval::Changed(json!({"d": "b"})));
         let mode = std::fs::metadata(file_of(&again)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600);
         let elsewhere = tempfile::tempdir().unwrap();
         let other = FileApprovals::new(Some(&dir.path().join("state")), elsewhere.path(), []);
-        assert_eq!(other.known(&subject(None, "a")), Known::New, "another workspace");
+        assert_eq!(other.known(&subject(None, "a")), KnownApproval::New, "another workspace");
     }
 
     #[test]
@@ -217,11 +221,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = || FileApprovals::new(Some(dir.path()), dir.path(), []);
         let running = open();
-        assert_eq!(running.known(&subject(None, "a")), Known::New);
+        assert_eq!(running.known(&subject(None, "a")), KnownApproval::New);
         open().approve(&subject(None, "a")).unwrap();
-        assert_eq!(running.known(&subject(None, "a")), Known::Approved);
+        assert_eq!(running.known(&subject(None, "a")), KnownApproval::Approved);
         running.approve(&subject(Some("t"), "b")).unwrap();
-        assert_eq!(open().known(&subject(None, "a")), Known::Approved, "neither forgets the other's");
+        assert_eq!(open().known(&subject(None, "a")), KnownApproval::Approved, "neither forgets the other's");
     }
 
     #[test]
@@ -233,12 +237,12 @@ mod tests {
         for cut in [0, 1, whole.len() / 2, whole.len() - 1] {
             std::fs::write(file_of(&open()), &whole[..cut]).unwrap();
             let torn = open();
-            assert_eq!(torn.known(&subject(None, "a")), Known::New, "{cut}");
+            assert_eq!(torn.known(&subject(None, "a")), KnownApproval::New, "{cut}");
             assert!(torn.damaged().is_some(), "{cut}");
         }
         std::fs::write(file_of(&open()), &whole).unwrap();
         std::fs::set_permissions(file_of(&open()), std::fs::Permissions::from_mode(0o606)).unwrap();
-        assert_eq!(open().known(&subject(None, "a")), Known::New);
+        assert_eq!(open().known(&subject(None, "a")), KnownApproval::New);
     }
 
     #[test]
@@ -246,12 +250,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = || FileApprovals::new(Some(dir.path()), dir.path(), ["s".to_owned()]);
         let first = open();
-        assert_eq!(first.known(&subject(None, "a")), Known::Approved);
-        assert_eq!(first.known(&subject(Some("t"), "a")), Known::Approved);
-        assert_eq!(first.known(&subject(Some("t"), "b")), Known::Changed(json!({"d": "a"})));
+        assert_eq!(first.known(&subject(None, "a")), KnownApproval::Approved);
+        assert_eq!(first.known(&subject(Some("t"), "a")), KnownApproval::Approved);
+        assert_eq!(first.known(&subject(Some("t"), "b")), KnownApproval::Changed(json!({"d": "a"})));
         first.keep_first_seen().unwrap();
         let second = open();
-        assert_eq!(second.known(&subject(None, "another command")), Known::Approved);
-        assert_eq!(second.known(&subject(Some("t"), "b")), Known::Changed(json!({"d": "a"})));
+        assert_eq!(second.known(&subject(None, "another command")), KnownApproval::Approved);
+        assert_eq!(second.known(&subject(Some("t"), "b")), KnownApproval::Changed(json!({"d": "a"})));
     }
 }

@@ -69,8 +69,8 @@ impl ServerLogs {
         log.write(bytes);
         if log.bytes > FILE_BYTES_MAX {
             let path = self.path(server);
-            let _ = std::fs::rename(&path, before(&path));
-            *log = OpenLog { file: create(&path), bytes: 0, ..OpenLog::none() };
+            let _ = std::fs::rename(&path, previous_log(&path));
+            *log = OpenLog { file: create_log(&path), bytes: 0, ..OpenLog::none() };
         }
     }
 
@@ -81,19 +81,19 @@ impl ServerLogs {
         }
         self.sweep();
         let path = self.path(server);
-        let file = create(&path);
+        let file = create_log(&path);
         let bytes = file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |found| found.len());
         let mut log = OpenLog { file, bytes, ..OpenLog::none() };
         let seconds =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        log.write(format!("[process {} at {}]\n", std::process::id(), utc(seconds)).as_bytes());
+        log.write(format!("[process {} at {}]\n", std::process::id(), format_utc(seconds)).as_bytes());
         log
     }
 
     /// What is kept of a server, the oldest first; nothing where nothing is.
     pub fn read(&self, server: &str) -> Option<Vec<u8>> {
         let path = self.path(server);
-        let parts = [before(&path), path].map(|path| tail(&path));
+        let parts = [previous_log(&path), path].map(|path| log_tail(&path));
         let mut text: Option<Vec<u8>> = None;
         for part in parts.into_iter().flatten() {
             text.get_or_insert_default().extend(part);
@@ -132,16 +132,16 @@ impl OpenLog {
     }
 }
 
-fn create(path: &Path) -> Option<File> {
+fn create_log(path: &Path) -> Option<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path).ok()
 }
 
-fn before(path: &Path) -> PathBuf {
+fn previous_log(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
 
 /// The end of a file.
-fn tail(path: &Path) -> Option<Vec<u8>> {
+fn log_tail(path: &Path) -> Option<Vec<u8>> {
     let mut file = File::open(path).ok()?;
     let most = 2 * FILE_BYTES_MAX;
     let size = file.metadata().ok()?.len();
@@ -152,7 +152,7 @@ fn tail(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// A time as people read it.
-fn utc(seconds: u64) -> String {
+fn format_utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Days since the first of March of the year 0, by which leap days are at the end of a year.
     let days = days + 719_468;
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_calendar() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
-        assert_eq!(utc(1_735_689_599), "2024-12-31 23:59:59 UTC");
+        assert_eq!(format_utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(format_utc(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(format_utc(1_735_689_599), "2024-12-31 23:59:59 UTC");
     }
 }

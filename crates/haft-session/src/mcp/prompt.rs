@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use haft::ports::{Asker, Choice, UserQuestion};
+use haft::ports::{AnswerChoice, Asker, UserQuestion};
 use haft::sync::lock;
-use haft_mcp::{Fingerprint, Server, Status, Subject, Withheld};
+use haft_mcp::{ApprovalFingerprint, ApprovalSubject, ServerHandle, ServerStatus, WithheldItem};
 
 use super::approvals::FileApprovals;
-use super::{details, target};
+use super::{server_details, server_target};
 use crate::NoticeSink;
 use crate::assembly::PlannedServer;
 use crate::text::one_line;
@@ -23,23 +23,23 @@ const NO: &str = "Not now";
 
 /// A server of the workspace, for as long as it may have something to approve.
 pub struct ServerPrompt {
-    pub server: Server,
+    pub server: ServerHandle,
     words: String,
     approvals: Arc<FileApprovals>,
-    asked: Mutex<BTreeSet<Fingerprint>>,
+    asked: Mutex<BTreeSet<ApprovalFingerprint>>,
     notices: NoticeSink,
 }
 
 impl ServerPrompt {
     pub fn new(
         planned: &PlannedServer,
-        server: Server,
+        server: ServerHandle,
         approvals: Arc<FileApprovals>,
         notices: NoticeSink,
     ) -> ServerPrompt {
         let named = &planned.server;
-        let mut words = format!("{}: {}\n", named.source, target(named));
-        for (name, value) in details(named) {
+        let mut words = format!("{}: {}\n", named.source, server_target(named));
+        for (name, value) in server_details(named) {
             words.push_str(&format!("{name:12} {value}\n"));
         }
         ServerPrompt { server, words, approvals, asked: Mutex::default(), notices }
@@ -48,7 +48,7 @@ impl ServerPrompt {
     /// Asks about what is there to approve now and was not asked about before.
     pub async fn ask(&self, asker: &dyn Asker) {
         let name = &self.server.config().name;
-        if let Status::Unapproved(withheld) = self.server.status() {
+        if let ServerStatus::Unapproved(withheld) = self.server.status() {
             let fresh = self.fresh(vec![withheld]);
             let Some(withheld) = fresh.first() else { return };
             let why = match withheld.before {
@@ -56,7 +56,7 @@ impl ServerPrompt {
                 Some(_) => "is not what you approved",
             };
             let text = format!("The MCP server `{name}` {why}. Start it?\n{}", self.words);
-            if yes(asker, text).await {
+            if ask_yes_no(asker, text).await {
                 self.keep(std::slice::from_ref(&withheld.subject));
             }
             return;
@@ -68,26 +68,26 @@ impl ServerPrompt {
         }
         let mut text = format!("The MCP server `{name}` offers what you have not approved as it is:\n");
         for withheld in &fresh {
-            text.push_str(&definition(withheld));
+            text.push_str(&definition_text(withheld));
         }
         if text.lines().count() > LINES_MAX {
             self.notices.warn(format!(
                 "the MCP server `{name}` offers {} things to approve, too much to show here; `haft mcp approve {name}` shows them",
                 fresh.len()
             ));
-        } else if yes(asker, text).await {
-            let subjects: Vec<Subject> = fresh.into_iter().map(|withheld| withheld.subject).collect();
+        } else if ask_yes_no(asker, text).await {
+            let subjects: Vec<ApprovalSubject> = fresh.into_iter().map(|withheld| withheld.subject).collect();
             self.keep(&subjects);
         }
     }
 
-    fn fresh(&self, withheld: Vec<Withheld>) -> Vec<Withheld> {
+    fn fresh(&self, withheld: Vec<WithheldItem>) -> Vec<WithheldItem> {
         let mut asked = lock(&self.asked);
         withheld.into_iter().filter(|withheld| asked.insert(withheld.subject.fingerprint())).collect()
     }
 
     /// Stores the approval, and lets the server continue.
-    fn keep(&self, subjects: &[Subject]) {
+    fn keep(&self, subjects: &[ApprovalSubject]) {
         // It counts in this session at once, whatever the disk does.
         self.approvals.accept(subjects);
         self.server.reconsider();
@@ -97,19 +97,19 @@ impl ServerPrompt {
     }
 }
 
-async fn yes(asker: &dyn Asker, text: String) -> bool {
-    let choice = |label: &str| Choice { label: label.to_owned(), description: None };
+async fn ask_yes_no(asker: &dyn Asker, text: String) -> bool {
+    let choice = |label: &str| AnswerChoice { label: label.to_owned(), description: None };
     let question = UserQuestion { text, choices: vec![choice(YES), choice(NO)], several: false };
     asker.question(&question).await.is_some_and(|answer| answer == [YES])
 }
 
 /// A definition to approve: the whole of a new one, what changed of another. Nothing in it is hidden.
-pub fn definition(withheld: &Withheld) -> String {
+pub fn definition_text(withheld: &WithheldItem) -> String {
     let tool = withheld.subject.tool.as_deref().unwrap_or_default();
     let (word, diff) = (if withheld.before.is_some() { "changed" } else { "new" }, withheld.diff());
     let mut text = match withheld.subject.is_instructions() {
         true => format!("{word} instructions for models\n"),
-        false => format!("{word} tool {}\n", haft_mcp::text::line(tool, 200)),
+        false => format!("{word} tool {}\n", haft_mcp::text::display_line(tool, 200)),
     };
     for line in diff.lines() {
         let line = match withheld.before {

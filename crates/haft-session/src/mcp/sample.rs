@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use haft::future::BoxFuture;
-use haft::ports::{Asker, Choice, UserQuestion};
+use haft::ports::{AnswerChoice, Asker, UserQuestion};
 use haft::sync::lock;
 use haft_agent::Model;
-use haft_mcp::{Sampler, text};
+use haft_mcp::{SamplingHandler, text};
 use serde_json::{Value, json};
 
 use crate::run::single_reply::single_reply;
@@ -56,9 +56,9 @@ impl ModelSampler {
             .ok_or("nobody is there who could allow it")?;
         let words = format!(
             "The MCP server `{server}` wants to ask the model, at your cost:\n{}",
-            text::shown(question, SHOWN_CHARS_MAX)
+            text::display_text(question, SHOWN_CHARS_MAX)
         );
-        let choice = |label: &str| Choice { label: label.to_owned(), description: None };
+        let choice = |label: &str| AnswerChoice { label: label.to_owned(), description: None };
         let choices = vec![choice(ONCE), choice(ALWAYS), choice(NO)];
         let answer = asker.question(&UserQuestion { text: words, choices, several: false }).await;
         match answer.as_deref() {
@@ -72,11 +72,11 @@ impl ModelSampler {
     }
 }
 
-impl Sampler for ModelSampler {
+impl SamplingHandler for ModelSampler {
     fn sample<'a>(&'a self, server: &'a str, params: Value) -> BoxFuture<'a, Result<Value, String>> {
         Box::pin(async move {
             let model = self.model.get().ok_or("this session has no model")?;
-            let question = question(&params)?;
+            let question = sample_question(&params)?;
             if self.asked.fetch_add(1, Ordering::Relaxed) >= ASKED_MAX {
                 return Err(format!("servers may ask {ASKED_MAX} times in a session"));
             }
@@ -96,7 +96,7 @@ impl Sampler for ModelSampler {
 }
 
 /// The server's messages as one text.
-fn question(params: &Value) -> Result<String, String> {
+fn sample_question(params: &Value) -> Result<String, String> {
     let messages = params["messages"].as_array().filter(|messages| !messages.is_empty());
     let messages = messages.ok_or("there are no messages")?;
     let mut parts = Vec::new();
@@ -130,7 +130,7 @@ mod tests {
     fn messages_are_one_text_and_only_text_is_asked() {
         let text =
             |role: &str, words: &str| json!({"role": role, "content": {"type": "text", "text": words}});
-        let ask = |messages: Value| question(&json!({"messages": messages}));
+        let ask = |messages: Value| sample_question(&json!({"messages": messages}));
         assert_eq!(ask(json!([text("user", "Why?")])), Ok("Why?".to_owned()));
         let both = ask(json!([text("user", "a"), text("assistant", "b")])).unwrap();
         assert_eq!(both, "The program said:\na\n\nYou said:\nb");

@@ -34,7 +34,7 @@ const KEY_CHARS_MIN: usize = 32;
 const VALUE_CHARS_MIN: usize = 8;
 
 /// Arguments without what looks like a secret. Variables stay.
-pub(crate) fn masked(args: &[String]) -> Vec<String> {
+pub(crate) fn mask_arguments(args: &[String]) -> Vec<String> {
     let mut of_before = false;
     let mut mask = |arg: &String| {
         let is_value = std::mem::take(&mut of_before);
@@ -125,10 +125,10 @@ pub(crate) fn without_secrets(url: &str) -> String {
 
 /// The values that a server was given and that may be secrets: of its variables and headers, and of its arguments those that
 /// are not shown.
-pub(crate) fn given(server: &McpServer) -> Vec<String> {
+pub(crate) fn configured_secrets(server: &McpServer) -> Vec<String> {
     let mut values: Vec<String> = match &server.transport {
         McpTransport::Stdio { args, env, .. } => {
-            let shown = masked(args);
+            let shown = mask_arguments(args);
             let hidden = args.iter().zip(&shown).filter(|(arg, shown)| arg != shown);
             let values = hidden.map(|(arg, shown)| {
                 let kept = shown.find(LEFT_OUT).unwrap_or_default();
@@ -151,7 +151,7 @@ pub(crate) fn given(server: &McpServer) -> Vec<String> {
 }
 
 /// A text without these values.
-pub(crate) fn hidden(text: &str, values: &[String]) -> String {
+pub(crate) fn mask_secrets(text: &str, values: &[String]) -> String {
     values.iter().fold(text.to_owned(), |text, value| text.replace(value.as_str(), LEFT_OUT))
 }
 
@@ -177,7 +177,7 @@ mod tests {
 
     fn check(args: &str, shown: &str) {
         let words = |text: &str| text.split('|').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(masked(&words(args)), words(shown));
+        assert_eq!(mask_arguments(&words(args)), words(shown));
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_a_server_was_given_is_not_in_its_log() {
-        let text = hidden("start abcdefgh-more end", &["abcdefgh-more".into(), "abcdefgh".into()]);
+        let text = mask_secrets("start abcdefgh-more end", &["abcdefgh-more".into(), "abcdefgh".into()]);
         assert_eq!(text, "start … end");
     }
 }

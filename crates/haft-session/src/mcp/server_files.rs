@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use haft_policy::settings::edit::{with_server, without_server};
-use haft_policy::settings::{SettingsPlaces, SETTINGS_BYTES_MAX, check_server, read_text};
+use haft_policy::settings::{SETTINGS_BYTES_MAX, SettingsPlaces, check_server, read_text};
 use haft_policy::trust::replace_file;
 use serde_json::Value;
 
 use crate::text::one_line;
-use crate::{Environment, SessionError, loaded_settings, processes};
+use crate::{SessionEnvironment, SessionError, loaded_settings, processes};
 
 /// Permissions of a new file that others should read as well; one of the user's own may hold secrets.
 const SHARED: u32 = 0o644;
@@ -98,8 +98,8 @@ impl ServerFiles {
     ///
     /// # Errors
     /// A directory that can't be used.
-    pub fn new(cwd: &Path, environment: &Environment) -> Result<ServerFiles, SessionError> {
-        Ok(ServerFiles { places: loaded_settings::places(cwd, &|name| environment.get(name))? })
+    pub fn new(cwd: &Path, environment: &SessionEnvironment) -> Result<ServerFiles, SessionError> {
+        Ok(ServerFiles { places: loaded_settings::settings_places(cwd, &|name| environment.get(name))? })
     }
 
     /// Adds an entry, in the form of `.mcp.json`, to the file of a scope.
@@ -262,7 +262,7 @@ impl ServerFile<'_> {
 
     fn replace(&self, text: &str) -> Result<(), SessionError> {
         // A session of another process may run a command in this folder and would take the change for that command's.
-        if let Some(caches) = self.places.state_dir.as_deref().map(processes::caches) {
+        if let Some(caches) = self.places.state_dir.as_deref().map(processes::caches_dir) {
             haft_sandbox::approve_content(&caches, &self.path, text.as_bytes())
                 .map_err(|error| self.error(error))?;
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 const WORD_CHARS_MAX: usize = 64;
 
 /// Puts another path in the place of one, wherever it stands as a whole path or begins one.
-pub(super) fn moved(text: &str, from: &Path, to: &Path) -> String {
+pub(super) fn replace_paths(text: &str, from: &Path, to: &Path) -> String {
     let (Some(from), Some(to)) = (from.to_str(), to.to_str()) else { return text.to_owned() };
     if from.len() < 2 || from == to {
         return text.to_owned();
@@ -26,7 +26,7 @@ pub(super) fn moved(text: &str, from: &Path, to: &Path) -> String {
 }
 
 /// A text without times, dates and blanks at the ends of lines.
-pub(super) fn normal(text: &str) -> String {
+pub(super) fn normalize_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         let mut rest = line.trim_end();
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn paths_are_moved_whole() {
         let check = |text: &str, expected: &str| {
-            assert_eq!(moved(text, Path::new("/w/a"), Path::new("/tmp/c")), expected);
+            assert_eq!(replace_paths(text, Path::new("/w/a"), Path::new("/tmp/c")), expected);
         };
         check("cat /w/a/x; ls /w/a", "cat /tmp/c/x; ls /tmp/c");
         check("/w/ab /x/w/a /w/a.b \"/w/a\"", "/w/ab /x/w/a /w/a.b \"/tmp/c\"");
@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn times_do_not_count() {
-        let check = |a: &str, b: &str, same: bool| assert_eq!(normal(a) == normal(b), same, "{a} {b}");
+        let check = |a: &str, b: &str, same: bool| {
+            assert_eq!(normalize_text(a) == normalize_text(b), same, "{a} {b}")
+        };
         check("ok. finished in 0.03s", "ok. finished in 1.20s", true);
         check("took 3 apples  ", "took 3 apples\n", true);
         check("at 12:30:05 x", "at 09:01:59 x", true);

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft::registry::Origin;
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, UserQuestion};
+use haft::registry::ToolOrigin;
 use haft::tool::AnyTool;
-use haft::{Content, EngineBuilder, Output, Registry, ToolCall, ToolError, ToolResult};
+use haft::{EngineBuilder, Registry, ResultBlock, ToolCall, ToolError, ToolOutput, ToolResult};
 use haft_policy::conventions;
 
 use super::check_only::CallChecker;
@@ -38,10 +38,10 @@ pub async fn compare_results(
     let engine = quiet_engine(&session).asker(RecordedApprovals::new(recording)).build();
     engine.refresh_with(registry);
     let mut replayed = Vec::with_capacity(recording.calls.len());
-    for calls in turns(&recording.calls) {
+    for calls in group_by_turn(&recording.calls) {
         let made: Vec<ToolCall> = calls
             .iter()
-            .filter_map(|(at, recorded)| Some(call(*at, recorded, recorded.input.clone()?)))
+            .filter_map(|(at, recorded)| Some(to_tool_call(*at, recorded, recorded.input.clone()?)))
             .collect();
         let mut results = engine.turn().run(made).await.into_iter();
         let is_last = calls.last().is_some_and(|(at, _)| at + 1 == recording.calls.len());
@@ -51,7 +51,9 @@ pub async fn compare_results(
             let checked = checker.check(*at, recorded).await;
             replayed.push(match result {
                 None => checked,
-                Some(result) => compare((*at, recorded, checked), &schemas, &result, is_last, is_swapped),
+                Some(result) => {
+                    compare_result((*at, recorded, checked), &schemas, &result, is_last, is_swapped)
+                }
             });
         }
     }
@@ -60,7 +62,7 @@ pub async fn compare_results(
 }
 
 /// Calls of one message of the model, in order, with their places.
-pub(super) fn turns(calls: &[RecordedCall]) -> Vec<Vec<(usize, &RecordedCall)>> {
+pub(super) fn group_by_turn(calls: &[RecordedCall]) -> Vec<Vec<(usize, &RecordedCall)>> {
     let mut turns: Vec<Vec<(usize, &RecordedCall)>> = Vec::new();
     let mut open: BTreeMap<Option<&str>, (usize, usize)> = BTreeMap::new();
     for (at, recorded) in calls.iter().enumerate() {
@@ -76,7 +78,7 @@ pub(super) fn turns(calls: &[RecordedCall]) -> Vec<Vec<(usize, &RecordedCall)>> 
 }
 
 /// A call by an id that no other has.
-pub(super) fn call(at: usize, recorded: &RecordedCall, input: String) -> ToolCall {
+pub(super) fn to_tool_call(at: usize, recorded: &RecordedCall, input: String) -> ToolCall {
     ToolCall::new(format!("r{at}"), recorded.name.as_str(), input)
 }
 
@@ -96,10 +98,10 @@ impl RecordedResult {
         RecordedResult { text: recorded.text.clone().unwrap_or_default(), outcome: recorded.outcome.clone() }
     }
 
-    fn output(&self) -> Result<Output, ToolError> {
+    fn output(&self) -> Result<ToolOutput, ToolError> {
         match self.outcome {
             RecordedOutcome::Failed => Err(ToolError::new(self.text.as_str())),
-            _ => Ok(Output::from(Content::text(self.text.as_str()))),
+            _ => Ok(ToolOutput::from(ResultBlock::text(self.text.as_str()))),
         }
     }
 }
@@ -120,7 +122,7 @@ fn tools_with_recorded_results(
     let mut of: BTreeMap<Option<Arc<str>>, Vec<AnyTool>> = BTreeMap::new();
     for entry in engine.registry().entries() {
         let source = match entry.origin() {
-            Origin::BuiltIn => None,
+            ToolOrigin::BuiltIn => None,
             other => other.source().map(Arc::from),
         };
         of.entry(source).or_default().push(answered(entry.tool()));
@@ -130,7 +132,7 @@ fn tools_with_recorded_results(
     names.sort_unstable();
     names.dedup();
     for name in names {
-        if let (Err(haft::registry::NotFound::Unknown(_)), Some(tool)) =
+        if let (Err(haft::registry::ToolNotFound::Unknown(_)), Some(tool)) =
             (snapshot.find(name), conventions::find_tool(name))
         {
             let server = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
@@ -154,7 +156,7 @@ fn is_out_of_order(calls: &[(usize, &RecordedCall)]) -> bool {
 }
 
 /// What differs in the result of one call.
-fn compare(
+fn compare_result(
     (at, recorded, checked): (usize, &RecordedCall, ReplayedCall),
     schemas: &OutputSchemas,
     result: &ToolResult,
@@ -174,7 +176,7 @@ fn compare(
         let why = "the recording has no result of it".to_owned();
         return row("no result", why, !is_last && recorded.outcome == RecordedOutcome::Unknown);
     };
-    let now = shown(result);
+    let now = result_text(result);
     if now != *text {
         let (then, now) = (text.chars().count(), now.chars().count());
         let why = match result.offloaded_to() {
@@ -196,7 +198,7 @@ fn compare(
 }
 
 /// The text that the model gets.
-pub(super) fn shown(result: &ToolResult) -> String {
+pub(super) fn result_text(result: &ToolResult) -> String {
     match result.outcome() {
         Ok(output) => output.to_text(),
         Err(error) => error.message().to_owned(),
@@ -214,9 +216,13 @@ impl RecordedApprovals {
 }
 
 impl Asker for RecordedApprovals {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         let ran = place_of(&approval.call_id).and_then(|at| self.0.get(at)).copied().unwrap_or(false);
-        let answer = if ran { Answer::Once } else { Answer::NoBecause("it was refused then".to_owned()) };
+        let answer = if ran {
+            ApprovalAnswer::Once
+        } else {
+            ApprovalAnswer::NoBecause("it was refused then".to_owned())
+        };
         Box::pin(std::future::ready(answer))
     }
 

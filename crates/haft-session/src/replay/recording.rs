@@ -10,7 +10,7 @@ use haft_journal::{
     JournalContents, JournalStore, OutcomeRecord, Record, RecordedBlock, RecoveredSession, StoreError,
 };
 use haft_provider::limits::TRANSCRIPT_BYTES_MAX;
-use haft_provider::transcript::{self, PastResult, PastConversation};
+use haft_provider::transcript::{self, PastConversation, PastResult};
 use serde_json::Value;
 
 use crate::SessionError;
@@ -165,7 +165,7 @@ fn of_transcript(transcript: PastConversation, source: String) -> CallRecording 
     let calls = calls.into_iter().map(|call| {
         let result = call.result;
         RecordedCall {
-            outcome: result.as_ref().map_or(RecordedOutcome::Unknown, outcome),
+            outcome: result.as_ref().map_or(RecordedOutcome::Unknown, recorded_outcome),
             unanswered: result.as_ref().is_some_and(|result| result.text.contains(UNANSWERED)),
             place: result.as_ref().map(|result| result.place),
             text: result.map(|result| result.text),
@@ -182,7 +182,7 @@ fn of_transcript(transcript: PastConversation, source: String) -> CallRecording 
     CallRecording { source, form, cwd, calls: calls.collect(), warnings }
 }
 
-fn outcome(result: &PastResult) -> RecordedOutcome {
+fn recorded_outcome(result: &PastResult) -> RecordedOutcome {
     match (&result.kind, result.is_error) {
         (Some(kind), _) if REFUSED.contains(&kind.as_str()) => RecordedOutcome::Refused(kind.clone()),
         (None, true) => {
@@ -210,7 +210,8 @@ fn of_journal(kept: &JournalContents, source: String) -> CallRecording {
     }
     let items = RecoveredSession::from_contents(kept).items;
     let conversation = Value::Array(items).to_string();
-    let said = transcript::read_transcript(&conversation).map(|transcript| transcript.calls).unwrap_or_default();
+    let said =
+        transcript::read_transcript(&conversation).map(|transcript| transcript.calls).unwrap_or_default();
     let said: HashMap<&str, &PastResult> =
         said.iter().filter_map(|call| Some((call.id.as_str(), call.result.as_ref()?))).collect();
     let agent = |agent: &str| (agent != "main").then(|| agent.to_owned());
@@ -223,7 +224,7 @@ fn of_journal(kept: &JournalContents, source: String) -> CallRecording {
                 turn = usize::try_from(intent.turn).unwrap_or(0);
                 started.insert((turn, &intent.call));
                 let outcome = outcomes.get(&(intent.agent.as_str(), intent.turn, intent.call.as_str()));
-                let text = outcome.and_then(|outcome| outcome.result.as_deref()).map(text);
+                let text = outcome.and_then(|outcome| outcome.result.as_deref()).map(blocks_text);
                 let from_words = || {
                     let is_main = intent.agent == "main";
                     said.get(intent.call.as_str()).filter(|_| is_main).map(|said| said.text.clone())
@@ -276,7 +277,7 @@ fn of_journal(kept: &JournalContents, source: String) -> CallRecording {
     CallRecording { source, form: "journal".to_owned(), cwd, calls, warnings }
 }
 
-fn text(blocks: &[RecordedBlock]) -> String {
+fn blocks_text(blocks: &[RecordedBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
         RecordedBlock::Text(text) => Some(text.clone()),
         RecordedBlock::Json(value) => Some(value.to_string()),

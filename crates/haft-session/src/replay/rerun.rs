@@ -11,23 +11,23 @@ use std::path::{Path, PathBuf};
 
 use haft::decision::{CallGrants, DecisionReason, DecisionSource, Verdict};
 use haft::dispatch::TurnHandle;
-use haft::files::Hidden;
-use haft::ports::{Authorizer, Request, RuleSetId};
+use haft::files::HiddenPaths;
+use haft::ports::{AuthorizationRequest, Authorizer, RuleSetId};
 use haft::tool::AnyTool;
 use haft::{Effects, ToolResult};
 use haft_policy::gate::Policy;
 use serde_json::Value;
 
 use super::check_only::CallChecker;
-use super::compare::{first_difference, moved, normal};
+use super::compare::{first_difference, normalize_text, replace_paths};
 use super::current_decision::CurrentDecision;
-use super::recorded_results::{RecordedApprovals, call, shown, turns};
+use super::recorded_results::{RecordedApprovals, group_by_turn, result_text, to_tool_call};
 use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
 use super::workspace_copy::WorkspaceCopy;
 use super::{ReplayedCall, open_session, quiet_engine};
 use crate::assembly::{ProcessGuard, SessionAssembler, SessionParts};
 use crate::text::one_line;
-use crate::{Environment, SessionError, SessionOptions, SessionPurpose};
+use crate::{SessionEnvironment, SessionError, SessionOptions, SessionPurpose};
 
 /// Watches calls while they are made again.
 pub trait RerunWatcher {
@@ -118,14 +118,14 @@ pub async fn rerun_calls(
     let checker = CallChecker::new(&session);
     let mut replayed = Vec::with_capacity(recording.calls.len());
     let mut is_interrupted = false;
-    for calls in turns(&recording.calls) {
+    for calls in group_by_turn(&recording.calls) {
         is_interrupted = watcher.is_interrupted();
         if is_interrupted {
             break;
         }
         let made = calls.iter().filter_map(|(at, recorded)| {
-            let input = moved(recorded.input.as_deref()?, &then, &work);
-            Some(call(*at, recorded, input))
+            let input = replace_paths(recorded.input.as_deref()?, &then, &work);
+            Some(to_tool_call(*at, recorded, input))
         });
         let turn = engine.turn();
         watcher.turn_changed(Some(turn.handle()));
@@ -136,7 +136,7 @@ pub async fn rerun_calls(
             let result = recorded.input.is_some().then(|| results.next()).flatten();
             replayed.push(match result {
                 None => checker.check(*at, recorded).await,
-                Some(result) => compare(*at, recorded, &result, (&work, &then)),
+                Some(result) => compare_call(*at, recorded, &result, (&work, &then)),
             });
         }
     }
@@ -160,7 +160,7 @@ fn open_in_copy(
     let trust_hash = loaded.judgement.is_trusted().then(|| loaded.inventory.hash().to_string());
     let state: OsString = copy.state().into();
     let outer = options.environment.clone();
-    let environment = Environment::new(move |name| match name {
+    let environment = SessionEnvironment::new(move |name| match name {
         haft::env::HAFT_STATE_DIR => Some(state.clone()),
         name => outer.get(name),
     });
@@ -186,7 +186,7 @@ fn open_in_copy(
     Ok(session)
 }
 
-fn compare(
+fn compare_call(
     at: usize,
     recorded: &RecordedCall,
     result: &ToolResult,
@@ -196,7 +196,7 @@ fn compare(
     let row = |today: &str, why: String, differs| {
         ReplayedCall::new(at, recorded, tool.clone(), today, why, differs)
     };
-    let now = moved(&shown(result), work, then);
+    let now = replace_paths(&result_text(result), work, then);
     if let Some(error) = result.error().filter(|error| !error.kind().began()) {
         let today = match error.kind() {
             haft::ErrorKind::UnknownTool => CurrentDecision::UnknownTool,
@@ -217,7 +217,7 @@ fn compare(
         (RecordedOutcome::Refused(_), _) => return row("ran", "it was refused then".to_owned(), true),
         _ => {}
     }
-    let (a, b) = (normal(text), normal(&now));
+    let (a, b) = (normalize_text(text), normalize_text(&now));
     match a == b {
         true => row("same", String::new(), false),
         false => row("other result", first_difference(&a, &b), true),
@@ -236,7 +236,7 @@ struct CopyRules {
 
 impl CopyRules {
     /// Why a call would leave the copy, if it would.
-    fn leaves(&self, request: &Request<'_>) -> Option<String> {
+    fn leaves(&self, request: &AuthorizationRequest<'_>) -> Option<String> {
         let runs_in_child = request.tool.spec().runs_in_child();
         if request.external && !runs_in_child {
             return Some("its tool is a server's".to_owned());
@@ -268,7 +268,7 @@ impl CopyRules {
 }
 
 impl Authorizer for CopyRules {
-    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, request: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         let Some(why) = self.leaves(request) else { return self.policy.reasons(request) };
         let denial = DecisionReason::new(DecisionSource::Protected, Verdict::Deny, OUT_OF_REACH);
         vec![denial.with_message(why)]
@@ -282,7 +282,7 @@ impl Authorizer for CopyRules {
         self.policy.may_ask(source)
     }
 
-    fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
+    fn grants(&self, request: &AuthorizationRequest<'_>, approved: bool) -> CallGrants {
         self.policy.grants(request, approved)
     }
 
@@ -294,11 +294,11 @@ impl Authorizer for CopyRules {
         self.policy.effects(name, tool, input)
     }
 
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
-        self.policy.hides(name, tool)
+    fn tool_denial(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
+        self.policy.tool_denial(name, tool)
     }
 
-    fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
+    fn hidden(&self, request: &AuthorizationRequest<'_>) -> Option<HiddenPaths> {
         self.policy.hidden(request)
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use haft_policy::settings::SettingsPlaces;
 use haft_policy::trust::{TrustInventory, TrustJudgement, TrustStore};
 
-use super::prompt::relative;
+use super::prompt::relative_path;
 use crate::SessionOptions;
 use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
@@ -24,7 +24,7 @@ pub const MEMORY_FILES_MAX: usize = 32;
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
 /// The memory of a run as a part of the system prompt. Says what is left out.
-pub fn read(given: &LoadedSettings, common: &SessionOptions) -> Option<String> {
+pub fn read_memory(given: &LoadedSettings, common: &SessionOptions) -> Option<String> {
     let places = &given.places;
     let projects = of_project(places);
     let trusted = is_trusted(places, common, &given.loaded.judgement, &given.loaded.inventory);
@@ -38,7 +38,7 @@ pub fn read(given: &LoadedSettings, common: &SessionOptions) -> Option<String> {
     let files = of_user(places).into_iter().chain(if trusted { projects } else { Vec::new() });
     let mut parts = Vec::new();
     for file in files.take(MEMORY_FILES_MAX) {
-        let Some((text, cut)) = text(&file) else {
+        let Some((text, cut)) = read_text(&file) else {
             common.notices.warn(format!("`{}` can't be read and is left out", one_line(&places.show(&file))));
             continue;
         };
@@ -49,7 +49,7 @@ pub fn read(given: &LoadedSettings, common: &SessionOptions) -> Option<String> {
                 .warn(format!("`{name}` is longer than {MEMORY_BYTES_MAX} bytes; the rest is left out"));
         }
         if !text.trim().is_empty() {
-            parts.push(format!("From {}:\n\n{}", relative(&file, &places.cwd).display(), text.trim()));
+            parts.push(format!("From {}:\n\n{}", relative_path(&file, &places.cwd).display(), text.trim()));
         }
     }
     let introduced =
@@ -103,7 +103,7 @@ pub fn is_trusted(
 }
 
 /// A file's text, and whether it was cut.
-fn text(file: &Path) -> Option<(String, bool)> {
+fn read_text(file: &Path) -> Option<(String, bool)> {
     let mut bytes = Vec::new();
     File::open(file).ok()?.take(MEMORY_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
     let cut = bytes.len() > MEMORY_BYTES_MAX;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::env::Lookup;
-use haft::ports::Mode as _;
+use haft::env::VariableLookup;
+use haft::ports::ModeControl as _;
 use haft_agent::{Model, RunOptions, ToolDeferral};
 use haft_journal::SessionStart;
 use haft_policy::settings::{RunSettings, Search};
 
 use super::memory;
 use super::prepared::{BackgroundAgents, RunPlan};
-use super::prompt::system;
+use super::prompt::system_prompt;
 use super::provider::{self, ChosenModel, ModelOptions, ModelRequirements};
 use super::run_journal::RunJournal;
 use crate::agents::kinds::AgentKinds;
@@ -54,19 +54,19 @@ impl RunPlan {
         options: &SessionOptions,
         request: RunRequest,
     ) -> Result<RunPlan, SessionError> {
-        let lookup: Lookup<'_> = &|name| options.environment.get(name);
+        let lookup: VariableLookup<'_> = &|name| options.environment.get(name);
         let RunRequest { model, mut resumed, journal, max_turns, append_system_prompt, background } = request;
         let (chosen, base_url) = match model {
             ModelSource::Custom(model) => (ChosenModel::custom(model), String::new()),
             ModelSource::Configured(wanted) => {
-                let chosen = choose(session, &wanted, lookup)?;
+                let chosen = choose_model(session, &wanted, lookup)?;
                 (chosen, wanted.base_url.unwrap_or_default())
             }
         };
         let settings = &session.given.loaded.settings.run;
-        let memory = memory::read(&session.given, options);
-        let mut run_options = limits(max_turns, settings);
-        run_options.system = system(&session.workspace, memory, &append_system_prompt);
+        let memory = memory::read_memory(&session.given, options);
+        let mut run_options = run_limits(max_turns, settings);
+        run_options.system = system_prompt(&session.workspace, memory, &append_system_prompt);
         run_options.window_tokens = chosen.window_tokens;
         run_options.prices = chosen.prices;
         if run_options.max_cost.is_some() && run_options.prices.is_none() {
@@ -114,9 +114,9 @@ impl RunPlan {
     ) -> RunPlan {
         let mut run_options = RunOptions::new();
         run_options.max_turns = max_turns;
-        run_options.system = system(&session.workspace, None, &[]);
+        run_options.system = system_prompt(&session.workspace, None, &[]);
         RunPlan {
-            others: provider::only(&model),
+            others: provider::only_model(&model),
             provider,
             kinds: AgentKinds::load(&session.given, options),
             model,
@@ -128,10 +128,10 @@ impl RunPlan {
     }
 }
 
-fn choose(
+fn choose_model(
     session: &SessionParts,
     wanted: &ModelOptions,
-    lookup: Lookup<'_>,
+    lookup: VariableLookup<'_>,
 ) -> Result<ChosenModel, SessionError> {
     let search = session.given.loaded.settings.tool_search.as_ref();
     let deferral = search.and_then(|at| at.value.native).map(|native| match native {
@@ -140,7 +140,7 @@ fn choose(
     });
     let requirements = ModelRequirements { deferral, web_search: uses_provider_search(session) };
     let settings = &session.given.loaded.settings.run;
-    provider::choose(wanted, settings, requirements, &session.id, lookup, &session.notices)
+    provider::choose_provider(wanted, settings, requirements, &session.id, lookup, &session.notices)
 }
 
 /// Whether the provider searches the web itself: settings want it, and no rule denies the tool that it replaces.
@@ -156,7 +156,7 @@ fn uses_provider_search(session: &SessionParts) -> bool {
 }
 
 /// How far a run may go: what the caller says, else what settings say.
-pub fn limits(max_turns: Option<u64>, settings: &RunSettings) -> RunOptions {
+pub fn run_limits(max_turns: Option<u64>, settings: &RunSettings) -> RunOptions {
     let mut options = RunOptions::new();
     options.max_turns = max_turns.or(settings.max_turns);
     options.max_tokens = settings.max_tokens;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft::Engine;
-use haft::ports::{Mode as _, PermissionMode};
+use haft::ports::{ModeControl as _, PermissionMode};
 use haft_agent::{AgentLoop, Conversation, Model, RunEnd, RunHandle, RunOptions, RunOutcome, UsageMeter};
 use haft_policy::gate::{ModeForbidden, Policy};
 use tokio::runtime::Handle as RuntimeHandle;
@@ -164,7 +164,7 @@ impl PreparedRun {
         let SessionParts { tasks, hooks, notices, .. } = &self.session.parts;
         report_tasks(tasks, notices);
         self.scheduled.report();
-        crate::hooks::report(hooks, notices);
+        crate::hooks::report_hooks(hooks, notices);
     }
 }
 

@@ -20,15 +20,15 @@ not try to reach the same by another way, say what you would need.
 - End with a short answer: what you found or changed, how you know that it holds, and what is left.";
 
 /// The system prompt, in parts that change seldom first: how to work, what was remembered, where this is.
-pub fn system(workspace: &Workspace, memory: Option<String>, more: &[String]) -> Vec<Arc<str>> {
+pub fn system_prompt(workspace: &Workspace, memory: Option<String>, more: &[String]) -> Vec<Arc<str>> {
     let mut parts: Vec<Arc<str>> = vec![SYSTEM.into()];
     parts.extend(memory.map(Arc::from));
     parts.extend(more.iter().filter(|text| !text.trim().is_empty()).map(|text| text.as_str().into()));
-    parts.push(surroundings(workspace).into());
+    parts.push(describe_workspace(workspace).into());
     parts
 }
 
-pub fn surroundings(workspace: &Workspace) -> String {
+pub fn describe_workspace(workspace: &Workspace) -> String {
     let cwd = workspace.cwd();
     let mut lines = vec![format!("Working directory: {}", cwd.display())];
     for dir in workspace.dirs().filter(|dir| *dir != cwd) {
@@ -38,17 +38,17 @@ pub fn surroundings(workspace: &Workspace) -> String {
         lines.push("It is in a git repository.".to_owned());
     }
     lines.push(format!("System: {} on {}", std::env::consts::OS, std::env::consts::ARCH));
-    lines.push(format!("Today (UTC): {}", today()));
+    lines.push(format!("Today (UTC): {}", format_today()));
     lines.join("\n")
 }
 
-fn today() -> String {
+fn format_today() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    date(seconds / 86_400)
+    format_date(seconds / 86_400)
 }
 
 /// The day so many days after the first of January 1970, in the calendar of today.
-fn date(days: u64) -> String {
+fn format_date(days: u64) -> String {
     let leap = |year: u64| (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
     let (mut year, mut left) = (1970, days);
     while left >= if leap(year) { 366 } else { 365 } {
@@ -68,7 +68,7 @@ fn date(days: u64) -> String {
 }
 
 /// A path as it is seen from a folder, or whole where it is elsewhere.
-pub fn relative<'p>(path: &'p Path, from: &Path) -> &'p Path {
+pub fn relative_path<'p>(path: &'p Path, from: &Path) -> &'p Path {
     path.strip_prefix(from).ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path)
 }
 
@@ -87,7 +87,7 @@ mod tests {
             (20_453, "2025-12-31"),
             (20_454, "2026-01-01"),
         ] {
-            assert_eq!(date(days), expected);
+            assert_eq!(format_date(days), expected);
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 use haft_agent::{Model, TokenPrices, ToolDeferral};
 use haft_policy::settings::{Provider, RunSettings};
 use haft_provider::client::ProviderClient;
@@ -80,7 +80,7 @@ pub struct ChosenModel {
 impl ChosenModel {
     /// A model that the caller brings. Sub-agents use the same one.
     pub fn custom(model: Arc<dyn Model>) -> ChosenModel {
-        let others = only(&model);
+        let others = only_model(&model);
         ChosenModel { model, provider: "custom", window_tokens: None, prices: None, others }
     }
 }
@@ -97,7 +97,7 @@ pub struct NamedModel {
 pub type ModelByName = Arc<dyn Fn(&str) -> Result<NamedModel, String> + Send + Sync>;
 
 /// Gives the same model for every name.
-pub fn only(model: &Arc<dyn Model>) -> ModelByName {
+pub fn only_model(model: &Arc<dyn Model>) -> ModelByName {
     let model = model.clone();
     Arc::new(move |_| Ok(NamedModel { model: model.clone(), prices: None, window_tokens: None }))
 }
@@ -106,20 +106,20 @@ pub fn only(model: &Arc<dyn Model>) -> ModelByName {
 pub fn is_configured(
     args: &ModelOptions,
     common: &SessionOptions,
-    lookup: Lookup<'_>,
+    lookup: VariableLookup<'_>,
 ) -> Result<bool, SessionError> {
     if args.provider != ProviderChoice::Auto || args.script.is_some() || args.base_url.is_some() {
         return Ok(true);
     }
     let named = |provider| {
-        let wire = wire(provider);
-        [key_variable(wire), base_url_variable(wire)].iter().any(|name| variable(lookup, name).is_some())
+        let wire = provider_wire(provider);
+        [key_variable(wire), base_url_variable(wire)].iter().any(|name| read_variable(lookup, name).is_some())
     };
     if ORDER.into_iter().any(named) {
         return Ok(true);
     }
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let run = loaded_settings::load(common, cwd, lookup)?.loaded.settings.run;
+    let run = loaded_settings::load_settings(common, cwd, lookup)?.loaded.settings.run;
     let of_settings = |provider| {
         let given = run.for_provider(provider);
         given.api_key.is_some() || given.base_url.is_some()
@@ -128,24 +128,24 @@ pub fn is_configured(
 }
 
 /// The model of a run. Nothing is sent yet.
-pub fn choose(
+pub fn choose_provider(
     args: &ModelOptions,
     settings: &RunSettings,
     requirements: ModelRequirements,
     session: &str,
-    lookup: Lookup<'_>,
+    lookup: VariableLookup<'_>,
     notices: &NoticeSink,
 ) -> Result<ChosenModel, SessionError> {
     let provider = match args.provider {
-        ProviderChoice::Scripted => return scripted(args),
-        ProviderChoice::Auto if args.script.is_some() => return scripted(args),
+        ProviderChoice::Scripted => return scripted_model(args),
+        ProviderChoice::Auto if args.script.is_some() => return scripted_model(args),
         _ if args.script.is_some() => {
             return Err(SessionError::model(
                 "a script is played by the provider `scripted` alone; name no other",
             )
             .with_option(SessionOption::Provider));
         }
-        ProviderChoice::Auto => auto(args, settings, lookup)?,
+        ProviderChoice::Auto => detect_provider(args, settings, lookup)?,
         ProviderChoice::Anthropic => Provider::Anthropic,
         ProviderChoice::OpenAi => Provider::OpenAi,
         ProviderChoice::OpenAiChat => Provider::OpenAiChat,
@@ -154,11 +154,15 @@ pub fn choose(
     over_http(provider, args, settings, requirements, session, lookup, notices)
 }
 
-fn auto(args: &ModelOptions, settings: &RunSettings, lookup: Lookup<'_>) -> Result<Provider, SessionError> {
+fn detect_provider(
+    args: &ModelOptions,
+    settings: &RunSettings,
+    lookup: VariableLookup<'_>,
+) -> Result<Provider, SessionError> {
     if let Some(provider) = settings.provider {
         return Ok(provider);
     }
-    let has_key = |provider: &Provider| key(*provider, settings, lookup).is_some();
+    let has_key = |provider: &Provider| api_key(*provider, settings, lookup).is_some();
     let has_url = |provider: &Provider| base_url(*provider, settings, lookup).is_some();
     let found = ORDER.iter().find(|provider| has_key(provider));
     let found = found.or_else(|| ORDER.iter().find(|provider| has_url(provider)));
@@ -178,15 +182,15 @@ fn over_http(
     settings: &RunSettings,
     requirements: ModelRequirements,
     session: &str,
-    lookup: Lookup<'_>,
+    lookup: VariableLookup<'_>,
     notices: &NoticeSink,
 ) -> Result<ChosenModel, SessionError> {
-    let wire = wire(provider);
+    let wire = provider_wire(provider);
     let usual = default_base_url(wire);
     let base_url = args.base_url.clone().or_else(|| base_url(provider, settings, lookup));
     let base_url = base_url.unwrap_or_else(|| usual.to_owned());
     let is_vendors = base_url.trim().trim_end_matches('/') == usual;
-    let key = key(provider, settings, lookup);
+    let key = api_key(provider, settings, lookup);
     if key.is_none() && is_vendors {
         let (name, word) = (key_variable(wire), provider.word());
         return Err(SessionError::model(format!(
@@ -194,7 +198,7 @@ fn over_http(
         ))
         .with_option(SessionOption::BaseUrl));
     }
-    let of_environment = variable(lookup, model_variable(provider));
+    let of_environment = read_variable(lookup, model_variable(provider));
     let name =
         args.model.clone().or(of_environment).or_else(|| settings.for_provider(provider).model.clone());
     let name = match (name, provider) {
@@ -260,16 +264,16 @@ fn full_name(provider: Provider, name: &str) -> Option<&str> {
 ///
 /// # Errors
 /// In words: there is no key, or the address can't be used.
-pub fn small(
+pub fn small_model(
     provider: Provider,
     model: &str,
     settings: &RunSettings,
-    lookup: Lookup<'_>,
+    lookup: VariableLookup<'_>,
 ) -> Result<ProviderClient, String> {
-    let wire = wire(provider);
+    let wire = provider_wire(provider);
     let usual = default_base_url(wire);
     let base_url = base_url(provider, settings, lookup).unwrap_or_else(|| usual.to_owned());
-    let key = key(provider, settings, lookup);
+    let key = api_key(provider, settings, lookup);
     if key.is_none() && base_url.trim().trim_end_matches('/') == usual {
         return Err(format!("there is no key for `{}`; {} is not set", provider.word(), key_variable(wire)));
     }
@@ -278,7 +282,7 @@ pub fn small(
     ProviderClient::new(endpoint, RequestOptions::new(model).max_tokens(SMALL_TOKENS_MAX))
 }
 
-fn scripted(args: &ModelOptions) -> Result<ChosenModel, SessionError> {
+fn scripted_model(args: &ModelOptions) -> Result<ChosenModel, SessionError> {
     if args.base_url.is_some() {
         return Err(SessionError::model("a script is played here and needs no base URL")
             .with_option(SessionOption::BaseUrl));
@@ -287,13 +291,13 @@ fn scripted(args: &ModelOptions) -> Result<ChosenModel, SessionError> {
         return Err(SessionError::model("the provider `scripted` plays a script; name its file")
             .with_option(SessionOption::Script));
     };
-    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script(path)?, Wire::Anthropic));
-    let others = only(&model);
+    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(read_script(path)?, Wire::Anthropic));
+    let others = only_model(&model);
     Ok(ChosenModel { model, provider: "scripted", window_tokens: None, prices: None, others })
 }
 
 /// Reads a script.
-pub fn script(path: &Path) -> Result<ModelScript, SessionError> {
+pub fn read_script(path: &Path) -> Result<ModelScript, SessionError> {
     let name = one_line(&path.display().to_string());
     let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
     if bytes > SCRIPT_BYTES_MAX as u64 {
@@ -302,24 +306,26 @@ pub fn script(path: &Path) -> Result<ModelScript, SessionError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         SessionError::model(format!("`{name}` can't be read: {error}; give a script in JSON or YAML"))
     })?;
-    ModelScript::parse(&text).map_err(|bad| SessionError::model(format!("{name}: {}", one_line(&bad.to_string()))))
+    ModelScript::parse(&text)
+        .map_err(|bad| SessionError::model(format!("{name}: {}", one_line(&bad.to_string()))))
 }
 
-fn key(provider: Provider, settings: &RunSettings, lookup: Lookup<'_>) -> Option<String> {
+fn api_key(provider: Provider, settings: &RunSettings, lookup: VariableLookup<'_>) -> Option<String> {
     // The two APIs of OpenAI have one key, so its variable names the first of them.
-    variable(lookup, key_variable(wire(provider))).or_else(|| settings.for_provider(provider).api_key.clone())
+    read_variable(lookup, key_variable(provider_wire(provider)))
+        .or_else(|| settings.for_provider(provider).api_key.clone())
 }
 
-fn base_url(provider: Provider, settings: &RunSettings, lookup: Lookup<'_>) -> Option<String> {
-    variable(lookup, base_url_variable(wire(provider)))
+fn base_url(provider: Provider, settings: &RunSettings, lookup: VariableLookup<'_>) -> Option<String> {
+    read_variable(lookup, base_url_variable(provider_wire(provider)))
         .or_else(|| settings.for_provider(provider).base_url.clone())
 }
 
-pub fn variable(lookup: Lookup<'_>, name: &str) -> Option<String> {
+pub fn read_variable(lookup: VariableLookup<'_>, name: &str) -> Option<String> {
     lookup(name)?.into_string().ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-fn wire(provider: Provider) -> Wire {
+fn provider_wire(provider: Provider) -> Wire {
     match provider {
         Provider::Anthropic => Wire::Anthropic,
         Provider::OpenAi => Wire::OpenAi,
@@ -379,7 +385,7 @@ mod tests {
         let lookup = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
         };
-        let chosen = choose(
+        let chosen = choose_provider(
             &options,
             &RunSettings::default(),
             ModelRequirements::default(),

@@ -5,17 +5,17 @@
 
 use std::net::IpAddr;
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 
 /// The proxy for a base URL, if there is one.
-pub fn proxy_for(base_url: &str, lookup: Lookup<'_>) -> Option<String> {
+pub fn proxy_for(base_url: &str, lookup: VariableLookup<'_>) -> Option<String> {
     let (scheme, rest) = base_url.split_once("://")?;
-    let host = host(rest);
+    let host = host_part(rest);
     let set = |name: &str| {
         let small = lookup(&name.to_lowercase()).or_else(|| lookup(name));
         small?.into_string().ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     };
-    if is_own(host) || set("NO_PROXY").is_some_and(|list| lists(&list, host)) {
+    if is_own(host) || set("NO_PROXY").is_some_and(|list| lists_host(&list, host)) {
         return None;
     }
     let own = if scheme == "https" { "HTTPS_PROXY" } else { "HTTP_PROXY" };
@@ -23,7 +23,7 @@ pub fn proxy_for(base_url: &str, lookup: Lookup<'_>) -> Option<String> {
 }
 
 /// The host of what follows `//`.
-fn host(rest: &str) -> &str {
+fn host_part(rest: &str) -> &str {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let authority = authority.rsplit('@').next().unwrap_or_default();
     match authority.strip_prefix('[') {
@@ -37,7 +37,7 @@ fn is_own(host: &str) -> bool {
 }
 
 /// Whether a list names a host: `*`, the host itself, or a domain that it is in.
-fn lists(list: &str, host: &str) -> bool {
+fn lists_host(list: &str, host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     list.split(',').map(|entry| entry.trim().to_ascii_lowercase()).filter(|entry| !entry.is_empty()).any(
         |entry| {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use haft::ToolResult;
 use haft::dispatch::TaskTable;
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserQuestion};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, FormAnswer, UserForm, UserQuestion};
 use haft::sync::lock;
 use haft_agent::{LoopHooks, MessageReview};
 use haft_policy::gate::Policy;
@@ -184,7 +184,7 @@ impl Asker for NotifyingAsker {
         self.asker.is_available()
     }
 
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         self.notify(format!("haft needs your permission to use {}", approval.tool));
         self.asker.approve(approval)
     }
@@ -194,7 +194,7 @@ impl Asker for NotifyingAsker {
         self.asker.question(question)
     }
 
-    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
+    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, FormAnswer> {
         self.asker.form(form)
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use haft::Engine;
 use haft::ToolCall;
-use haft::ports::{Asker, Mode, PermissionMode};
+use haft::ports::{Asker, ModeControl, PermissionMode};
 use haft::registry::Snapshot;
 use haft_agent::{RunSink, ToolEventSink};
 use haft_policy::gate::Policy;
 use tokio::runtime::Handle as RuntimeHandle;
 
 use super::run_hooks::NotifyingAsker;
-use crate::agents::Agents;
+use crate::agents::SessionAgents;
 use crate::assembly::{RESULTS_KEPT, ServerPool, ServerPorts, SessionParts};
 use crate::events::{EventHub, SessionEventKind};
 use crate::front_end::{AskerFrontEnd, FrontEnd};
@@ -29,7 +29,7 @@ pub(crate) struct RunningSession {
     pub(crate) channels: SessionChannels,
     pub(crate) engine: Engine,
     pub(crate) journal: Arc<LazyJournal>,
-    pub(crate) agents: Arc<Agents>,
+    pub(crate) agents: Arc<SessionAgents>,
     pub(crate) servers: Option<Arc<ServerPool>>,
     pub(crate) sampler: Arc<ModelSampler>,
     pub(crate) asker: Option<Arc<dyn Asker>>,
@@ -60,8 +60,8 @@ impl RunningSession {
         }
         // Where front ends come and go, one that answers may come later.
         let can_answer = is_live && terminal.is_some() || channels.prompts.is_available();
-        let asker = can_answer.then(|| notifying(&parts, &channels));
-        let agents = Agents::new();
+        let asker = can_answer.then(|| notifying_asker(&parts, &channels));
+        let agents = SessionAgents::new();
         let engine = build_engine(&mut parts, &channels, &journal, asker.clone(), &agents);
         let lost_directory = resumed.and_then(|resumed| resumed.restore_location(&engine));
         // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
@@ -136,7 +136,7 @@ impl SessionChannels {
 }
 
 /// The prompts of the session, after its hooks were told that the user is asked.
-fn notifying(parts: &SessionParts, channels: &SessionChannels) -> Arc<dyn Asker> {
+fn notifying_asker(parts: &SessionParts, channels: &SessionChannels) -> Arc<dyn Asker> {
     let (hooks, notices) = (parts.hooks.clone(), parts.notices.clone());
     Arc::new(NotifyingAsker { asker: channels.prompts.clone(), hooks, notices })
 }
@@ -147,7 +147,7 @@ fn build_engine(
     channels: &SessionChannels,
     journal: &Arc<LazyJournal>,
     asker: Option<Arc<dyn Asker>>,
-    agents: &Arc<Agents>,
+    agents: &Arc<SessionAgents>,
 ) -> Engine {
     let sink: Arc<dyn RunSink> = channels.events.clone();
     let recorder = journal.recorder();
@@ -199,7 +199,7 @@ struct ReportedMode {
     events: Arc<EventHub>,
 }
 
-impl Mode for ReportedMode {
+impl ModeControl for ReportedMode {
     fn current(&self) -> PermissionMode {
         self.policy.current()
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use haft::env::Lookup;
+use haft::env::VariableLookup;
 use haft_agent::RunEvent;
 
-use super::plan::limits;
-use super::prompt::system;
+use super::plan::run_limits;
+use super::prompt::system_prompt;
 use super::provider::{self, ModelOptions, ModelRequirements};
 use crate::agents::kinds::AgentKinds;
-use crate::agents::{AgentSetup, Agents, delegates};
+use crate::agents::{AgentSetup, SessionAgents, is_delegating};
 use crate::assembly::SessionParts;
 use crate::{SessionError, SessionOptions};
 
@@ -18,7 +18,7 @@ impl SessionParts {
     pub fn is_agent_tool(&self, name: &str) -> bool {
         self.engine.registry().entries().any(|entry| {
             let tool = entry.tool();
-            delegates(tool) && (tool.name() == name || tool.aliases().iter().any(|alias| alias == name))
+            is_delegating(tool) && (tool.name() == name || tool.aliases().iter().any(|alias| alias == name))
         })
     }
 
@@ -31,18 +31,19 @@ impl SessionParts {
         &mut self,
         options: &SessionOptions,
         model: &ModelOptions,
-    ) -> Result<Arc<Agents>, SessionError> {
-        let lookup: Lookup<'_> = &|name| options.environment.get(name);
+    ) -> Result<Arc<SessionAgents>, SessionError> {
+        let lookup: VariableLookup<'_> = &|name| options.environment.get(name);
         let settings = &self.given.loaded.settings.run;
         let requirements = ModelRequirements::default();
-        let chosen = provider::choose(model, settings, requirements, &self.id, lookup, &self.notices)?;
-        let mut run_options = limits(None, settings);
-        run_options.system = system(&self.workspace, None, &[]);
+        let chosen =
+            provider::choose_provider(model, settings, requirements, &self.id, lookup, &self.notices)?;
+        let mut run_options = run_limits(None, settings);
+        run_options.system = system_prompt(&self.workspace, None, &[]);
         run_options.window_tokens = chosen.window_tokens;
         run_options.prices = chosen.prices;
         let kinds = AgentKinds::load(&self.given, options);
         kinds.problems.iter().for_each(|problem| self.notices.warn(problem));
-        let agents = Agents::new();
+        let agents = SessionAgents::new();
         self.engine = self.engine.clone().ports(|ports| ports.sub_agents = Some(agents.clone()));
         agents.open(AgentSetup {
             kinds,

@@ -10,7 +10,9 @@ use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::dispatch::TaskTable;
 use haft::effects::WORKTREES;
 use haft::future::BoxFuture;
-use haft::ports::{Authorizer, NewTask, Request, RuleSetId, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
+use haft::ports::{
+    AuthorizationRequest, Authorizer, NewTask, RuleSetId, TaskId, TaskLog, TaskState, Tasks, TooManyTasks,
+};
 use haft::sync::lock;
 use haft::tool::AnyTool;
 use haft::{Context, Effects, NoInput, Registry, ToolCall, ToolResult, tool};
@@ -24,7 +26,7 @@ use crate::assembly::SessionAssembler;
 use crate::{SessionOptions, SessionPurpose};
 
 /// What is left of a session, a line each: tasks that did not end by themselves, and worktrees that are there.
-pub fn describe(recovered: &RecoveredSession) -> Vec<String> {
+pub fn describe_leftovers(recovered: &RecoveredSession) -> Vec<String> {
     let tasks = recovered.tasks.iter().map(|(id, words)| format!("{id} ended with its process: {words}"));
     let there = recovered.worktrees.iter().filter(|(path, ..)| path.is_dir());
     let worktrees = there.map(|(path, _, branch)| {
@@ -36,17 +38,17 @@ pub fn describe(recovered: &RecoveredSession) -> Vec<String> {
 /// Removes the worktrees of a session with which nothing is lost, and says what became of each.
 pub fn remove_worktrees(recovered: &RecoveredSession, common: &SessionOptions) -> Vec<String> {
     let there = recovered.worktrees.iter().filter(|(path, ..)| path.is_dir());
-    there.map(|(path, repository, _)| removed(path, repository, common)).collect()
+    there.map(|(path, repository, _)| remove_and_describe(path, repository, common)).collect()
 }
 
-fn removed(path: &Path, repository: &Path, common: &SessionOptions) -> String {
+fn remove_and_describe(path: &Path, repository: &Path, common: &SessionOptions) -> String {
     let shown = path.display();
     let named = path.parent().zip(path.file_name().and_then(|name| name.to_str()));
     let Some((folder, name)) = named else { return format!("{shown} is no worktree of ours") };
     let worktree = GitWorktree::named(folder, name);
     let branch = worktree.branch.clone();
     let common = SessionOptions { cwd: Some(repository.to_owned()), non_interactive: true, ..common.clone() };
-    match remove(worktree, &common) {
+    match remove_worktree(worktree, &common) {
         Ok(None) => format!("removed the worktree {shown} and its branch {branch}"),
         Ok(Some(lost)) => format!("the worktree {shown} (branch {branch}) stays: it has {lost}"),
         Err(why) => format!("the worktree {shown} (branch {branch}) stays: {why}"),
@@ -54,7 +56,7 @@ fn removed(path: &Path, repository: &Path, common: &SessionOptions) -> String {
 }
 
 /// Removes a worktree as a call does, by the same rules for what git may start; what would be lost is reported instead.
-fn remove(worktree: GitWorktree, common: &SessionOptions) -> Result<Option<String>, String> {
+fn remove_worktree(worktree: GitWorktree, common: &SessionOptions) -> Result<Option<String>, String> {
     const NAME: &str = "remove_worktree";
     let lost = Arc::new(Mutex::new(None));
     let found = lost.clone();
@@ -89,7 +91,7 @@ fn remove(worktree: GitWorktree, common: &SessionOptions) -> Result<Option<Strin
 struct RemovalRules(Policy);
 
 impl Authorizer for RemovalRules {
-    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, _: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         vec![DecisionReason::new(DecisionSource::User, Verdict::Allow, "the user removes the session")]
     }
 
@@ -97,7 +99,7 @@ impl Authorizer for RemovalRules {
         self.0.rule_set()
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }

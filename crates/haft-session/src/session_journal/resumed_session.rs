@@ -227,7 +227,9 @@ impl ResumedSession {
                 files.collect::<String>()
             )));
         }
-        leftovers::describe(&self.recovered).iter().for_each(|line| self.notices.info(one_line(line)));
+        leftovers::describe_leftovers(&self.recovered)
+            .iter()
+            .for_each(|line| self.notices.info(one_line(line)));
     }
 
     /// Returns the end of the conversation, a line each.

@@ -10,7 +10,7 @@ use haft::{Effects, NoInput, ToolCall, tool};
 use haft_journal::JournalStore;
 use haft_provider::Wire;
 use haft_provider::scripted::{ModelScript, ScriptedModel};
-use haft_session::{Environment, ResumeFrom, Session, SessionBuilder, SessionErrorKind, UserAnswer};
+use haft_session::{ResumeFrom, Session, SessionBuilder, SessionEnvironment, SessionErrorKind, UserAnswer};
 use serde_json::json;
 
 /// A workspace with a file that may be read and one that a rule denies, and a home without settings.
@@ -51,9 +51,9 @@ impl Workspace {
         }
     }
 
-    pub(crate) fn environment(&self) -> Environment {
+    pub(crate) fn environment(&self) -> SessionEnvironment {
         let dir = self.dir.path().to_owned();
-        Environment::new(move |name| Workspace::variable(&dir, name))
+        SessionEnvironment::new(move |name| Workspace::variable(&dir, name))
     }
 
     pub(crate) fn builder(&self) -> SessionBuilder {

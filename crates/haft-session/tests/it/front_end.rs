@@ -10,7 +10,7 @@ use haft_session::clients::{ClientViewError, ClientViews};
 use haft_session::mcp::server_files::{ServerFiles, ServerFilesError, ServerScope};
 use haft_session::replay::{CallRecording, check_calls};
 use haft_session::trust::{TrustState, UntrustedReason, WorkspaceTrust};
-use haft_session::{Environment, NoticeSink, SessionOptions, SessionPurpose};
+use haft_session::{NoticeSink, SessionEnvironment, SessionOptions, SessionPurpose};
 use serde_json::json;
 
 /// A workspace `work`, with settings and state beside it.
@@ -24,9 +24,9 @@ fn workspace(files: &[(&str, &str)]) -> tempfile::TempDir {
     dir
 }
 
-fn environment(dir: &Path) -> Environment {
-    let (folders, home) = (Environment::with_folders_in(dir), dir.join("home"));
-    Environment::new(move |name| match name {
+fn environment(dir: &Path) -> SessionEnvironment {
+    let (folders, home) = (SessionEnvironment::with_folders_in(dir), dir.join("home"));
+    SessionEnvironment::new(move |name| match name {
         "HOME" => Some(home.clone().into_os_string()),
         name => folders.get(name),
     })

@@ -27,15 +27,15 @@ impl CommandExaminer<'_> {
             return;
         }
         if entry.traits.has(ProgramTraits::OF_REPOSITORY) {
-            self.push(Finding::LooksAt(literal(".")));
+            self.push(Finding::LooksAt(literal_word(".")));
         }
         match entry.coverage {
-            Coverage::Partial => {
+            EntryCoverage::Partial => {
                 self.push(Finding::Open);
                 let shown = self.shown.clone();
                 self.push(not_known(&shown));
             }
-            Coverage::Listed => {
+            EntryCoverage::Listed => {
                 let changes =
                     |found: &Finding| matches!(found, Finding::Write { .. } | Finding::Delete { .. });
                 let complete = entry.traits.has(ProgramTraits::COMPLETE)
@@ -56,7 +56,7 @@ impl CommandExaminer<'_> {
                 }
                 self.judge_hidden_words(entry, words, reading);
             }
-            Coverage::Total => self.judge_hidden_words(entry, words, reading),
+            EntryCoverage::Total => self.judge_hidden_words(entry, words, reading),
         }
     }
 
@@ -87,7 +87,7 @@ impl CommandExaminer<'_> {
             let files = word.prefix().contains('/')
                 && pattern_folder(word).is_some()
                 && !entry.operands.iter().any(counts);
-            if entry.coverage == Coverage::Listed && !ended && !files {
+            if entry.coverage == EntryCoverage::Listed && !ended && !files {
                 let home =
                     open.shape.starts_with(marks::HOME) && entry.traits.has(ProgramTraits::CHANGES_FILES);
                 if !home {

@@ -26,22 +26,23 @@ impl CommandExaminer<'_> {
         match rule {
             DerivedPath::UrlFileName => {
                 if let Some(text) = text {
-                    self.add_write(literal(url_file_name(text)), PathExtent::File, false);
+                    self.add_write(literal_word(url_file_name(text)), PathExtent::File, false);
                 }
             }
             DerivedPath::LastName(end) => {
                 let name = text.map(|text| text.trim_end_matches('/').trim_end_matches(end));
                 let name = name.and_then(|text| text.rsplit(['/', ':']).next());
                 if let Some(name) = name.filter(|name| !matches!(*name, "" | ".")) {
-                    self.add_write(literal(name), PathExtent::Tree, false);
+                    self.add_write(literal_word(name), PathExtent::Tree, false);
                 }
             }
             DerivedPath::PiecePrefix(end) => {
-                let word = text.map_or_else(|| values[0].clone(), |text| literal(&format!("{text}{end}")));
+                let word =
+                    text.map_or_else(|| values[0].clone(), |text| literal_word(&format!("{text}{end}")));
                 self.add_write(word, PathExtent::File, false);
             }
             DerivedPath::BaseName => match text {
-                Some(text) => self.add_write(literal(last_part(text)), PathExtent::File, false),
+                Some(text) => self.add_write(literal_word(last_part(text)), PathExtent::File, false),
                 None => self.push(Finding::Open),
             },
             DerivedPath::IntoTarget(extent) => self.write_into_target(extent, values, place),
@@ -59,7 +60,7 @@ impl CommandExaminer<'_> {
             let name = last_part(source.plain());
             let plain = !matches!(name, "" | "." | "..") && is_place(source);
             match plain && is_place(target) {
-                true => self.add_write(below(target, &literal(name)), extent, true),
+                true => self.add_write(path_below(target, &literal_word(name)), extent, true),
                 false => self.push(Finding::Open),
             }
         }
@@ -163,16 +164,16 @@ pub(crate) fn is_place(word: &Word) -> bool {
 }
 
 pub(super) fn below_base(place: &ValuePlace<'_>, word: &Word) -> Word {
-    place.base.map_or_else(|| word.clone(), |base| below(base, word))
+    place.base.map_or_else(|| word.clone(), |base| path_below(base, word))
 }
 
 /// A word that counts from a folder.
-pub(super) fn below(base: &Word, word: &Word) -> Word {
+pub(super) fn path_below(base: &Word, word: &Word) -> Word {
     match (base, word) {
         _ if base == word => word.clone(),
         (_, Word::Literal(text)) if text.starts_with('/') => word.clone(),
         (Word::Literal(base), Word::Literal(text)) => {
-            literal(&format!("{}/{text}", base.trim_end_matches('/')))
+            literal_word(&format!("{}/{text}", base.trim_end_matches('/')))
         }
         (Word::Dynamic(open), Word::Literal(text)) if open.shape.starts_with(marks::HOME) => {
             at_home(&format!("{}/{text}", open.shape[1..].trim_end_matches('/')))

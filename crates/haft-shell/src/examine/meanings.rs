@@ -67,7 +67,9 @@ impl CommandExaminer<'_> {
             }
             MeaningKind::Delete(extent) => self.add_delete(below_base(place, word), extent, false),
             MeaningKind::DeleteMatches(extent) => self.add_delete(below_base(place, word), extent, true),
-            MeaningKind::Connect(form, access) => address::connect(form, word, access, &mut self.findings),
+            MeaningKind::Connect(form, access) => {
+                address::add_connection(form, word, access, &mut self.findings)
+            }
             MeaningKind::Text(language) => self.evaluate(language, word, place),
             MeaningKind::Script(language) => self.evaluate_script(language, word, place),
             MeaningKind::Program => self.start_program(word, place),
@@ -86,7 +88,7 @@ impl CommandExaminer<'_> {
                 self.apply_prefixed(prefix, rest, other, word, place)
             }
             MeaningKind::If(test, then, otherwise) => {
-                let holds = holds(test, word);
+                let holds = test_holds(test, word);
                 for (wanted, meanings) in [(true, then), (false, otherwise)] {
                     if holds.is_none_or(|holds| holds == wanted) {
                         self.apply_all(meanings, std::slice::from_ref(word), place);
@@ -115,7 +117,7 @@ impl CommandExaminer<'_> {
     ) {
         let text = word.prefix();
         if text.starts_with(prefix) {
-            return self.apply_all(rest, &[without(word, prefix.len())], place);
+            return self.apply_all(rest, &[without_front(word, prefix.len())], place);
         }
         self.apply_all(other, std::slice::from_ref(word), place);
         if word.literal().is_none() && prefix.starts_with(text) {
@@ -127,9 +129,11 @@ impl CommandExaminer<'_> {
     fn apply_key_value(&mut self, table: &'static KeyTable, word: &Word, place: &ValuePlace<'_>) {
         let text = word.prefix();
         match text.find(table.separators) {
-            Some(end) => self.apply_key(table, &text[..end], &without(word, end + 1), place, table.other),
+            Some(end) => {
+                self.apply_key(table, &text[..end], &without_front(word, end + 1), place, table.other)
+            }
             None if word.literal().is_some() => {
-                self.apply_key(table, text, &literal(table.alone), place, table.other);
+                self.apply_key(table, text, &literal_word(table.alone), place, table.other);
             }
             None => self.add_undetermined(place.reason),
         }
@@ -186,10 +190,10 @@ impl CommandExaminer<'_> {
 }
 
 /// Whether a test holds, if that is known.
-fn holds(test: WordTest, word: &Word) -> Option<bool> {
+fn test_holds(test: WordTest, word: &Word) -> Option<bool> {
     let text = word.literal();
     Some(match test {
-        WordTest::Fits(patterns) => return fits(patterns, word),
+        WordTest::Fits(patterns) => return matches_patterns(patterns, word),
         WordTest::Holds(parts) => {
             let text = word.plain().to_ascii_lowercase();
             parts.split(' ').any(|part| text.contains(part))
@@ -202,7 +206,7 @@ fn holds(test: WordTest, word: &Word) -> Option<bool> {
             let text = word.shape();
             text.contains("://") || text.split('/').next().is_some_and(|first| first.contains(':'))
         }
-        WordTest::Descriptor => streams::descriptor(word.plain()).is_some(),
+        WordTest::Descriptor => streams::parse_descriptor(word.plain()).is_some(),
         WordTest::SeveralWords => {
             let one = |text: &str| plain_words(text).is_some_and(|words| words.len() == 1);
             !text.is_some_and(|text| text.is_empty() || one(text))
@@ -211,7 +215,7 @@ fn holds(test: WordTest, word: &Word) -> Option<bool> {
 }
 
 /// Whether a word fits one of these patterns, as far as that is known.
-fn fits(patterns: &str, word: &Word) -> Option<bool> {
+fn matches_patterns(patterns: &str, word: &Word) -> Option<bool> {
     let mut known = true;
     for pattern in patterns.split(' ').map(|pattern| if pattern == "''" { "" } else { pattern }) {
         let front = pattern.split('*').next().unwrap_or_default();
@@ -237,16 +241,17 @@ pub(crate) fn fits_any(patterns: &str, text: &str) -> bool {
 /// The parts of a word, or of several.
 fn word_parts(part: WordPart, values: &[Word]) -> Vec<Word> {
     let text = values[0].literal();
-    let map = |change: &dyn Fn(&str) -> String| text.map_or(values[0].clone(), |text| literal(&change(text)));
+    let map =
+        |change: &dyn Fn(&str) -> String| text.map_or(values[0].clone(), |text| literal_word(&change(text)));
     match part {
         WordPart::After(sign) => {
             let at = values[0].prefix().find(sign);
-            at.map(|at| without(&values[0], at + sign.len())).into_iter().collect()
+            at.map(|at| without_front(&values[0], at + sign.len())).into_iter().collect()
         }
         WordPart::Before(sign) => vec![map(&|text| text.split(sign).next().unwrap_or_default().to_owned())],
         WordPart::Spaced(sign) => vec![map(&|text| text.replace(sign, " "))],
         WordPart::Each(sign) => match text {
-            Some(text) => text.split(sign).map(literal).collect(),
+            Some(text) => text.split(sign).map(literal_word).collect(),
             None => vec![values[0].clone()],
         },
         WordPart::Second => values.get(1).cloned().into_iter().collect(),
@@ -255,5 +260,5 @@ fn word_parts(part: WordPart, values: &[Word]) -> Vec<Word> {
 
 /// A place that an entry names; `~` is the home.
 fn named_place(path: &str) -> Word {
-    path.strip_prefix('~').map_or_else(|| literal(path), at_home)
+    path.strip_prefix('~').map_or_else(|| literal_word(path), at_home)
 }

@@ -45,7 +45,7 @@ impl CommandExaminer<'_> {
             values => Some(values.to_vec()),
         };
         let Some(words) = words else { return self.add_undetermined(place.reason) };
-        let mut argv: Vec<Word> = names.split(' ').map(literal).collect();
+        let mut argv: Vec<Word> = names.split(' ').map(literal_word).collect();
         argv.extend(words);
         if place.from.is_none() || place.attached {
             argv.push(Word::anything());
@@ -70,7 +70,7 @@ impl CommandExaminer<'_> {
         if !plain(&text) {
             return self.hold_text(&text, place);
         }
-        let mut words = text.split(' ').filter(|word| !word.is_empty()).map(literal).collect();
+        let mut words = text.split(' ').filter(|word| !word.is_empty()).map(literal_word).collect();
         fill_braces(&mut words);
         self.hold_words(words, place);
     }
@@ -81,7 +81,7 @@ impl CommandExaminer<'_> {
         let mut argv = values.to_vec();
         let module = format!("-m:{name}");
         if programs::find(&module).is_some() {
-            argv[0] = literal(&module);
+            argv[0] = literal_word(&module);
         } else if programs::find(name).is_none() {
             return;
         }
@@ -226,7 +226,7 @@ impl CommandExaminer<'_> {
             ArgvFill::Braces => fill_braces(words),
             ArgvFill::Package => {
                 if let Some(name) = package_program(words[0].plain()) {
-                    words[0] = literal(name);
+                    words[0] = literal_word(name);
                     started.from = None;
                 }
             }

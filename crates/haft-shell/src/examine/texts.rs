@@ -61,12 +61,12 @@ impl CommandExaminer<'_> {
         place: &ValuePlace<'_>,
     ) {
         let words = place.from.map_or(values, |from| &self.argv[from..]);
-        let words = words.strip_prefix(&[literal("--")]).unwrap_or(words);
+        let words = words.strip_prefix(&[literal_word("--")]).unwrap_or(words);
         if self.is_displaced(place) {
             self.add_undetermined(place.reason);
         }
         match words.iter().map(Word::literal).collect::<Option<Vec<_>>>() {
-            Some(words) => self.evaluate(language, &literal(&words.join(" ")), place),
+            Some(words) => self.evaluate(language, &literal_word(&words.join(" ")), place),
             None => self.evaluate_hidden(language, &Word::anything(), place),
         }
     }
@@ -74,7 +74,7 @@ impl CommandExaminer<'_> {
     /// Standard input as text of a language.
     pub(super) fn evaluate_input(&mut self, language: TextLanguage, needed: bool, place: &ValuePlace<'_>) {
         match self.incoming.text {
-            Some(text) => self.evaluate(language, &literal(text), place),
+            Some(text) => self.evaluate(language, &literal_word(text), place),
             None if needed && matches!(language, TextLanguage::Shell) => {
                 self.push(Finding::CommandsIn(place.reason));
             }
@@ -134,10 +134,10 @@ impl CommandExaminer<'_> {
         }
         let is_file = |file: &&&str| !file.is_empty() && !streams::is_stream(file);
         for file in script.reads.iter().filter(is_file) {
-            self.add_read(&literal(file), PathExtent::File);
+            self.add_read(&literal_word(file), PathExtent::File);
         }
         for file in script.writes.iter().filter(is_file) {
-            self.add_write(literal(file), PathExtent::File, false);
+            self.add_write(literal_word(file), PathExtent::File, false);
         }
         if script.unread {
             self.add_undetermined(TELLS);
@@ -157,7 +157,7 @@ impl CommandExaminer<'_> {
 fn script_source(word: &Word) -> ScriptSource {
     match word {
         Word::Literal(text) if text == "-" => ScriptSource::Input,
-        Word::Literal(text) => match streams::descriptor(text) {
+        Word::Literal(text) => match streams::parse_descriptor(text) {
             Some(0) => ScriptSource::Input,
             Some(_) => ScriptSource::Unknown,
             None => ScriptSource::File,

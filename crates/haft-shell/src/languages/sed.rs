@@ -26,7 +26,7 @@ pub(crate) fn read_sed(script: &str) -> SedScript<'_> {
         if rest.is_empty() {
             return found;
         }
-        let Some(after) = command(rest, &mut found) else {
+        let Some(after) = parse_command(rest, &mut found) else {
             found.unread = true;
             found.prints = false;
             return found;
@@ -42,12 +42,12 @@ pub(crate) fn read_sed(script: &str) -> SedScript<'_> {
 }
 
 /// The text after one command, if that is a known one. After `{` the brace is left in front.
-fn command<'t>(text: &'t str, found: &mut SedScript<'t>) -> Option<&'t str> {
-    let mut rest = address(text)?;
+fn parse_command<'t>(text: &'t str, found: &mut SedScript<'t>) -> Option<&'t str> {
+    let mut rest = parse_address(text)?;
     if let Some(after) = rest.trim_start_matches([' ', '\t']).strip_prefix(',') {
         let after = after.trim_start_matches([' ', '\t']);
         let after = after.strip_prefix(['+', '~']).unwrap_or(after);
-        let second = address(after)?;
+        let second = parse_address(after)?;
         if second.len() == after.len() {
             return None;
         }
@@ -68,7 +68,7 @@ fn command<'t>(text: &'t str, found: &mut SedScript<'t>) -> Option<&'t str> {
         's' => {
             let mark = after.chars().next().filter(|c| *c != '\\' && *c != '\n')?;
             let parts = &after[mark.len_utf8()..];
-            let mut flags = replaced(delimited(parts, mark)?, mark)?;
+            let mut flags = parse_replacement(parse_delimited(parts, mark)?, mark)?;
             loop {
                 match flags.chars().next() {
                     Some('g' | 'p' | 'i' | 'I' | '0'..='9') => flags = &flags[1..],
@@ -93,7 +93,7 @@ fn command<'t>(text: &'t str, found: &mut SedScript<'t>) -> Option<&'t str> {
         }
         'y' => {
             let mark = after.chars().next().filter(|c| *c != '\\' && *c != '\n')?;
-            delimited(delimited(&after[mark.len_utf8()..], mark)?, mark)
+            parse_delimited(parse_delimited(&after[mark.len_utf8()..], mark)?, mark)
         }
         'w' | 'W' => {
             let (file, after) = line(after);
@@ -132,16 +132,16 @@ fn command<'t>(text: &'t str, found: &mut SedScript<'t>) -> Option<&'t str> {
 }
 
 /// The text after an address, or the same text if there is none.
-fn address(text: &str) -> Option<&str> {
+fn parse_address(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix('$') {
         return Some(rest);
     }
     if let Some(rest) = text.strip_prefix('/') {
-        return Some(delimited(rest, '/')?.trim_start_matches(['I', 'M']));
+        return Some(parse_delimited(rest, '/')?.trim_start_matches(['I', 'M']));
     }
     if let Some(rest) = text.strip_prefix('\\') {
         let mark = rest.chars().next()?;
-        return Some(delimited(&rest[mark.len_utf8()..], mark)?.trim_start_matches(['I', 'M']));
+        return Some(parse_delimited(&rest[mark.len_utf8()..], mark)?.trim_start_matches(['I', 'M']));
     }
     let digits = |text: &'_ str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let rest = &text[digits(text)..];
@@ -152,16 +152,16 @@ fn address(text: &str) -> Option<&str> {
 }
 
 /// The text after the next unescaped mark, on the same line.
-fn delimited(text: &str, mark: char) -> Option<&str> {
-    until(text, mark, false)
+fn parse_delimited(text: &str, mark: char) -> Option<&str> {
+    read_until(text, mark, false)
 }
 
 /// The same for a replacement, which may hold escaped new lines.
-fn replaced(text: &str, mark: char) -> Option<&str> {
-    until(text, mark, true)
+fn parse_replacement(text: &str, mark: char) -> Option<&str> {
+    read_until(text, mark, true)
 }
 
-fn until(text: &str, mark: char, replacement: bool) -> Option<&str> {
+fn read_until(text: &str, mark: char, replacement: bool) -> Option<&str> {
     let mut chars = text.char_indices().peekable();
     let mut bracket = false;
     while let Some((at, c)) = chars.next() {

@@ -4,22 +4,22 @@ use super::{RepositoryLevel, ValueMeaning};
 
 /// Bits that options set and meanings ask for. An entry numbers its own from [`mode_bit`]; the high bits belong to the
 /// parser.
-pub(crate) type Modes = u32;
+pub(crate) type ModeBits = u32;
 
 /// Some option was given.
-pub(crate) const ANY_OPTION: Modes = 1 << 31;
+pub(crate) const ANY_OPTION: ModeBits = 1 << 31;
 /// The program was started without arguments.
-pub(crate) const NO_ARGUMENT: Modes = 1 << 30;
+pub(crate) const NO_ARGUMENT: ModeBits = 1 << 30;
 /// There are at least two operands.
-pub(crate) const TWO_OPERANDS: Modes = 1 << 29;
+pub(crate) const TWO_OPERANDS: ModeBits = 1 << 29;
 /// An option was given after which the program may touch more than its entry lists.
-pub(crate) const OPEN_ENDED: Modes = 1 << 28;
+pub(crate) const OPEN_ENDED: ModeBits = 1 << 28;
 /// `--` was given.
-pub(crate) const DASHES: Modes = 1 << 27;
+pub(crate) const DASHES: ModeBits = 1 << 27;
 /// An option was given that begins with `+`.
-pub(crate) const PLUS_OPTION: Modes = 1 << 25;
+pub(crate) const PLUS_OPTION: ModeBits = 1 << 25;
 /// There is no operand.
-pub(crate) const NO_OPERAND: Modes = 1 << 26;
+pub(crate) const NO_OPERAND: ModeBits = 1 << 26;
 
 /// One program, or one sub-command of a program.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ pub(crate) struct ProgramEntry {
     pub(crate) filter: NameFilter,
     pub(crate) family: NameFamily,
     pub(crate) syntax: WordSyntax,
-    pub(crate) coverage: Coverage,
+    pub(crate) coverage: EntryCoverage,
     pub(crate) unknown: UnknownOption,
     pub(crate) options: &'static [&'static [OptionSpec]],
     pub(crate) operands: &'static [OperandSpec],
@@ -63,7 +63,7 @@ pub(crate) enum NameFamily {
 
 /// How much an entry knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Coverage {
+pub(crate) enum EntryCoverage {
     /// No option makes the program write or run anything, whatever it is: `cat`.
     Total,
     /// Everything that the listed options do is listed; others may do anything: `sort`.
@@ -136,7 +136,7 @@ pub(crate) struct OptionSpec {
     pub(crate) names: &'static str,
     pub(crate) filter: NameFilter,
     pub(crate) arity: ValueArity,
-    pub(crate) sets: Modes,
+    pub(crate) sets: ModeBits,
     /// Values with which nothing is set.
     pub(crate) except: &'static str,
     pub(crate) meanings: &'static [ValueMeaning],
@@ -255,7 +255,7 @@ pub(crate) const ONE_DASH: WordSyntax = WordSyntax { clusters: false, one_dash: 
 /// Words of an expression, as of `find`.
 pub(crate) const EXPRESSION: WordSyntax = WordSyntax { stop: StopRule::Expression, ..ONE_DASH };
 
-pub(crate) const fn mode_bit(number: u32) -> Modes {
+pub(crate) const fn mode_bit(number: u32) -> ModeBits {
     1 << number
 }
 
@@ -265,7 +265,7 @@ pub(crate) const fn program(names: &'static str, syntax: WordSyntax) -> ProgramE
         filter: NameFilter::new(names),
         family: NameFamily::Exact,
         syntax,
-        coverage: Coverage::Partial,
+        coverage: EntryCoverage::Partial,
         unknown: UnknownOption::Either,
         options: &[],
         operands: &[],
@@ -294,16 +294,16 @@ setters!(ProgramEntry: family: NameFamily, syntax: WordSyntax, unknown: UnknownO
     options: &'static [&'static [OptionSpec]], operands: &'static [OperandSpec],
     subcommands: &'static [ProgramEntry], input: &'static [ValueMeaning], version: &'static str,
     level: RepositoryLevel);
-setters!(OptionSpec: sets: Modes, except: &'static str);
+setters!(OptionSpec: sets: ModeBits, except: &'static str);
 
 impl ProgramEntry {
     pub(crate) const fn total(mut self) -> Self {
-        self.coverage = Coverage::Total;
+        self.coverage = EntryCoverage::Total;
         self
     }
 
     pub(crate) const fn listed(mut self) -> Self {
-        self.coverage = Coverage::Listed;
+        self.coverage = EntryCoverage::Listed;
         self
     }
 
@@ -404,7 +404,7 @@ pub(crate) const fn flags(names: &'static str) -> OptionSpec {
 }
 
 /// Options without a value that set modes.
-pub(crate) const fn mode(names: &'static str, sets: Modes) -> OptionSpec {
+pub(crate) const fn mode(names: &'static str, sets: ModeBits) -> OptionSpec {
     flags(names).sets(sets)
 }
 

@@ -3,12 +3,12 @@
 use crate::model::OperandPosition::*;
 use crate::model::*;
 
-const CREATES: Modes = mode_bit(0);
-const EXTRACTS: Modes = mode_bit(1);
-const TO_OUTPUT: Modes = mode_bit(2);
-const REMOVES: Modes = mode_bit(3);
-const ABSOLUTE: Modes = mode_bit(4);
-const LISTS: Modes = mode_bit(5);
+const CREATES: ModeBits = mode_bit(0);
+const EXTRACTS: ModeBits = mode_bit(1);
+const TO_OUTPUT: ModeBits = mode_bit(2);
+const REMOVES: ModeBits = mode_bit(3);
+const ABSOLUTE: ModeBits = mode_bit(4);
+const LISTS: ModeBits = mode_bit(5);
 
 const CHECKPOINT_ACTION: KeyTable = KeyTable {
     separators: &['='], fold_case: false, alone: "", keys: &[key("exec", &[SHELL])], other: &[EXACT_ONLY],

@@ -1,6 +1,6 @@
 //! Compilers, build tools and package managers.
 
-use haft::effects::Access::Observe;
+use haft::effects::AccessKind::Observe;
 
 use crate::model::AddressForm::{Address, Url, UrlOrFolder};
 use crate::model::OperandPosition::*;

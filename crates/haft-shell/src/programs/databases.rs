@@ -1,6 +1,6 @@
 //! Clients of databases.
 
-use haft::effects::Access::{Change, Observe};
+use haft::effects::AccessKind::{Change, Observe};
 
 use crate::model::AddressForm::{Address, Url};
 use crate::model::OperandPosition::*;

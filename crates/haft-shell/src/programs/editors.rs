@@ -4,8 +4,8 @@ use crate::model::OperandPosition::*;
 use crate::model::TextLanguage::{Commands, Macros};
 use crate::model::*;
 
-const SILENT: Modes = mode_bit(0);
-const FILE_GIVEN: Modes = mode_bit(1);
+const SILENT: ModeBits = mode_bit(0);
+const FILE_GIVEN: ModeBits = mode_bit(1);
 
 const PLAIN: CommandEscapes = CommandEscapes {
     shell: &[], anywhere: None, unread: &[], signs: &[], plain: "", exact: false, abbreviated: false, pipes: None,

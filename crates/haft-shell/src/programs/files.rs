@@ -3,11 +3,11 @@
 use crate::model::OperandPosition::*;
 use crate::model::*;
 
-const RECURSIVE: Modes = mode_bit(0);
-const ITSELF: Modes = mode_bit(1);
-const LINKS: Modes = mode_bit(2);
-const MAKES: Modes = mode_bit(3);
-const INTO: Modes = mode_bit(4);
+const RECURSIVE: ModeBits = mode_bit(0);
+const ITSELF: ModeBits = mode_bit(1);
+const LINKS: ModeBits = mode_bit(2);
+const MAKES: ModeBits = mode_bit(3);
+const INTO: ModeBits = mode_bit(4);
 
 const TARGET: OptionSpec = value("-t target-directory", &[meaning(MeaningKind::Head)]).sets(INTO);
 const FLAG_HELP: OptionSpec = flags("version help");
@@ -91,7 +91,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]]).operands(&[at(From(0), &[READ])]),
     program("openssl", ONE_DASH).guards_patterns().unknown(UnknownOption::Flag).options(&[&[
         value("out keyout outdir writerand", &[WRITE]), value("in inkey config", &[READ]),
-        value("connect proxy host", &[connect(AddressForm::Address, haft::effects::Access::Change)]),
+        value("connect proxy host", &[connect(AddressForm::Address, haft::effects::AccessKind::Change)]),
     ]]).version("version").has_subcommands().subcommands(&[
         program("rand", ONE_DASH).listed().options(&[&[flags("hex base64"), value("out writerand", &[WRITE])]]),
         program("dgst md5 sha1 sha256 sha512", ONE_DASH).listed().options(&[&[

@@ -1,19 +1,19 @@
 //! git: options of its sub-commands, and how much of a repository each of them writes. What its settings start is in
 //! `haft-git`.
 
-use haft::effects::Access::{Change, Observe};
+use haft::effects::AccessKind::{Change, Observe};
 
 use crate::model::AddressForm::Remote;
 use crate::model::OperandPosition::*;
 use crate::model::*;
 use haft_git::keys::KeyEffect;
 
-const UPSTREAM: Modes = mode_bit(0);
-const LISTING: Modes = mode_bit(1);
-const WIDE: Modes = mode_bit(2);
-const LOOKS: Modes = mode_bit(3);
-const EDITS: Modes = mode_bit(4);
-const ELSEWHERE: Modes = mode_bit(5);
+const UPSTREAM: ModeBits = mode_bit(0);
+const LISTING: ModeBits = mode_bit(1);
+const WIDE: ModeBits = mode_bit(2);
+const LOOKS: ModeBits = mode_bit(3);
+const EDITS: ModeBits = mode_bit(4);
+const ELSEWHERE: ModeBits = mode_bit(5);
 
 const RUNS: &[ValueMeaning] = &[one_of("'' true false cat", &[], &[PROGRAM])];
 /// A program after `!`, or by an absolute path; else one of git's own by its name.

@@ -4,7 +4,7 @@ use crate::model::OperandPosition::*;
 use crate::model::TextLanguage::Code;
 use crate::model::*;
 
-const GIVEN: Modes = mode_bit(0);
+const GIVEN: ModeBits = mode_bit(0);
 
 const PYTHON: &[&str] = &[
     "system", "popen", "spawn", "exec", "subprocess", "fork", "pty", "eval", "__import__", "importlib", "ctypes", "getattr", "compile", "runpy",

@@ -1,6 +1,6 @@
 //! Containers, clusters, clouds and services.
 
-use haft::effects::Access::{Change, Observe};
+use haft::effects::AccessKind::{Change, Observe};
 
 use crate::model::AddressForm::{Address, Image};
 use crate::model::OperandPosition::*;

@@ -35,7 +35,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::model::{
-    AllowScope, Coverage, MeaningKind, NameFamily, ProgramEntry, ProgramTraits, RunLocation, TextLanguage,
+    AllowScope, EntryCoverage, MeaningKind, NameFamily, ProgramEntry, ProgramTraits, RunLocation,
+    TextLanguage,
 };
 use super::words::read_words;
 use super::{ArgumentUses, Word, base_name};
@@ -199,13 +200,13 @@ pub(crate) fn argument_uses(name: &str) -> ArgumentUses {
     let operands = entry.operands.iter().flat_map(|spec| spec.meanings);
     values.chain(operands).for_each(|meaning| meaning.each(&mut look));
     let described = match entry.coverage {
-        Coverage::Total => true,
-        Coverage::Listed => {
+        EntryCoverage::Total => true,
+        EntryCoverage::Listed => {
             [ProgramTraits::CHANGES_FILES, ProgramTraits::COMPLETE].iter().any(|one| entry.traits.has(*one))
         }
-        Coverage::Partial => false,
+        EntryCoverage::Partial => false,
     };
-    uses.reads |= entry.coverage == Coverage::Total;
+    uses.reads |= entry.coverage == EntryCoverage::Total;
     if described { uses } else { ArgumentUses::ANYTHING }
 }
 

@@ -1,17 +1,17 @@
 //! Programs that reach other machines.
 
-use haft::effects::Access::{self, Change, Observe};
+use haft::effects::AccessKind::{self, Change, Observe};
 
 use crate::model::AddressForm::*;
 use crate::model::OperandPosition::*;
 use crate::model::*;
 
-const SENDS: Modes = mode_bit(0);
-const REMOTE_NAME: Modes = mode_bit(1);
-const INTO: Modes = mode_bit(2);
-const SPIDER: Modes = mode_bit(3);
-const REMOVES_SOURCE: Modes = mode_bit(4);
-const REMOVES_TARGET: Modes = mode_bit(5);
+const SENDS: ModeBits = mode_bit(0);
+const REMOTE_NAME: ModeBits = mode_bit(1);
+const INTO: ModeBits = mode_bit(2);
+const SPIDER: ModeBits = mode_bit(3);
+const REMOVES_SOURCE: ModeBits = mode_bit(4);
+const REMOVES_TARGET: ModeBits = mode_bit(5);
 
 const OBSERVE: ValueMeaning = connect(Address, Observe);
 const CHANGE: ValueMeaning = connect(Address, Change);
@@ -101,7 +101,7 @@ const NETCAT: &[OptionSpec] = &[values("-gGiIkmMoOpPqsTVwWX"), flags("-lnuvzNdDh
 const SOCKET_ADDRESS: KeyTable = KeyTable {
     separators: &[':'], fold_case: true, alone: "", keys: &[key("exec system shell", &[part(WordPart::Before(','), &[SHELL])])], other: &[],
 };
-const SOCKETS: &[ValueMeaning] = &[connect(Socket, Access::Change), keys(&SOCKET_ADDRESS), when(WordTest::Holds("!! ,exec: ,system: ,shell:"), &[UNDETERMINED], &[])];
+const SOCKETS: &[ValueMeaning] = &[connect(Socket, AccessKind::Change), keys(&SOCKET_ADDRESS), when(WordTest::Holds("!! ,exec: ,system: ,shell:"), &[UNDETERMINED], &[])];
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("curl", GNU).listed().traits(ProgramTraits::COMPLETE).guards_patterns().version("--version -V").options(&[CURL]).operands(&[

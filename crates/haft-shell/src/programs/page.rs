@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::{TABLE, all};
-use crate::model::{Coverage, MeaningKind, ProgramEntry, RepositoryLevel, TextLanguage, ValueMeaning};
+use crate::model::{EntryCoverage, MeaningKind, ProgramEntry, RepositoryLevel, TextLanguage, ValueMeaning};
 
 const HEADER: &str = "# Programs\n\nWhat `haft` knows of each program, made from `crates/haft-shell/src/programs`. *Complete*: the listed \
 options do nothing that isn't listed; *reads only*: no option changes anything; *partly*: the program may do more than its words say.\n\n\
@@ -53,9 +53,9 @@ fn word_for(kind: MeaningKind) -> &'static str {
 
 fn row(page: &mut String, entry: &ProgramEntry) {
     let known = match entry.coverage {
-        Coverage::Total => "reads only",
-        Coverage::Listed => "complete",
-        Coverage::Partial => "partly",
+        EntryCoverage::Total => "reads only",
+        EntryCoverage::Listed => "complete",
+        EntryCoverage::Partial => "partly",
     };
     let options = entry.all_options().filter(|spec| !spec.meanings.is_empty());
     let options: Vec<String> = options

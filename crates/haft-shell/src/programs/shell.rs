@@ -3,10 +3,10 @@
 use crate::model::OperandPosition::*;
 use crate::model::*;
 
-const LOOKUP: Modes = mode_bit(0);
-const TEXT_GIVEN: Modes = mode_bit(1);
-const READS_INPUT: Modes = mode_bit(2);
-const CHECKS: Modes = mode_bit(3);
+const LOOKUP: ModeBits = mode_bit(0);
+const TEXT_GIVEN: ModeBits = mode_bit(1);
+const READS_INPUT: ModeBits = mode_bit(2);
+const CHECKS: ModeBits = mode_bit(3);
 
 const LOSES_DIRECTORY: ValueMeaning = meaning(MeaningKind::LosesDirectory);
 const CHANGE_DIRECTORY: ValueMeaning = meaning(MeaningKind::ChangeDirectory);

@@ -3,10 +3,10 @@
 use crate::model::OperandPosition::*;
 use crate::model::*;
 
-const GIVEN: Modes = mode_bit(0);
-const RECURSIVE: Modes = mode_bit(1);
-const IN_PLACE: Modes = mode_bit(2);
-const FORMATS: Modes = mode_bit(3);
+const GIVEN: ModeBits = mode_bit(0);
+const RECURSIVE: ModeBits = mode_bit(1);
+const IN_PLACE: ModeBits = mode_bit(2);
+const FORMATS: ModeBits = mode_bit(3);
 
 /// A program that prints something and reads no files.
 const fn prints(names: &'static str) -> ProgramEntry {
@@ -97,7 +97,7 @@ const FIND: &[OptionSpec] = &[
     with_arity("execdir okdir", ValueArity::Until, &[FOUND_ELSEWHERE]).sets(FORMATS),
     mode("delete", mode_bit(5)),
 ];
-const DELETES: Modes = mode_bit(5);
+const DELETES: ModeBits = mode_bit(5);
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
     prints("arch basename c++filt cal df dircolors dirname expr factor findmnt free getconf groups hostid id ipcs iostat locale logname lsblk lslocks \

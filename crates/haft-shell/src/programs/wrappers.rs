@@ -6,14 +6,14 @@
 use crate::model::OperandPosition::*;
 use crate::model::*;
 
-const OF_PROCESS: Modes = mode_bit(0);
-const OPENS_SHELL: Modes = mode_bit(1);
-const REPLACES: Modes = mode_bit(2);
-const TEXT_GIVEN: Modes = mode_bit(3);
-const AS_WORDS: Modes = mode_bit(4);
-const AS_TEXT: Modes = mode_bit(5);
-const LISTS: Modes = mode_bit(6);
-const FROM_FILE: Modes = mode_bit(7);
+const OF_PROCESS: ModeBits = mode_bit(0);
+const OPENS_SHELL: ModeBits = mode_bit(1);
+const REPLACES: ModeBits = mode_bit(2);
+const TEXT_GIVEN: ModeBits = mode_bit(3);
+const AS_WORDS: ModeBits = mode_bit(4);
+const AS_TEXT: ModeBits = mode_bit(5);
+const LISTS: ModeBits = mode_bit(6);
+const FROM_FILE: ModeBits = mode_bit(7);
 
 const fn wrapper(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
     program(names, WRAPPER).unknown(UnknownOption::Doubt).options(options).operands(COMMAND_FIRST)

@@ -11,7 +11,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use haft_shell::{Analysis, FileAccess, Place, Word, analyse};
+use haft_shell::{CommandAnalysis, FileAccess, ShellDirectories, Word, analyse_command};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -128,7 +128,7 @@ impl World {
 
     /// Compares what bash started with what was found. Returns how many programs were started.
     fn compare(&self, command: &str) -> usize {
-        let found = analyse(command, &Place::new("/repo"));
+        let found = analyse_command(command, &ShellDirectories::new("/repo"));
         let (started, made) = self.run(command);
         if !found.doubts.is_empty() {
             return 0;
@@ -176,7 +176,7 @@ fn clean(path: &Path) -> PathBuf {
 }
 
 /// Whether some layer of some command fits a call.
-fn holds(found: &Analysis, call: &[String]) -> bool {
+fn holds(found: &CommandAnalysis, call: &[String]) -> bool {
     found.commands.iter().flat_map(|command| &command.layers).any(|layer| fits(&layer.argv, call))
 }
 
@@ -203,7 +203,8 @@ fn bash_starts_nothing_that_was_not_found() {
     let snippets: Vec<String> = SNIPPETS.lines().map(read).collect();
     for command in &snippets {
         started += world.compare(command);
-        understood += usize::from(analyse(command, &Place::new("/repo")).doubts.is_empty());
+        understood +=
+            usize::from(analyse_command(command, &ShellDirectories::new("/repo")).doubts.is_empty());
     }
     assert!(understood * 2 > snippets.len(), "only {understood} of {} were understood", snippets.len());
     assert!(started > snippets.len(), "the snippets started only {started} programs, so nothing was tested");
@@ -216,7 +217,7 @@ fn a_program_that_was_not_found_is_noticed() {
     let (started, _) = world.run("p1 x; p2 $(p3) 'a b'; unknown-name y");
     let expected: [&[&str]; 4] = [&["p1", "x"], &["p3"], &["p2", "1", "a b"], &["unknown-name", "y"]];
     assert_eq!(started, expected);
-    let other = analyse("p1 x; p2 1 'a b'", &Place::new("/repo"));
+    let other = analyse_command("p1 x; p2 1 'a b'", &ShellDirectories::new("/repo"));
     let missed: Vec<_> = started.iter().filter(|call| !holds(&other, call)).map(|call| &*call[0]).collect();
     assert_eq!(missed, ["p3", "unknown-name"]);
 }
@@ -282,7 +283,7 @@ fn the_snippets_of_tree_sitter_bash() {
         let text = fs::read_to_string(folder.join(name).with_extension("txt")).unwrap();
         for snippet in snippets(&text) {
             all += 1;
-            let found = analyse(&snippet, &Place::new("/repo"));
+            let found = analyse_command(&snippet, &ShellDirectories::new("/repo"));
             understood += usize::from(found.doubts.is_empty());
             if !is_left_out(&snippet) {
                 started += world.compare(&snippet);
@@ -492,7 +493,8 @@ fn made_up(cases: usize, seed: u8) -> (usize, usize) {
     let (mut understood, mut started) = (0, 0);
     for _ in 0..cases {
         let command = script.new_tree(&mut runner).unwrap().current();
-        understood += usize::from(analyse(&command, &Place::new("/repo")).doubts.is_empty());
+        understood +=
+            usize::from(analyse_command(&command, &ShellDirectories::new("/repo")).doubts.is_empty());
         started += world.compare(&command);
     }
     (understood, started)

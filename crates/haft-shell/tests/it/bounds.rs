@@ -1,10 +1,10 @@
 //! Commands made to cost time or stack, and random ones: always an answer, soon.
 
-use haft_shell::{CHARS_MAX, DEPTH_MAX, Doubt, Place, analyse};
+use haft_shell::{CHARS_MAX, DEPTH_MAX, Doubt, ShellDirectories, analyse_command};
 use proptest::prelude::*;
 
-fn place() -> Place {
-    Place::new("/repo")
+fn place() -> ShellDirectories {
+    ShellDirectories::new("/repo")
 }
 
 /// Fills the longest accepted command with a repeated text.
@@ -70,13 +70,13 @@ fn bombs_are_answered() {
         ("é", ""),
     ] {
         let bomb = filled(open, "a", close);
-        let found = analyse(&bomb, &place());
+        let found = analyse_command(&bomb, &place());
         assert!(!found.doubts.is_empty() || found.commands.len() <= 200, "{open}");
         // The same cut short anywhere.
         for part in 1..8 {
             let cut =
                 bomb.char_indices().nth(bomb.chars().count() * part / 8).map_or(bomb.len(), |(at, _)| at);
-            analyse(&bomb[..cut], &place());
+            analyse_command(&bomb[..cut], &place());
         }
     }
 }
@@ -89,25 +89,26 @@ fn quoted_texts_nest_to_a_bound() {
         command = format!("sh -c '{}'", command.replace('\'', "'\\''"));
     }
     assert!(
-        !analyse(&command, &place()).doubts.is_empty() || analyse(&command, &place()).commands.len() == 9
+        !analyse_command(&command, &place()).doubts.is_empty()
+            || analyse_command(&command, &place()).commands.len() == 9
     );
     let evals = format!("{}rm x", "eval ".repeat(DEPTH_MAX + 10));
-    assert!(analyse(&evals, &place()).doubts.contains(&Doubt::TooDeep));
+    assert!(analyse_command(&evals, &place()).doubts.contains(&Doubt::TooDeep));
     let evals = format!("{}rm x", "eval ".repeat(5));
-    assert_eq!(analyse(&evals, &place()).commands.last().unwrap().text, "rm x");
+    assert_eq!(analyse_command(&evals, &place()).commands.last().unwrap().text, "rm x");
 }
 
 #[test]
 fn bounds_are_exact() {
     let at = "a".repeat(CHARS_MAX);
-    assert_eq!(analyse(&at, &place()).doubts, []);
+    assert_eq!(analyse_command(&at, &place()).doubts, []);
     let over = "é".repeat(CHARS_MAX + 1);
-    assert_eq!(analyse(&over, &place()).doubts, [Doubt::TooLong]);
-    assert_eq!(analyse(&vec!["a"; 200].join(";"), &place()).doubts, []);
-    assert_eq!(analyse(&vec!["a"; 201].join(";"), &place()).doubts, [Doubt::TooMany]);
-    assert_eq!(analyse(&format!("{}a{}", "( ".repeat(40), " )".repeat(40)), &place()).doubts, []);
+    assert_eq!(analyse_command(&over, &place()).doubts, [Doubt::TooLong]);
+    assert_eq!(analyse_command(&vec!["a"; 200].join(";"), &place()).doubts, []);
+    assert_eq!(analyse_command(&vec!["a"; 201].join(";"), &place()).doubts, [Doubt::TooMany]);
+    assert_eq!(analyse_command(&format!("{}a{}", "( ".repeat(40), " )".repeat(40)), &place()).doubts, []);
     assert_eq!(
-        analyse(&format!("{}a{}", "( ".repeat(60), " )".repeat(60)), &place()).doubts,
+        analyse_command(&format!("{}a{}", "( ".repeat(60), " )".repeat(60)), &place()).doubts,
         [Doubt::TooDeep]
     );
 }
@@ -202,7 +203,7 @@ proptest! {
 
     #[test]
     fn any_fragments_are_answered(command in fragments()) {
-        let found = analyse(&command, &place());
+        let found = analyse_command(&command, &place());
         for one in &found.commands {
             one.texts_for_allow();
             one.texts_for_deny();
@@ -215,13 +216,13 @@ proptest! {
 
     #[test]
     fn any_text_is_answered(command in ".{0,200}") {
-        analyse(&command, &place());
+        analyse_command(&command, &place());
     }
 
     /// What is in single quotes is only text.
     #[test]
     fn quoted_text_starts_nothing(text in "[^'\u{0}-\u{1f}\u{7f}-\u{9f}\u{202a}-\u{202e}\u{2066}-\u{2069}]{0,60}") {
-        let found = analyse(&format!("echo '{text}'"), &place());
+        let found = analyse_command(&format!("echo '{text}'"), &place());
         prop_assert!(found.doubts.is_empty(), "{:?}", found.doubts);
         prop_assert_eq!(found.commands.len(), 1);
         prop_assert_eq!(found.commands[0].argv()[1].literal(), Some(&*text));

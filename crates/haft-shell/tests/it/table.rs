@@ -6,13 +6,18 @@
 
 use std::path::PathBuf;
 
-use haft_shell::{Analysis, FileAccess, Place, Redirect, StartMethod, SubCommand, analyse};
+use haft_shell::{
+    CommandAnalysis, FileAccess, FileRedirect, ShellDirectories, StartMethod, SubCommand, analyse_command,
+};
 
 const COMMANDS: &str = include_str!("../../testdata/commands.txt");
 const ANSWERS: &str = include_str!("../../testdata/answers.txt");
 
-fn found(command: &str) -> Analysis {
-    analyse(command, &Place::new("/repo/app").with_home("/home/me").with_added("/data/set"))
+fn found(command: &str) -> CommandAnalysis {
+    analyse_command(
+        command,
+        &ShellDirectories::new("/repo/app").with_home("/home/me").with_added("/data/set"),
+    )
 }
 
 fn last(command: &str) -> SubCommand {
@@ -28,7 +33,7 @@ fn parts(command: &str) -> String {
 }
 
 /// A file that is opened: `|` between those that it may be, `?` if that isn't known.
-fn opened(redirect: &Redirect) -> String {
+fn opened(redirect: &FileRedirect) -> String {
     let paths = redirect.paths.as_ref().map_or("?".to_owned(), |paths| show(paths, "|"));
     format!("{}{paths}", if redirect.access == FileAccess::Read { "<" } else { ">" })
 }
@@ -66,7 +71,7 @@ fn has(property: &str, command: &str) -> bool {
         // Nothing is gained by a rule that allows the program without the options before its sub-command.
         "own" => allowed().iter().all(|text| !text.starts_with(&program)),
         "launched" => {
-            let launched = |one: &haft_shell::Layer| one.started == StartMethod::Launched;
+            let launched = |one: &haft_shell::CommandLayer| one.started == StartMethod::Launched;
             allowed() == [command] && last(command).layers.iter().any(launched)
         }
         // Of repositories, so much is written.

@@ -1,8 +1,8 @@
 //! What an approval shows, and what its keys do.
 
 use haft::decision::CallWarning;
-use haft::ports::Choice;
-use haft::view::{Change, DiffLine, Part, View};
+use haft::ports::AnswerChoice;
+use haft::view::{CallView, DiffLine, LineChange, ViewPart};
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -11,21 +11,24 @@ use super::*;
 const CONTEXT: KeyContext = KeyContext { has_editor: false, line_is_empty: true, in_text: false };
 
 /// An approval from the engine, because the type has no public constructor.
-fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
+fn approval(change: impl FnOnce(&mut ApprovalRequest)) -> ApprovalRequest {
     use std::sync::{Arc, Mutex};
 
-    struct Catch(Arc<Mutex<Option<Approval>>>);
+    struct Catch(Arc<Mutex<Option<ApprovalRequest>>>);
     impl haft::ports::Asker for Catch {
-        fn approve<'a>(&'a self, approval: &'a Approval) -> haft::future::BoxFuture<'a, Answer> {
+        fn approve<'a>(
+            &'a self,
+            approval: &'a ApprovalRequest,
+        ) -> haft::future::BoxFuture<'a, ApprovalAnswer> {
             *self.0.lock().unwrap() = Some(approval.clone());
-            Box::pin(async { Answer::No })
+            Box::pin(async { ApprovalAnswer::No })
         }
         fn question<'a>(&'a self, _: &'a UserQuestion) -> haft::future::BoxFuture<'a, Option<Vec<String>>> {
             Box::pin(async { None })
         }
     }
 
-    let caught: Arc<Mutex<Option<Approval>>> = Arc::default();
+    let caught: Arc<Mutex<Option<ApprovalRequest>>> = Arc::default();
     let asks = haft::tool("Bash", "Asks.", |_: haft::NoInput, _| async { Ok(()) });
     let registry = haft::Registry::new().with(asks).unwrap();
     let engine = haft::Engine::builder(registry).asker(Catch(caught.clone())).build();
@@ -39,19 +42,19 @@ fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
     approval.effects = Effects::runs("npm test && curl x.io");
     because(&mut approval, "no rule allows `curl x.io`");
     approval.input = json!({"command": "npm test && curl x.io", "timeout": 5});
-    approval.view = View::titled("npm test && curl x.io");
+    approval.view = CallView::titled("npm test && curl x.io");
     change(&mut approval);
     approval
 }
 
 /// Sets the only reason of the approval.
-fn because(approval: &mut Approval, reason: &str) {
+fn because(approval: &mut ApprovalRequest, reason: &str) {
     approval.decision.reasons.clear();
     let reason = haft::decision::DecisionReason::ask(reason.to_owned());
     approval.decision = approval.decision.clone().with_reason(reason);
 }
 
-fn panel(change: impl FnOnce(&mut Approval)) -> (PromptPanel, oneshot::Receiver<Answer>) {
+fn panel(change: impl FnOnce(&mut ApprovalRequest)) -> (PromptPanel, oneshot::Receiver<ApprovalAnswer>) {
     let (send, answer) = oneshot::channel();
     (
         PromptPanel::new(OpenPrompt {
@@ -101,12 +104,12 @@ fn it_shows_what_the_answer_is_about() {
 #[test]
 fn each_number_is_one_answer() {
     for (keys, expected) in [
-        ("1", Answer::Once),
-        ("2", Answer::Session),
-        ("3", Answer::Always),
-        ("4", Answer::No),
-        ("5too far\r", Answer::NoBecause("too far".into())),
-        ("5\r", Answer::No),
+        ("1", ApprovalAnswer::Once),
+        ("2", ApprovalAnswer::Session),
+        ("3", ApprovalAnswer::Always),
+        ("4", ApprovalAnswer::No),
+        ("5too far\r", ApprovalAnswer::NoBecause("too far".into())),
+        ("5\r", ApprovalAnswer::No),
     ] {
         let (mut panel, mut answer) = panel(|_| {});
         let PanelAction::Answer(reply) = press(&mut panel, keys) else { panic!("{keys} is no answer") };
@@ -167,10 +170,16 @@ fn the_list_answers_where_it_has_the_focus() {
         Some(PanelAction::Stay),
         "enter alone is what people press without looking"
     );
-    assert_eq!(pressed(&[TerminalKey::Down, TerminalKey::Enter]), (answer(Answer::Once), String::new()));
-    assert_eq!(pressed(&[TerminalKey::Down, TerminalKey::Down, TerminalKey::Enter]).0, answer(Answer::No));
+    assert_eq!(
+        pressed(&[TerminalKey::Down, TerminalKey::Enter]),
+        (answer(ApprovalAnswer::Once), String::new())
+    );
+    assert_eq!(
+        pressed(&[TerminalKey::Down, TerminalKey::Down, TerminalKey::Enter]).0,
+        answer(ApprovalAnswer::No)
+    );
     let keys = [typed("x"), vec![TerminalKey::Down, TerminalKey::Enter]].concat();
-    assert_eq!(pressed(&keys), (answer(Answer::Once), "x".to_owned()), "the text in the line stays");
+    assert_eq!(pressed(&keys), (answer(ApprovalAnswer::Once), "x".to_owned()), "the text in the line stays");
     assert_eq!(
         pressed(&[TerminalKey::Down, TerminalKey::Escape, TerminalKey::Enter]).0,
         Some(PanelAction::Stay)
@@ -179,7 +188,7 @@ fn the_list_answers_where_it_has_the_focus() {
     let (mut panel, _answer) = panel(|approval| approval.lasting_rules.clear());
     assert_eq!(press(&mut panel, "2"), PanelAction::Stay);
     assert!(shown(&panel, 80, 20).last().unwrap().contains("there is no such choice"));
-    assert_eq!(press(&mut panel, "4"), PanelAction::Answer(PanelReply::Approval(Answer::No)));
+    assert_eq!(press(&mut panel, "4"), PanelAction::Answer(PanelReply::Approval(ApprovalAnswer::No)));
 }
 
 #[test]
@@ -206,7 +215,7 @@ fn an_input_is_edited_as_json() {
     panel.key(&TerminalKey::Backspace, CONTEXT);
     let PanelAction::Answer(reply) = press(&mut panel, "\r") else { panic!("it is JSON again") };
     panel.answer(reply, Path::new("/w"));
-    assert_eq!(answer.try_recv().unwrap(), Answer::Edit(json!({"n": 1})));
+    assert_eq!(answer.try_recv().unwrap(), ApprovalAnswer::Edit(json!({"n": 1})));
     let (mut panel, _answer) = self::panel(|_| {});
     assert!(
         matches!(panel.key(&TerminalKey::Char('6'), KeyContext { has_editor: true, ..CONTEXT }), PanelAction::OpenEditor(text) if text.contains("npm test"))
@@ -215,10 +224,10 @@ fn an_input_is_edited_as_json() {
 
 #[test]
 fn a_long_change_leaves_room_for_the_keys() {
-    let line = |number| DiffLine { change: Change::Added, number, text: format!("line {number}") };
+    let line = |number| DiffLine { change: LineChange::Added, number, text: format!("line {number}") };
     let (panel, _answer) = panel(|approval| {
         let lines = (1..500).map(line).collect();
-        approval.view = View::titled("/w/a.rs").with(Part::Diff { path: "a".into(), lines });
+        approval.view = CallView::titled("/w/a.rs").with(ViewPart::Diff { path: "a".into(), lines });
     });
     let lines = shown(&panel, 80, 16);
     assert_eq!(lines[0], "  ? Bash   a.rs");
@@ -232,8 +241,8 @@ fn a_long_change_leaves_room_for_the_keys() {
 
 #[test]
 fn questions_of_tools_are_chosen_or_typed() {
-    let choice = |label: &str| Choice { label: label.into(), description: None };
-    let ask = |choices: Vec<Choice>, several| {
+    let choice = |label: &str| AnswerChoice { label: label.into(), description: None };
+    let ask = |choices: Vec<AnswerChoice>, several| {
         let (send, answer) = oneshot::channel();
         let question = UserQuestion { text: "Which?".into(), choices, several };
         (PromptPanel::new(OpenPrompt { id: 1, what: PromptRequest::Question(question, send) }), answer)
@@ -277,7 +286,8 @@ fn an_answered_question_leaves_one_colon() {
 
 #[test]
 fn all_of_the_choice_under_the_cursor_is_shown() {
-    let choice = |label: &str| Choice { label: label.into(), description: Some("many words ".repeat(10)) };
+    let choice =
+        |label: &str| AnswerChoice { label: label.into(), description: Some("many words ".repeat(10)) };
     let (send, _answer) = oneshot::channel();
     let question =
         UserQuestion { text: "Which?".into(), choices: vec![choice("a"), choice("b")], several: false };
@@ -301,7 +311,7 @@ fn all_of_the_choice_under_the_cursor_is_shown() {
 fn what_is_hidden_is_counted_once() {
     let content: String = (1..=60).map(|n| format!("line {n}\n")).collect();
     let (panel, _answer) = panel(|approval| {
-        approval.view = View::titled("/w/a.rs").summary("60 lines");
+        approval.view = CallView::titled("/w/a.rs").summary("60 lines");
         approval.input = json!({"content": content});
     });
     for most in [9, 12, 16, 30] {
@@ -332,9 +342,9 @@ fn all_is_an_answer_only_where_it_is_offered() {
 
 #[test]
 fn questions_are_alike_by_tool_and_reason() {
-    let kind = |path: &str, change: fn(&mut Approval)| {
+    let kind = |path: &str, change: fn(&mut ApprovalRequest)| {
         let (panel, _answer) = panel(|approval| {
-            approval.view = View::titled(path);
+            approval.view = CallView::titled(path);
             approval.effects = Effects::writes(path.to_owned());
             because(approval, &format!("it writes {path}"));
             change(approval);
@@ -345,7 +355,7 @@ fn questions_are_alike_by_tool_and_reason() {
     assert_eq!(kind("a", |_| {}), kind("src/b", |_| {}));
     assert_ne!(kind("a", |_| {}), kind("a", |approval| because(approval, "a rule asks")));
     assert_ne!(kind("a", |_| {}), kind("a", |approval| approval.tool = "Other".into()));
-    let warned = |approval: &mut Approval| {
+    let warned = |approval: &mut ApprovalRequest| {
         approval.decision.warnings = vec![CallWarning::ReadsCredentials { path: "`/etc/shadow`".into() }];
     };
     assert_eq!(kind("a", warned), None);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use haft::event::CallRef;
-use haft::testing::Caller;
+use haft::testing::TestCaller;
 use haft::{Effects, NoInput, ToolError, tool};
 use proptest::prelude::*;
 use serde_json::json;
@@ -44,13 +44,17 @@ impl TranscriptDriver {
         self.event(RunEvent::Model(ReplyDelta::CallReady { call, ready }))
     }
 
-    fn tool(&mut self, index: usize, name: &str, what: What) -> &mut TranscriptDriver {
+    fn tool(&mut self, index: usize, name: &str, what: EventKind) -> &mut TranscriptDriver {
         let call = CallRef { index, id: format!("c{index}").into(), tool: name.into() };
         self.event(RunEvent::Tool(made(Some(call), what)))
     }
 
     fn started(&mut self, index: usize, name: &str, title: &str) -> &mut TranscriptDriver {
-        self.tool(index, name, What::Started { view: View::titled(title), input: Arc::new(json!({})) })
+        self.tool(
+            index,
+            name,
+            EventKind::Started { view: CallView::titled(title), input: Arc::new(json!({})) },
+        )
     }
 
     fn replied(&mut self) -> &mut TranscriptDriver {
@@ -74,7 +78,7 @@ impl TranscriptDriver {
 }
 
 /// An event from the engine, because the type has no public constructor.
-fn made(call: Option<CallRef>, what: What) -> Event {
+fn made(call: Option<CallRef>, what: EventKind) -> Event {
     let caught: Arc<std::sync::Mutex<Option<Event>>> = Arc::default();
     let sink = caught.clone();
     let engine = haft::Engine::builder(haft::Registry::new()).events(Catch(sink)).build();
@@ -100,7 +104,7 @@ fn result(words: &'static str, fails: bool) -> ToolResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let speak =
         move |_: NoInput, _| async move { if fails { Err(ToolError::new(words)) } else { Ok(words) } };
-    let caller = Caller::new().tool(tool("speak", "Speaks.", speak).effects(|_| Effects::none()));
+    let caller = TestCaller::new().tool(tool("speak", "Speaks.", speak).effects(|_| Effects::none()));
     runtime.block_on(async { caller.turn([("c", "speak", json!({}))]).await[0].clone() })
 }
 
@@ -110,9 +114,9 @@ fn calls_that_ran_at_once_come_out_together() {
     driver.text("I'll look.").begun(0, "Read").begun(1, "Read");
     driver.ready(0, "Read", json!({})).ready(1, "Read", json!({})).replied();
     driver.started(0, "Read", "/w/a.rs").started(1, "Read", "/w/b.rs");
-    driver.tool(1, "Read", What::Finished(result("b", false)));
+    driver.tool(1, "Read", EventKind::Finished(result("b", false)));
     assert_eq!(driver.take(), ["● I'll look."], "the first is still running");
-    driver.tool(0, "Read", What::Finished(result("a", false)));
+    driver.tool(0, "Read", EventKind::Finished(result("a", false)));
     let lines = driver.take();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].starts_with("  ✓ speak ") && lines[0].ends_with("┐ 2 at once"), "{lines:?}");
@@ -124,7 +128,7 @@ fn calls_that_ran_at_once_come_out_together() {
 fn a_call_alone_comes_out_when_it_ends() {
     let mut driver = TranscriptDriver::new(90);
     driver.ready(0, "Bash", json!({})).ready(1, "Bash", json!({})).replied();
-    driver.started(0, "Bash", "one").tool(0, "Bash", What::Finished(result("done", false)));
+    driver.started(0, "Bash", "one").tool(0, "Bash", EventKind::Finished(result("done", false)));
     driver.started(1, "Bash", "two");
     let lines = driver.take();
     assert!(lines.len() == 1 && !lines[0].contains('┐'), "{lines:?}");
@@ -144,7 +148,7 @@ fn text_overtakes_calls_that_still_run() {
 #[test]
 fn an_input_is_seen_while_it_is_written() {
     let mut driver = TranscriptDriver::new(80);
-    driver.transcript.set_views(Arc::new(|_, stage| stage.text("file_path").map(View::titled)));
+    driver.transcript.set_views(Arc::new(|_, stage| stage.text("file_path").map(CallView::titled)));
     driver.begun(0, "Write");
     let json = r#"{"file_path": "/w/a.rs", "content": "fn main() {\n    one();\n    tw"#;
     for c in json.chars() {
@@ -164,7 +168,7 @@ fn failures_say_why() {
     let mut driver = TranscriptDriver::new(60);
     driver.ready(0, "speak", json!({})).replied().started(0, "speak", "x");
     let reason = "Edit found 3 matches for `old_string` in src/lib.rs (lines 12, 40, 96); it must be unique";
-    driver.tool(0, "speak", What::Finished(result(reason, true)));
+    driver.tool(0, "speak", EventKind::Finished(result(reason, true)));
     let shown = driver.take();
     assert!(shown[0].contains("✗ speak"), "{shown:?}");
     assert!(shown.concat().replace("      ", " ").contains("it must be unique"), "{shown:?}");
@@ -207,7 +211,7 @@ fn what_a_model_or_tool_says_can_not_move_the_cursor() {
         .begun(0, "x\x1b[H")
         .event(RunEvent::Said("\x07\x1b]0;t\x07".into()));
     driver.transcript.note(Line::plain("n\x1b[1A"));
-    driver.tool(0, "x", What::Warning("w\x1b[31m".into()));
+    driver.tool(0, "x", EventKind::Warning("w\x1b[31m".into()));
     for line in driver.transcript.take().iter().chain(&driver.transcript.live_lines(driver.now, 0, 20, None))
     {
         assert!(!line.text().chars().any(char::is_control), "{:?}", line.text());
@@ -223,7 +227,7 @@ proptest! {
     fn no_order_of_events_breaks_it(steps in proptest::collection::vec((0usize..12, 0usize..4), 0..60), columns in 20usize..100) {
         let good = result("good\nmore\nlines", false);
         let bad = result("bad", true);
-        let template = made(None, What::Asking);
+        let template = made(None, EventKind::Asking);
         let mut driver = TranscriptDriver::new(columns);
         for (step, call) in steps {
             let what = match step {
@@ -234,11 +238,11 @@ proptest! {
                 4 => { driver.replied(); continue }
                 5 => { driver.event(RunEvent::Answered { turn: 1, results: vec![good.clone(), bad.clone()] }); continue }
                 6 => { driver.event(RunEvent::Model(ReplyDelta::Restarted)); continue }
-                7 => What::Asking,
-                8 => What::Started { view: View::titled("t".repeat(300)), input: Arc::new(json!({})) },
-                9 => What::Finished(if call % 2 == 0 { good.clone() } else { bad.clone() }),
-                10 => What::Progress(Progress { fraction: Some(f64::NAN), message: Some("m".repeat(200)) }),
-                _ => What::Partial("p\nq\n".into()),
+                7 => EventKind::Asking,
+                8 => EventKind::Started { view: CallView::titled("t".repeat(300)), input: Arc::new(json!({})) },
+                9 => EventKind::Finished(if call % 2 == 0 { good.clone() } else { bad.clone() }),
+                10 => EventKind::Progress(CallProgress { fraction: Some(f64::NAN), message: Some("m".repeat(200)) }),
+                _ => EventKind::Partial("p\nq\n".into()),
             };
             let mut event = template.clone();
             event.call = Some(CallRef { index: call, id: "c".into(), tool: "Read".into() });
@@ -260,7 +264,7 @@ proptest! {
 /// An agent may make hundreds of calls while its parent call is open.
 #[test]
 fn calls_of_other_agents_go_out_as_they_end_under_their_names() {
-    let of_agent = |what: What| {
+    let of_agent = |what: EventKind| {
         let call = CallRef { index: 0, id: "x".into(), tool: "Read".into() };
         let mut event = made(Some(call), what);
         event.agent = "explore-1".into();
@@ -269,10 +273,10 @@ fn calls_of_other_agents_go_out_as_they_end_under_their_names() {
     };
     let mut driver = TranscriptDriver::new(100);
     driver.ready(0, "Agent", json!({})).replied().started(0, "Agent", "explore-1: find it");
-    driver.event(of_agent(What::Started { view: View::titled("a.rs"), input: Arc::new(json!({})) }));
+    driver.event(of_agent(EventKind::Started { view: CallView::titled("a.rs"), input: Arc::new(json!({})) }));
     let live = driver.live(10);
     assert!(live.len() == 2 && live[1].contains("Read") && live[1].contains("explore-1 a.rs"), "{live:?}");
-    driver.event(of_agent(What::Finished(result("found", false))));
+    driver.event(of_agent(EventKind::Finished(result("found", false))));
     let out = driver.take();
     assert!(out.len() == 1 && out[0].contains("explore-1"), "{out:?}");
     assert_eq!(driver.live(10).len(), 1, "the call that it works for is still open");

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haft::effects::WORKTREES;
-use haft::effects::table::Class;
-use haft::ports::{AgentRequest, Isolation, Port, SubAgents};
+use haft::effects::table::ConcurrencyClass;
+use haft::ports::{AgentIsolation, AgentRequest, PortName, SubAgents};
 use haft::schema::InputSchema;
-use haft::tool::{GuardDenied, Interrupt, Timeout};
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::tool::{CallTimeout, GuardDenied, Interrupt};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -115,8 +115,8 @@ impl Agent {
         request.name.clone_from(&input.name);
         request.model.clone_from(&input.model);
         request.isolation = match input.isolation {
-            Some(IsolationInput::Worktree) => Isolation::Worktree,
-            None => Isolation::None,
+            Some(IsolationInput::Worktree) => AgentIsolation::Worktree,
+            None => AgentIsolation::None,
         };
         request
     }
@@ -131,7 +131,7 @@ impl Agent {
 
 impl Tool for Agent {
     type Input = AgentInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         let schema = InputSchema::derive::<AgentInput>().ok();
@@ -147,12 +147,12 @@ impl Tool for Agent {
             .description(words)
             .group("agent")
             .feature("agents")
-            .listed_class(Class::Delegating)
+            .listed_class(ConcurrencyClass::Delegating)
             .result_limit(Chars(RESULT_CHARS))
             // Its calls have their limits, and it has its turns.
-            .timeout(Timeout::Never)
+            .timeout(CallTimeout::Never)
             .interrupt(Interrupt::Cancel)
-            .needs(Port::SubAgents)
+            .needs(PortName::SubAgents)
             .search_hint("delegate a task to a sub-agent subagent worker parallel research")
             .guard(move |input, _| {
                 let known = known_kind(input, &kinds);
@@ -170,7 +170,7 @@ impl Tool for Agent {
     }
 
     async fn check(&self, input: &AgentInput, cx: &Context) -> Result<(), ToolError> {
-        let wrong = |words: String| Err(ToolError::senseless(words));
+        let wrong = |words: String| Err(ToolError::invalid_input(words));
         if input.prompt.trim().is_empty() {
             return wrong("`prompt` is empty; say what the agent is to do".to_owned());
         }
@@ -196,7 +196,7 @@ impl Tool for Agent {
         Some(short_description(&input.description)).filter(|words| !words.is_empty())
     }
 
-    async fn call(&self, input: AgentInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: AgentInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let mut request = self.request(&input);
         let name = request.name.get_or_insert_with(|| self.next_name(&input)).clone();
         let log = Arc::new(OutputLog::new(cx.ports().result_store().cloned()));
@@ -231,16 +231,18 @@ impl Tool for Agent {
             "the agent `{name}` {words}\nTaskOutput {{\"task_id\": \"{task}\"}} shows what it does and its answer, with \
              `block` it waits; SendMessage {{\"to\": \"{name}\"}} tells it something, TaskStop ends it"
         );
-        let view = View::titled(call_title(&name, &input.description)).summary(words);
-        Ok(Output::from(Content::text(text)).with_view(view))
+        let view = CallView::titled(call_title(&name, &input.description)).summary(words);
+        Ok(ToolOutput::from(ResultBlock::text(text)).with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let kind = stage.text("name").or(stage.text("subagent_type")).unwrap_or(USUAL_KIND);
-        let view = View::titled(call_title(kind, stage.text("description")?));
+        let view = CallView::titled(call_title(kind, stage.text("description")?));
         Some(match stage {
-            Stage::Progress { progress, .. } => View { summary: progress.message.clone(), ..view },
-            Stage::Error { error, .. } => view.summary(error.message().lines().next().unwrap_or_default()),
+            CallStage::Progress { progress, .. } => CallView { summary: progress.message.clone(), ..view },
+            CallStage::Error { error, .. } => {
+                view.summary(error.message().lines().next().unwrap_or_default())
+            }
             _ => view.why(stage),
         })
     }
@@ -274,7 +276,7 @@ fn name_fits(name: &str) -> Result<(), ToolError> {
     let fits = !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(is_plain);
     match fits && !matches!(name, "main" | "parent") {
         true => Ok(()),
-        false => Err(ToolError::senseless(format!(
+        false => Err(ToolError::invalid_input(format!(
             "`name` must have 1 to {NAME_CHARS_MAX} letters, digits, `-` or `_`, and not be `main` or `parent`"
         ))),
     }

@@ -4,11 +4,11 @@
 //! can't speak in another's name. Words change nothing by themselves, so sending asks nobody.
 
 use haft::decision::DecisionReason;
-use haft::effects::table::Class;
-use haft::ports::Port;
-use haft::tool::Timeout;
-use haft::view::Stage;
-use haft::{Chars, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::ports::PortName;
+use haft::tool::CallTimeout;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -39,18 +39,18 @@ pub struct SendMessage;
 
 impl Tool for SendMessage {
     type Input = SendMessageInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("SendMessage")
             .alias("send_message")
             .group("agent")
             .feature("agents")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .session_only()
             .result_limit(Chars(RESULT_CHARS))
-            .timeout(Timeout::After(std::time::Duration::from_secs(10)))
-            .needs(Port::SubAgents)
+            .timeout(CallTimeout::After(std::time::Duration::from_secs(10)))
+            .needs(PortName::SubAgents)
             .search_hint("message tell a running sub-agent or parent agent")
     }
 
@@ -64,29 +64,29 @@ impl Tool for SendMessage {
 
     async fn check(&self, input: &SendMessageInput, _: &Context) -> Result<(), ToolError> {
         if input.message.trim().is_empty() {
-            return Err(ToolError::senseless("`message` is empty; say what the agent should know"));
+            return Err(ToolError::invalid_input("`message` is empty; say what the agent should know"));
         }
         match input.message.chars().count() {
-            chars if chars > MESSAGE_CHARS_MAX => Err(ToolError::senseless(format!(
+            chars if chars > MESSAGE_CHARS_MAX => Err(ToolError::invalid_input(format!(
                 "`message` has {chars} characters and may have {MESSAGE_CHARS_MAX}; put the rest into a file and name it"
             ))),
             _ => Ok(()),
         }
     }
 
-    async fn call(&self, input: SendMessageInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: SendMessageInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let agents = cx.ports().sub_agents().ok_or_else(|| ToolError::new("this host has no sub-agents"))?;
         let to = input.to.trim();
         agents.send(to, input.message, cx).await?;
-        let view = View::titled(to).summary(input.summary.unwrap_or_else(|| "sent".to_owned()));
+        let view = CallView::titled(to).summary(input.summary.unwrap_or_else(|| "sent".to_owned()));
         let words = format!("sent to `{to}`; it reads it before its next turn");
-        Ok(Output::from(haft::Content::text(words)).with_view(view))
+        Ok(ToolOutput::from(haft::ResultBlock::text(words)).with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(stage.text("to")?);
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(stage.text("to")?);
         Some(match stage {
-            Stage::Use { .. } => match stage.text("summary") {
+            CallStage::Use { .. } => match stage.text("summary") {
                 Some(words) => view.summary(words),
                 None => view,
             },

@@ -326,7 +326,11 @@ impl BrowserState {
                     return acts;
                 }
                 let answer = self.dialog(&kind, &message, text("defaultPrompt"));
-                acts.push(BrowserCommand::Tell { session, method: "Page.handleJavaScriptDialog", params: answer });
+                acts.push(BrowserCommand::Tell {
+                    session,
+                    method: "Page.handleJavaScriptDialog",
+                    params: answer,
+                });
             }
             "Page.fileChooserOpened" => self.note("the page asked for a file to upload, and got none"),
             method => {
@@ -361,14 +365,19 @@ impl BrowserState {
             return;
         };
         let kind = info["type"].as_str().unwrap_or_default();
-        let mut tell =
-            |method, params| acts.push(BrowserCommand::Tell { session: Some(session.to_owned()), method, params });
+        let mut tell = |method, params| {
+            acts.push(BrowserCommand::Tell { session: Some(session.to_owned()), method, params })
+        };
         let owner = parent.and_then(|parent| self.attached.get(parent)).map(|parent| parent.tab.clone());
         let frame = (kind != "page").then(|| target.to_owned());
         if kind == "page" {
             if self.tabs.len() >= TABS_MAX {
                 let close = json!({"targetId": target});
-                acts.push(BrowserCommand::Tell { session: None, method: "Target.closeTarget", params: close });
+                acts.push(BrowserCommand::Tell {
+                    session: None,
+                    method: "Target.closeTarget",
+                    params: close,
+                });
                 return self.note(format!("a page opened one more tab than {TABS_MAX}; it was closed"));
             }
             let tab = BrowserTab::new(target, session, info["url"].as_str().unwrap_or_default());
@@ -611,7 +620,8 @@ impl BrowserTab {
             self.console.pop_front();
             self.console_lost += 1;
         }
-        self.console.push_back(ConsoleMessage { level, text: truncate_with_ellipsis(text, CONSOLE_CHARS_MAX) });
+        self.console
+            .push_back(ConsoleMessage { level, text: truncate_with_ellipsis(text, CONSOLE_CHARS_MAX) });
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::ports::{Confinement, Exit, HostGrants, ProcessRequest};
+use haft::ports::{ConfinementLevel, HostGrants, ProcessExit, ProcessRequest};
 use haft::sync::lock;
 use haft::{Cause, Context, ToolError};
 use serde_json::json;
@@ -18,10 +18,10 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use url::Url;
 
 use super::BrowserOptions;
-use super::browser_state::{BrowserCommand, BrowserState, let_go, fail_request};
+use super::browser_state::{BrowserCommand, BrowserState, fail_request, let_go};
 use super::request_filter::{RequestFilter, unbracketed_host};
 use super::running_browser::RunningBrowser;
-use super::wire::{WirePipes, BrowserWire};
+use super::wire::{BrowserWire, WirePipes};
 
 /// How long Chromium may take until it answers for the first time.
 pub const START_LIMIT: Duration = Duration::from_secs(30);
@@ -93,7 +93,10 @@ const INSTALL: &str = "install it (Debian, Ubuntu: `apt install chromium`; Fedor
 ///
 /// # Errors
 /// Why it can't, in words.
-pub(super) async fn launch_browser(options: &BrowserOptions, cx: &Context) -> Result<Arc<RunningBrowser>, ToolError> {
+pub(super) async fn launch_browser(
+    options: &BrowserOptions,
+    cx: &Context,
+) -> Result<Arc<RunningBrowser>, ToolError> {
     let confined = cx.ports().processes().is_some_and(haft::ports::Processes::confines);
     let grants = HostGrants::default();
     let (send, pipes) = oneshot::channel::<(OwnedFd, OwnedFd)>();
@@ -106,7 +109,7 @@ pub(super) async fn launch_browser(options: &BrowserOptions, cx: &Context) -> Re
         .chain([program, if confined { "1" } else { "0" }.into(), NAMES.into()])
         .chain(FLAGS.iter().map(OsString::from));
     let request = ProcessRequest::new(argv, "/")
-        .with_confinement(Confinement::ReadOnly)
+        .with_confinement(ConfinementLevel::ReadOnly)
         .with_grants(grants.clone())
         .with_timeout(Duration::MAX)
         .with_output_bytes_max(0)
@@ -132,7 +135,9 @@ pub(super) async fn launch_browser(options: &BrowserOptions, cx: &Context) -> Re
     // From here on dropping it ends it.
     let fuse = KillOnDrop(Some(cancel));
     let begun = async {
-        let Ok((input, output)) = pipes.await else { return Err(launch_error(wait_for_end(ended.clone()).await)) };
+        let Ok((input, output)) = pipes.await else {
+            return Err(launch_error(wait_for_end(ended.clone()).await));
+        };
         let mut pipes = WirePipes::new(input, output).map_err(launch_error)?;
         let (proxy, folder, program) = (pipes.line().await, pipes.line().await, pipes.line().await);
         let (Some(proxy), Some(folder), Some(program)) = (proxy, folder, program) else {
@@ -182,7 +187,11 @@ impl Drop for KillOnDrop {
 }
 
 /// Hears events: they go into the book, and what they ask for is done.
-fn connect_browser(pipes: WirePipes, guard: RequestFilter, cx: Context) -> (Arc<BrowserWire>, Arc<Mutex<BrowserState>>, watch::Receiver<u64>) {
+fn connect_browser(
+    pipes: WirePipes,
+    guard: RequestFilter,
+    cx: Context,
+) -> (Arc<BrowserWire>, Arc<Mutex<BrowserState>>, watch::Receiver<u64>) {
     let book = Arc::new(Mutex::new(BrowserState::new(guard)));
     let (told, changed) = watch::channel(0);
     let (own, looking) = (book.clone(), Arc::new(Semaphore::new(LOOKING_MAX)));
@@ -199,7 +208,9 @@ fn connect_browser(pipes: WirePipes, guard: RequestFilter, cx: Context) -> (Arc<
         };
         for act in acts {
             match act {
-                BrowserCommand::Tell { session, method, params } => wire.tell(session.as_deref(), method, &params),
+                BrowserCommand::Tell { session, method, params } => {
+                    wire.tell(session.as_deref(), method, &params)
+                }
                 BrowserCommand::Judge { session, request, url } => {
                     let (wire, book) = (Arc::downgrade(wire), Arc::downgrade(&own));
                     let (cx, looking) = (cx.clone(), looking.clone());
@@ -257,12 +268,12 @@ fn keep_stderr(words: &Mutex<Vec<u8>>, bytes: &[u8]) {
 }
 
 /// How it ended, and what it said last. It always complains about a message bus that isn't there.
-fn describe_exit(exit: Exit, words: &Mutex<Vec<u8>>) -> String {
+fn describe_exit(exit: ProcessExit, words: &Mutex<Vec<u8>>) -> String {
     let how = match exit {
-        Exit::Code(code) => format!("it ended with code {code}"),
-        Exit::Signal(signal) => format!("it was ended by signal {signal}"),
-        Exit::TimedOut | Exit::Cancelled => "it was ended".to_owned(),
-        Exit::Killed(reason) => format!("it was killed: {reason}"),
+        ProcessExit::Code(code) => format!("it ended with code {code}"),
+        ProcessExit::Signal(signal) => format!("it was ended by signal {signal}"),
+        ProcessExit::TimedOut | ProcessExit::Cancelled => "it was ended".to_owned(),
+        ProcessExit::Killed(reason) => format!("it was killed: {reason}"),
     };
     let words = String::from_utf8_lossy(&lock(words)).into_owned();
     let last = words.lines().rev().find(|line| !line.trim().is_empty() && !line.contains("dbus"));

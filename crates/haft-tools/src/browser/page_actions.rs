@@ -11,9 +11,9 @@ use haft::text::truncate_with_ellipsis;
 use haft::{Context, ToolError};
 use serde_json::{Value, json};
 
+use super::accessibility_tree::AccessibilityTree;
 use super::browser_state::NamedElement;
 use super::running_browser::RunningBrowser;
-use super::accessibility_tree::AccessibilityTree;
 use super::{TargetTab, keys::KeyPress, wire::WireError};
 
 /// Characters of a page that are shown at once.
@@ -29,7 +29,11 @@ pub(super) const FOREIGN: &str =
 
 impl RunningBrowser {
     /// The page as text, or a part of it.
-    pub(super) async fn snapshot(&self, on: &TargetTab, part: Option<&NamedElement>) -> Result<String, ToolError> {
+    pub(super) async fn snapshot(
+        &self,
+        on: &TargetTab,
+        part: Option<&NamedElement>,
+    ) -> Result<String, ToolError> {
         let tree = self.tree(on).await?;
         let part = part.map(|element| (element.session.clone(), element.node));
         let lines = {
@@ -78,7 +82,13 @@ impl RunningBrowser {
     }
 
     /// Adds what is in a frame. A frame that is gone meanwhile, or that can't be looked into, is empty.
-    async fn frame(&self, tree: &mut AccessibilityTree, at: usize, session: &str, node: u64) -> Result<(), WireError> {
+    async fn frame(
+        &self,
+        tree: &mut AccessibilityTree,
+        at: usize,
+        session: &str,
+        node: u64,
+    ) -> Result<(), WireError> {
         let found = self.page(session, "DOM.describeNode", json!({"backendNodeId": node})).await;
         let found = match found {
             Err(WireError::Refused(_)) => return Ok(()),
@@ -104,7 +114,10 @@ impl RunningBrowser {
         let params = json!({"expression": format!("document.querySelector({text})"), "objectGroup": "haft"});
         let answer = self.page(&on.session, "Runtime.evaluate", params).await?;
         if let Some(details) = answer.get("exceptionDetails") {
-            return Err(ToolError::new(format!("`selector`: {}", super::browser_state::describe_exception(details))));
+            return Err(ToolError::new(format!(
+                "`selector`: {}",
+                super::browser_state::describe_exception(details)
+            )));
         }
         let Some(object) = answer["result"]["objectId"].as_str() else {
             return Err(ToolError::new(format!(

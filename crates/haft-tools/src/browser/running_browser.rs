@@ -4,16 +4,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use haft::ToolError;
-use haft::ports::Refusal;
+use haft::ports::ConfinementRefusal;
 use haft::sync::lock;
 use haft::text::truncate_with_ellipsis;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::browser_state::{BrowserState, FileDownload, NamedElement, DownloadState, describe_exception};
+use super::browser_state::{BrowserState, DownloadState, FileDownload, NamedElement, describe_exception};
 use super::launch::{KillOnDrop, auto_attach};
-use super::wire::{WireError, BrowserWire};
+use super::wire::{BrowserWire, WireError};
 
 /// How long a command of ours may take.
 pub const COMMAND_LIMIT: Duration = Duration::from_secs(30);
@@ -161,9 +161,9 @@ impl RunningBrowser {
     /// of a dialog never gets well again.
     pub(super) async fn replace(&self, target: &str) -> Result<(), ToolError> {
         let (until, mut news) = (Instant::now() + CRASH_LIMIT, self.news());
-        while self.book().tab(target).is_some_and(|tab| !tab.crashed) && wait_for_news(&mut news, until).await.is_ok()
-        {
-        }
+        while self.book().tab(target).is_some_and(|tab| !tab.crashed)
+            && wait_for_news(&mut news, until).await.is_ok()
+        {}
         let Some(place) = self.book().leave_out(target) else { return Ok(()) };
         let made = self.browser("Target.createTarget", json!({"url": "about:blank"})).await;
         // The last tab of a browser is closed when another is there.
@@ -185,9 +185,9 @@ impl RunningBrowser {
             let found = self.book().tab(target).map(|tab| tab.session.clone());
             match found {
                 Some(session) => return Ok(session),
-                None => {
-                    wait_for_news(&mut news, until).await.map_err(|()| ToolError::new("the browser opened no tab"))?
-                }
+                None => wait_for_news(&mut news, until)
+                    .await
+                    .map_err(|()| ToolError::new("the browser opened no tab"))?,
             }
         }
     }
@@ -345,7 +345,10 @@ impl RunningBrowser {
         let (mut found, mut others) = (None, Vec::new());
         for refusal in book.guard.grants.take_refused() {
             match &refusal {
-                Refusal::Host { host, why, .. } | Refusal::Unreached { host, why, .. } if host == wanted => {
+                ConfinementRefusal::Host { host, why, .. }
+                | ConfinementRefusal::Unreached { host, why, .. }
+                    if host == wanted =>
+                {
                     found.get_or_insert_with(|| why.clone());
                 }
                 _ => others.push(refusal),
@@ -359,11 +362,11 @@ impl RunningBrowser {
     fn note_refusals(&self, book: &mut BrowserState) {
         for refusal in book.guard.grants.take_refused() {
             match refusal {
-                Refusal::Host { host, port, why, .. } if book.wanted(&host) => {
+                ConfinementRefusal::Host { host, port, why, .. } if book.wanted(&host) => {
                     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
                     book.note(format!("refused {host}{port}: {why}"));
                 }
-                Refusal::Unreached { host, port, why } if book.wanted(&host) => {
+                ConfinementRefusal::Unreached { host, port, why } if book.wanted(&host) => {
                     book.note(format!("not reached {host}:{port}: {why}"));
                 }
                 _ => {}

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::ports::{PermissionMode, Processes};
-use haft::{Engine, EngineBuilder, Permissions, Registry, ToolCall, ToolResult, Workspace};
+use haft::{Engine, EngineBuilder, PermissionRules, Registry, ToolCall, ToolResult, Workspace};
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
 
@@ -92,8 +92,10 @@ fn serve(mut stream: TcpStream, pages: &Mutex<HashMap<String, ServedPage>>, aske
     let Some(path) = head.split(' ').nth(1) else { return };
     let path = path.split('?').next().unwrap_or_default().to_owned();
     asked.lock().unwrap().push(path.clone());
-    let missing =
-        ServedPage { head: "404 Not Found\r\nContent-Type: text/plain".into(), body: b"nothing here".to_vec() };
+    let missing = ServedPage {
+        head: "404 Not Found\r\nContent-Type: text/plain".into(),
+        body: b"nothing here".to_vec(),
+    };
     let page = pages.lock().unwrap().get(&path).cloned().unwrap_or(missing);
     let length = page.body.len();
     let answer = format!("HTTP/1.1 {}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n", page.head);
@@ -120,7 +122,7 @@ impl TestSession {
 
     pub(super) fn with_processes(browser: Browser, processes: impl Processes) -> TestSession {
         let dir = tempfile::tempdir().unwrap();
-        let permissions = Permissions::new().mode(PermissionMode::BypassPermissions);
+        let permissions = PermissionRules::new().mode(PermissionMode::BypassPermissions);
         let builder = Engine::builder(Registry::new().with(browser.tools()).unwrap())
             .workspace(Workspace::new(dir.path()).unwrap())
             .permissions(permissions)

@@ -13,22 +13,22 @@ pub(super) mod tabs;
 pub(super) mod type_text;
 pub(super) mod wait;
 
-use haft::view::Stage;
-use haft::{ToolError, View};
+use haft::view::CallStage;
+use haft::{CallView, ToolError};
 
 use super::browser_state::{DialogAnswers, NamedElement};
 use super::running_browser::RunningBrowser;
-use super::{Browser, TargetTab, BrowserTurn};
+use super::{Browser, BrowserTurn, TargetTab};
 
 /// Characters of the result of an action.
 const RESULT_CHARS: usize = 50_000;
 
 /// What a person sees of a call.
-fn render_stage(stage: &Stage<'_>, title: impl Into<String>) -> View {
-    let view = View::titled(title);
+fn render_stage(stage: &CallStage<'_>, title: impl Into<String>) -> CallView {
+    let view = CallView::titled(title);
     match stage {
-        Stage::Error { error, .. } => view.summary(first_line(error.message())),
-        Stage::Result { output, .. } => view.summary(first_line(&output.to_text())),
+        CallStage::Error { error, .. } => view.summary(first_line(error.message())),
+        CallStage::Result { output, .. } => view.summary(first_line(&output.to_text())),
         _ => view.why(stage),
     }
 }
@@ -52,13 +52,15 @@ async fn find_element(
 }
 
 fn one_of() -> ToolError {
-    ToolError::senseless("give `ref`, as BrowserSnapshot shows it (`e12`), or a CSS `selector`, and not both")
+    ToolError::invalid_input(
+        "give `ref`, as BrowserSnapshot shows it (`e12`), or a CSS `selector`, and not both",
+    )
 }
 
 fn check_named(name: Option<&str>, selector: Option<&str>) -> Result<(), ToolError> {
     match (name, selector) {
         (Some(name), None) if is_ref(name) => Ok(()),
-        (Some(name), None) => Err(ToolError::senseless(format!(
+        (Some(name), None) => Err(ToolError::invalid_input(format!(
             "`ref` is {:?}; one as BrowserSnapshot shows it is accepted, such as `e12`",
             haft::text::truncate_with_ellipsis(name, 40)
         ))),

@@ -114,7 +114,10 @@ impl WirePipes {
     }
 
     /// Begins to talk. `hear` is called for every event, in order, and once more with nothing when it is over.
-    pub(super) fn open(self, mut hear: impl FnMut(&Arc<BrowserWire>, Option<BrowserEvent>) + Send + 'static) -> Arc<BrowserWire> {
+    pub(super) fn open(
+        self,
+        mut hear: impl FnMut(&Arc<BrowserWire>, Option<BrowserEvent>) + Send + 'static,
+    ) -> Arc<BrowserWire> {
         let WirePipes { mut input, mut output, mut read } = self;
         let (out, mut outbox) = mpsc::channel::<Vec<u8>>(OUTBOX_MAX);
         let (next, waiting) = (AtomicU64::new(1), Mutex::default());
@@ -144,7 +147,9 @@ impl WirePipes {
                             wire.too_long(head);
                             left_out = None;
                         }
-                        None if *came < LEFT_OUT_BYTES_MAX && read_more(&mut output, &mut read).await => continue,
+                        None if *came < LEFT_OUT_BYTES_MAX && read_more(&mut output, &mut read).await => {
+                            continue;
+                        }
                         None => break,
                     }
                 }
@@ -247,7 +252,11 @@ impl BrowserWire {
     }
 
     /// One message: an answer to somebody, or an event.
-    fn take(self: &Arc<BrowserWire>, message: &[u8], hear: &mut impl FnMut(&Arc<BrowserWire>, Option<BrowserEvent>)) {
+    fn take(
+        self: &Arc<BrowserWire>,
+        message: &[u8],
+        hear: &mut impl FnMut(&Arc<BrowserWire>, Option<BrowserEvent>),
+    ) {
         let Ok(Value::Object(mut message)) = serde_json::from_slice(message) else { return };
         if let Some(id) = message.get("id").and_then(Value::as_u64) {
             let Some(waiting) = self.waiting().remove(&id) else { return };
@@ -261,7 +270,10 @@ impl BrowserWire {
             let _ = waiting.send(answer);
         } else if let Some(Value::String(method)) = message.remove("method") {
             let session = message.remove("sessionId").and_then(|id| id.as_str().map(str::to_owned));
-            hear(self, Some(BrowserEvent { method, session, params: message.remove("params").unwrap_or_default() }));
+            hear(
+                self,
+                Some(BrowserEvent { method, session, params: message.remove("params").unwrap_or_default() }),
+            );
         }
     }
 

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use haft::decision::DecisionReason;
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::cron::{CronTable, CronExpression, KEPT, NO_TABLE, NewCron, PROMPT_CHARS_MAX, STATE, cron_table};
+use crate::cron::{CronExpression, CronTable, KEPT, NO_TABLE, NewCron, PROMPT_CHARS_MAX, STATE, cron_table};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -52,14 +52,14 @@ impl CronCreate {
 
 impl Tool for CronCreate {
     type Input = CronCreateInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("CronCreate")
             .alias("cron_create")
             .group("cron")
             .feature("cron")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("schedule a prompt for later, remind, repeat every, at a time")
     }
@@ -80,7 +80,7 @@ impl Tool for CronCreate {
     }
 
     async fn check(&self, input: &CronCreateInput, _: &Context) -> Result<(), ToolError> {
-        let bad = |words: String| Err(ToolError::senseless(words));
+        let bad = |words: String| Err(ToolError::invalid_input(words));
         if let Err(why) = input.cron.parse::<CronExpression>() {
             return bad(format!("`cron` can't be understood: {why}"));
         }
@@ -95,7 +95,7 @@ impl Tool for CronCreate {
         }
     }
 
-    async fn call(&self, input: CronCreateInput, _: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: CronCreateInput, _: &Context) -> Result<ToolOutput, ToolError> {
         let crons = table(&self.crons)?;
         let new = NewCron {
             cron: input.cron,
@@ -104,9 +104,9 @@ impl Tool for CronCreate {
             durable: input.durable.unwrap_or(false),
         };
         let state = crons.create(new).map_err(ToolError::new)?;
-        let view =
-            View::titled(format!("{}  {}", state.cron, state.prompt)).summary(format!("next {}", state.next));
-        Ok(Output::from(Content::text(format!("planned {state}"))).with_view(view))
+        let view = CallView::titled(format!("{}  {}", state.cron, state.prompt))
+            .summary(format!("next {}", state.next));
+        Ok(ToolOutput::from(ResultBlock::text(format!("planned {state}"))).with_view(view))
     }
 
     fn describe(&self, input: &CronCreateInput) -> Option<String> {
@@ -114,9 +114,9 @@ impl Tool for CronCreate {
         kept.then(|| "plans a prompt that later sessions here are told as well".to_owned())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let prompt = stage.text("prompt").unwrap_or_default();
-        let view = View::titled(format!("{}  {prompt}", stage.text("cron")?));
+        let view = CallView::titled(format!("{}  {prompt}", stage.text("cron")?));
         Some(view.why(stage))
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use haft::decision::DecisionReason;
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::text::truncate_chars;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -44,14 +44,14 @@ impl CronDelete {
 
 impl Tool for CronDelete {
     type Input = CronDeleteInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("CronDelete")
             .alias("cron_delete")
             .group("cron")
             .feature("cron")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("cancel a scheduled prompt")
     }
@@ -72,13 +72,13 @@ impl Tool for CronDelete {
         if input.is_kept() { None } else { Some(DecisionReason::allow()) }
     }
 
-    async fn call(&self, input: CronDeleteInput, _: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: CronDeleteInput, _: &Context) -> Result<ToolOutput, ToolError> {
         let crons = table(&self.crons)?;
         match crons.delete(&input.id).map_err(ToolError::new)? {
             Some(state) => {
-                let view = View::titled(&state.id).summary(format!("deleted: {}", state.prompt));
+                let view = CallView::titled(&state.id).summary(format!("deleted: {}", state.prompt));
                 let words = format!("deleted {}: `{}` {}", state.id, state.cron, state.prompt);
-                Ok(Output::from(Content::text(words)).with_view(view))
+                Ok(ToolOutput::from(ResultBlock::text(words)).with_view(view))
             }
             None => {
                 let known: Vec<String> = crons.list().iter().map(|cron| format!("`{}`", cron.id)).collect();
@@ -87,13 +87,13 @@ impl Tool for CronDelete {
                     false => format!("there are {}", known.join(", ")),
                 };
                 let id = truncate_chars(&input.id, 60);
-                Err(ToolError::senseless(format!("no planned prompt `{id}`; {known}")))
+                Err(ToolError::invalid_input(format!("no planned prompt `{id}`; {known}")))
             }
         }
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(stage.text("id")?);
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(stage.text("id")?);
         Some(view.why(stage))
     }
 }

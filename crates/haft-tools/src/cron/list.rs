@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::text::{single_line, truncate_chars};
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, NoInput, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 
 use crate::cron::{CronTable, NO_TABLE, STATE, cron_table};
 
@@ -29,7 +29,7 @@ impl CronList {
 
 impl Tool for CronList {
     type Input = NoInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("CronList")
@@ -40,7 +40,7 @@ impl Tool for CronList {
             .alias("cron_list")
             .group("cron")
             .feature("cron")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("list scheduled prompts")
     }
@@ -53,7 +53,7 @@ impl Tool for CronList {
         Effects::reads_state(STATE)
     }
 
-    async fn call(&self, _: NoInput, _: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, _: NoInput, _: &Context) -> Result<ToolOutput, ToolError> {
         let crons = table(&self.crons)?.list();
         let lines: Vec<String> = crons
             .iter()
@@ -69,11 +69,11 @@ impl Tool for CronList {
             1 => "1 prompt".to_owned(),
             more => format!("{more} prompts"),
         };
-        Ok(Output::from(Content::text(text)).with_view(View::titled("").summary(summary)))
+        Ok(ToolOutput::from(ResultBlock::text(text)).with_view(CallView::titled("").summary(summary)))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled("");
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled("");
         Some(view.why(stage))
     }
 }

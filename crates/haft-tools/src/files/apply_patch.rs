@@ -6,27 +6,27 @@
 //! The decision to question: a file that changed since the session read it is changed all the same if every place is found
 //! to the letter and only once, as by `Edit`.
 
-mod parse;
 mod hunk_placement;
+mod parse;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use haft::effects::table::Class;
-use haft::files::{Bytes, FileErrorKind, Kind};
+use haft::effects::table::ConcurrencyClass;
+use haft::files::{Bytes, FileErrorKind, FileKind};
 use haft::text::truncate_chars;
-use haft::view::{Part, Stage};
-use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::{CallStage, ViewPart};
+use haft::{CallView, Chars, Context, Effects, IntoOutput as _, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::transaction::{self, RetryCounter, ChangeStep};
 use crate::charset::{self, Utf16Order};
 use crate::path_suggestions;
 use crate::paths::{self, count_noun};
 use crate::read_tracker::{ContentHash, ReadTracker};
 use crate::text_diff::LineDiff;
+use crate::transaction::{self, ChangeStep, RetryCounter};
 use parse::{PatchLine, PatchSection};
 
 /// Characters that the model sees of a result.
@@ -74,7 +74,7 @@ impl ApplyPatch {
 
 impl Tool for ApplyPatch {
     type Input = ApplyPatchInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("ApplyPatch")
@@ -82,7 +82,7 @@ impl Tool for ApplyPatch {
             .alias("apply_patch")
             .group("files")
             .feature("files")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("patch diff change add delete move several files")
     }
@@ -113,21 +113,26 @@ impl Tool for ApplyPatch {
         let sections = parse::parse_patch(&input.input)?;
         if sections.len() > SECTIONS_MAX {
             let words = format!("the patch has {} sections; give at most {SECTIONS_MAX}", sections.len());
-            return Err(ToolError::senseless(words));
+            return Err(ToolError::invalid_input(words));
         }
         for path in sections.iter().flat_map(|section| [Some(section.path()), section.to()]).flatten() {
             paths::check_path("file_path", path).map_err(|error| {
-                ToolError::senseless(error.message().replace("`file_path`", "a path in the patch"))
+                ToolError::invalid_input(error.message().replace("`file_path`", "a path in the patch"))
             })?;
         }
         Ok(())
     }
 
-    async fn call(&self, input: ApplyPatchInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: ApplyPatchInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let mut again = RetryCounter::default();
         let (ended, notes) = loop {
-            let mut work =
-                PatchWork { cx, seen: &self.seen, files: HashMap::new(), order: Vec::new(), notes: Vec::new() };
+            let mut work = PatchWork {
+                cx,
+                seen: &self.seen,
+                files: HashMap::new(),
+                order: Vec::new(),
+                notes: Vec::new(),
+            };
             for section in parse::parse_patch(&input.input)? {
                 work.section(section).await?;
             }
@@ -164,7 +169,7 @@ impl Tool for ApplyPatch {
         Ok(text.into_output()?.with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let patch = stage.text("input")?;
         let names: Vec<&str> = patch
             .lines()
@@ -175,11 +180,11 @@ impl Tool for ApplyPatch {
             [one] => one.to_owned(),
             [first, ..] => format!("{first} and {} more", names.len() - 1),
         };
-        let view = View::titled(title);
+        let view = CallView::titled(title);
         Some(match stage {
-            Stage::Use { .. } => {
+            CallStage::Use { .. } => {
                 let text = truncate_chars(patch, haft::limits::VIEW_CHARS_MAX).to_owned();
-                view.with(Part::Code { language: Some("diff".to_owned()), text })
+                view.with(ViewPart::Code { language: Some("diff".to_owned()), text })
             }
             _ => view.why(stage),
         })
@@ -219,7 +224,7 @@ impl PatchWork<'_> {
         }
         let files = self.cx.files();
         let file = match files.metadata(&tidy).await {
-            Ok(metadata) if metadata.kind == Kind::Directory => {
+            Ok(metadata) if metadata.kind == FileKind::Directory => {
                 let words = format!("`{}` is a directory; ApplyPatch works on files only", self.shown(&tidy));
                 return Err(nothing_changed(ToolError::new(words)));
             }
@@ -246,10 +251,13 @@ impl PatchWork<'_> {
         match &self.files[&tidy] {
             PatchedFile { now: Some(now), .. } => Ok((tidy.clone(), now.clone())),
             PatchedFile { was: None, .. } => match self.cx.files().metadata(&tidy).await {
-                Err(error) => Err(nothing_changed(path_suggestions::explain_missing(error, path, self.cx).await)),
-                Ok(_) => {
-                    Err(nothing_changed(ToolError::new(format!("`{}` came into being just now", self.shown(&tidy)))))
+                Err(error) => {
+                    Err(nothing_changed(path_suggestions::explain_missing(error, path, self.cx).await))
                 }
+                Ok(_) => Err(nothing_changed(ToolError::new(format!(
+                    "`{}` came into being just now",
+                    self.shown(&tidy)
+                )))),
             },
             _ => Err(nothing_changed(ToolError::new(format!(
                 "`{}` was moved or deleted by an earlier section of the patch",
@@ -408,9 +416,9 @@ fn change_steps(files: &[(PathBuf, PatchedFile)]) -> Vec<ChangeStep> {
 }
 
 /// What was done, for the model and for a person.
-fn render_changes(files: &[(PathBuf, PatchedFile)], cwd: &Path) -> (Vec<String>, View) {
+fn render_changes(files: &[(PathBuf, PatchedFile)], cwd: &Path) -> (Vec<String>, CallView) {
     let mut lines = Vec::new();
-    let mut view = View::default();
+    let mut view = CallView::default();
     let (mut added, mut removed) = (0, 0);
     let moved: Vec<&PathBuf> = files.iter().filter_map(|(_, file)| file.from.as_ref()).collect();
     for (path, file) in files {

@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn other_encodings_are_known_and_a_wrong_byte_is_none() {
-        let check = |bytes: &[u8], expected| assert_eq!((Utf16Order::detect(bytes), is_legacy(bytes)), expected);
+        let check =
+            |bytes: &[u8], expected| assert_eq!((Utf16Order::detect(bytes), is_legacy(bytes)), expected);
         check(b"ascii", (None, false));
         check("sch\u{f6}n".as_bytes(), (None, false));
         check(b"caf\xe9 cr\xe8me\n", (None, true));

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use haft::isolate::{IsolatedFunction, IsolatedRun};
-use haft::{Content, Context, ErrorKind, Output, ToolError, View};
+use haft::{CallView, Context, ErrorKind, ResultBlock, ToolError, ToolOutput};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -43,22 +43,22 @@ pub(crate) async fn decode_isolated<I: Serialize + DeserializeOwned, O: Serializ
 /// What a decoder found: blocks for the model, and a summary for the user.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct DecoderOutput {
-    /// As [`Content::to_json`] writes them.
+    /// As [`ResultBlock::to_json`] writes them.
     blocks: Vec<Value>,
     summary: String,
 }
 
 impl DecoderOutput {
-    pub(crate) fn new(blocks: &[Content], summary: impl Into<String>) -> DecoderOutput {
-        DecoderOutput { blocks: blocks.iter().map(Content::to_json).collect(), summary: summary.into() }
+    pub(crate) fn new(blocks: &[ResultBlock], summary: impl Into<String>) -> DecoderOutput {
+        DecoderOutput { blocks: blocks.iter().map(ResultBlock::to_json).collect(), summary: summary.into() }
     }
 
-    pub(crate) fn blocks(&self) -> Vec<Content> {
-        self.blocks.iter().filter_map(Content::from_json).collect()
+    pub(crate) fn blocks(&self) -> Vec<ResultBlock> {
+        self.blocks.iter().filter_map(ResultBlock::from_json).collect()
     }
 
-    pub(crate) fn into_output(self, title: &str) -> Output {
-        let view = View::titled(title).summary(&*self.summary);
-        Output::new(self.blocks()).with_view(view)
+    pub(crate) fn into_output(self, title: &str) -> ToolOutput {
+        let view = CallView::titled(title).summary(&*self.summary);
+        ToolOutput::new(self.blocks()).with_view(view)
     }
 }

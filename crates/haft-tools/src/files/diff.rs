@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::tool::Interrupt;
-use haft::view::Stage;
-use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, IntoOutput as _, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use similar::TextDiff;
@@ -49,7 +49,7 @@ pub struct Diff;
 
 impl Tool for Diff {
     type Input = DiffInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Diff")
@@ -57,7 +57,7 @@ impl Tool for Diff {
             .alias("diff")
             .group("files")
             .feature("files")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(haft::limits::RESULT_CHARS))
             .interrupt(Interrupt::Cancel)
             .search_hint("compare two files differences")
@@ -72,12 +72,12 @@ impl Tool for Diff {
         paths::check_path("b", &input.b)?;
         if let Some(lines) = input.context.filter(|lines| *lines > CONTEXT_LINES_MAX) {
             let words = format!("`context` must be between 0 and {CONTEXT_LINES_MAX}, got {lines}");
-            return Err(ToolError::senseless(words));
+            return Err(ToolError::invalid_input(words));
         }
         Ok(())
     }
 
-    async fn call(&self, input: DiffInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: DiffInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let mut texts = Vec::new();
         for path in [&input.a, &input.b] {
             match cx.files().read(path).await {
@@ -89,18 +89,19 @@ impl Tool for Diff {
         let (a, b) = (shown(&input.a), shown(&input.b));
         let context = input.context.unwrap_or(CONTEXT_LINES) as usize;
         let bytes = texts.iter().map(Vec::len).sum();
-        let (text, view) = off_thread(bytes, move || compare_texts(&texts[0], &texts[1], &a, &b, context)).await?;
+        let (text, view) =
+            off_thread(bytes, move || compare_texts(&texts[0], &texts[1], &a, &b, context)).await?;
         Ok(text.into_output()?.with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(format!("{} and {}", stage.text("a")?, stage.text("b")?));
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(format!("{} and {}", stage.text("a")?, stage.text("b")?));
         Some(view.why(stage))
     }
 }
 
-fn compare_texts(old: &[u8], new: &[u8], a: &str, b: &str, context: usize) -> (String, View) {
-    let view = View::titled(format!("{a} and {b}"));
+fn compare_texts(old: &[u8], new: &[u8], a: &str, b: &str, context: usize) -> (String, CallView) {
+    let view = CallView::titled(format!("{a} and {b}"));
     if old == new {
         return (
             format!("[`{a}` and `{b}` are the same, {}]", format_size(old.len() as u64)),

@@ -14,21 +14,21 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::effects::table::Class;
-use haft::files::{Bytes, FileErrorKind, Kind, WriteMode};
-use haft::view::Stage;
-use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::files::{Bytes, FileErrorKind, FileKind, WriteMode};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, IntoOutput as _, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::transaction::{RetryCounter, describe_losses};
 use crate::charset::{self, Utf16Order};
 use crate::path_suggestions;
 use crate::paths;
 use crate::read::{BYTE_ORDER_MARK, SNIFF_BYTES};
 use crate::read_tracker::{ContentHash, ReadTracker};
 use crate::text_diff::LineDiff;
+use crate::transaction::{RetryCounter, describe_losses};
 use find_text::{TextMatches, describe_closest};
 
 /// Characters that the model sees of a result.
@@ -70,7 +70,7 @@ impl Edit {
 
 impl Tool for Edit {
     type Input = EditInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Edit")
@@ -78,7 +78,7 @@ impl Tool for Edit {
             .alias("edit_file")
             .group("files")
             .feature("files")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("change replace text in a file")
     }
@@ -91,19 +91,19 @@ impl Tool for Edit {
     async fn check(&self, input: &EditInput, _: &Context) -> Result<(), ToolError> {
         paths::check_path("file_path", &input.file_path)?;
         if input.old_string == input.new_string {
-            return Err(ToolError::senseless(
+            return Err(ToolError::invalid_input(
                 "`old_string` and `new_string` are the same, so nothing would change",
             ));
         }
         Ok(())
     }
 
-    async fn call(&self, input: EditInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: EditInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let (path, one) = input.split();
         EditJob { tool: "Edit", edits: vec![one] }.run(&self.seen, &path, cx).await
     }
 
-    async fn preview(&self, input: &EditInput, cx: &Context) -> Option<View> {
+    async fn preview(&self, input: &EditInput, cx: &Context) -> Option<CallView> {
         let one = TextReplacement {
             old_string: input.old_string.clone(),
             new_string: input.new_string.clone(),
@@ -112,13 +112,13 @@ impl Tool for Edit {
         EditJob { tool: "Edit", edits: vec![one] }.preview(&input.file_path, cx).await
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let path = stage.text("file_path")?;
         let path = path.strip_prefix("./").unwrap_or(path);
-        let view = View::titled(path);
+        let view = CallView::titled(path);
         Some(match stage {
             // Where in the file it is isn't known here; the lines are numbered from 1.
-            Stage::Use { .. } => {
+            CallStage::Use { .. } => {
                 let text = |field: &str| stage.text(field).unwrap_or_default().as_bytes();
                 let diff = LineDiff::between(text("old_string"), text("new_string"));
                 view.summary(diff.counts()).with(diff.into_part(path))
@@ -154,7 +154,12 @@ pub(crate) struct EditJob {
 }
 
 impl EditJob {
-    pub(crate) async fn run(self, seen: &ReadTracker, path: &Path, cx: &Context) -> Result<Output, ToolError> {
+    pub(crate) async fn run(
+        self,
+        seen: &ReadTracker,
+        path: &Path,
+        cx: &Context,
+    ) -> Result<ToolOutput, ToolError> {
         let EditJob { tool, edits } = self;
         let shown = paths::display_path(&paths::normalize_path(path, cx), cx.cwd());
         let ask = Arc::new(EditRequest { tool, shown, edits });
@@ -183,13 +188,13 @@ impl EditJob {
             OriginalState::File => format!("`{shown}` {done} ({counts})"),
             OriginalState::Nothing => format!("created `{shown}`"),
         };
-        let view = View::titled(shown).summary(counts).with(diff.into_part(shown));
+        let view = CallView::titled(shown).summary(counts).with(diff.into_part(shown));
         let text = [Some(text), losses].into_iter().flatten().collect::<Vec<_>>().join("\n");
         Ok(text.into_output()?.with_view(view))
     }
 
     /// The change to a file that is there, for who is asked about it.
-    pub(crate) async fn preview(self, path: &Path, cx: &Context) -> Option<View> {
+    pub(crate) async fn preview(self, path: &Path, cx: &Context) -> Option<CallView> {
         let len = cx.files().metadata(path).await.ok()?.len;
         if len > haft::limits::FILE_BYTES_MAX {
             return None;
@@ -199,7 +204,7 @@ impl EditJob {
         let ask = EditRequest { tool: self.tool, shown, edits: self.edits };
         let plan = off_thread(old.len(), move || {
             let EditPlan { diff, .. } = ask.plan(&old).ok()?;
-            Some(View::titled(&ask.shown).summary(diff.counts()).with(diff.into_part(&ask.shown)))
+            Some(CallView::titled(&ask.shown).summary(diff.counts()).with(diff.into_part(&ask.shown)))
         });
         plan.await.ok().flatten()
     }
@@ -255,7 +260,7 @@ impl EditRequest {
         let old = match &before {
             Some(before) => {
                 let max = haft::limits::FILE_BYTES_MAX;
-                if before.kind == Kind::File && before.len > max {
+                if before.kind == FileKind::File && before.len > max {
                     return Err(ToolError::new(format!(
                         "`{shown}` has {} bytes; {tool} changes files of at most {max}",
                         before.len

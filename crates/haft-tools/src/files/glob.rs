@@ -10,11 +10,11 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::files::{FileError, FileErrorKind, OpenDir};
 use haft::tool::Interrupt;
-use haft::view::Stage;
-use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, IntoOutput as _, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -48,7 +48,7 @@ pub struct Glob;
 
 impl Tool for Glob {
     type Input = GlobInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Glob")
@@ -56,7 +56,7 @@ impl Tool for Glob {
             .alias("glob")
             .group("files")
             .feature("files")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(haft::limits::RESULT_CHARS))
             .interrupt(Interrupt::Cancel)
             .search_hint("find files by name path extension wildcard")
@@ -71,28 +71,28 @@ impl Tool for Glob {
             paths::check_path("path", path)?;
         }
         if input.pattern.is_empty() {
-            return Err(ToolError::senseless("`pattern` is empty; `**/*` is every file"));
+            return Err(ToolError::invalid_input("`pattern` is empty; `**/*` is every file"));
         }
         if input.pattern.len() > PATTERN_BYTES_MAX {
             let words = format!("`pattern` has more than {PATTERN_BYTES_MAX} bytes; give a shorter one");
-            return Err(ToolError::senseless(words));
+            return Err(ToolError::invalid_input(words));
         }
         paths::check_path("pattern", Path::new(&input.pattern))?;
         let split = GlobSplit::from_input(input);
         if Path::new(&split.rest).components().any(|part| part == Component::ParentDir) {
             let words =
                 "`..` in `pattern` must come before the first wildcard; or give the directory as `path`";
-            return Err(ToolError::senseless(words));
+            return Err(ToolError::invalid_input(words));
         }
         if leads_apart(&input.pattern) {
             let words = "`{…}` at the beginning of `pattern` has a part that begins with `/` or `..`, which leads to \
                          another directory; give each in a call of its own";
-            return Err(ToolError::senseless(words));
+            return Err(ToolError::invalid_input(words));
         }
         split.compile().map(drop)
     }
 
-    async fn call(&self, input: GlobInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: GlobInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let split = GlobSplit::from_input(&input);
         let base = paths::normalize_path(&split.base, cx);
         let dir = match cx.files().open_dir(&split.base).await {
@@ -121,24 +121,29 @@ impl Tool for Glob {
         }
         lines.extend(paths::unnameable_note(found.iter().map(|file| file.path.path())));
         lines.extend(problems.words());
-        let view = View::titled(paths::search_subject(&input.pattern, input.path.as_deref()));
-        let summary = if total == 0 { "nothing found".to_owned() } else { count_noun(total, "file", "files") };
+        let view = CallView::titled(paths::search_subject(&input.pattern, input.path.as_deref()));
+        let summary =
+            if total == 0 { "nothing found".to_owned() } else { count_noun(total, "file", "files") };
         Ok(lines.join("\n").into_output()?.with_view(view.summary(summary)))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(paths::search_subject(stage.text("pattern")?, stage.text("path").map(Path::new)));
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(paths::search_subject(
+            stage.text("pattern")?,
+            stage.text("path").map(Path::new),
+        ));
         Some(view.why(stage))
     }
 }
 
 /// What to say when the directory to begin in isn't one.
-async fn not_opened(error: FileError, input: &GlobInput, cx: &Context) -> Result<Output, ToolError> {
+async fn not_opened(error: FileError, input: &GlobInput, cx: &Context) -> Result<ToolOutput, ToolError> {
     let missing = matches!(error.kind(), FileErrorKind::NotFound | FileErrorKind::NotADirectory);
     // A directory that only the pattern names is a pattern that matches nothing.
     let given = input.path.as_deref().unwrap_or(Path::new("."));
     if missing && !Path::new(&input.pattern).is_absolute() && cx.files().list(given).await.is_ok() {
-        let view = View::titled(paths::search_subject(&input.pattern, Some(given))).summary("nothing found");
+        let view =
+            CallView::titled(paths::search_subject(&input.pattern, Some(given))).summary("nothing found");
         return Ok(no_match_text(input, cx).into_output()?.with_view(view));
     }
     if error.kind() == FileErrorKind::NotADirectory {
@@ -226,7 +231,7 @@ impl GlobSplit {
                 "`pattern` is not understood: {}; put `\\` before a sign that is meant as itself",
                 error.kind()
             );
-            ToolError::senseless(words)
+            ToolError::invalid_input(words)
         };
         let glob = GlobBuilder::new(&self.rest).literal_separator(true).empty_alternates(true).build();
         let mut set = GlobSetBuilder::new();
@@ -290,7 +295,12 @@ impl WalkVisitor for GlobSearch {
         self.pattern.is_match_candidate(&Candidate::new(OsStr::from_bytes(relative)))
     }
 
-    fn file(&self, local: &mut LocalMatches, dir: &dyn OpenDir, entry: &WalkEntry<'_>) -> Result<(), FileError> {
+    fn file(
+        &self,
+        local: &mut LocalMatches,
+        dir: &dyn OpenDir,
+        entry: &WalkEntry<'_>,
+    ) -> Result<(), FileError> {
         let modified = std::cmp::Reverse(dir.metadata(entry.name)?.modified);
         local.count += 1;
         if local.newest.len() == FILES_MAX {

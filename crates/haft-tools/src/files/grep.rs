@@ -6,18 +6,18 @@
 //! The order of a result doesn't depend on threads: lines and counts stand by path, files by age. Where only the first
 //! so many are asked for, what lies behind them is not searched once they are there (`results.rs`).
 
-mod results;
 mod query;
+mod results;
 mod search;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::files::{FileErrorKind, OpenFile};
 use haft::tool::Interrupt;
-use haft::view::Stage;
-use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, IntoOutput as _, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -25,8 +25,8 @@ use crate::blocking::run_blocking;
 use crate::ignore_rules::IgnoreRules;
 use crate::walk::walk_tree;
 use crate::{path_suggestions, paths};
-use results::GrepResults;
 use query::GrepQuery;
+use results::GrepResults;
 use search::GrepSearch;
 
 /// Lines, files or counts of one result, if the call doesn't say.
@@ -118,7 +118,7 @@ impl GrepInput {
 
 impl Tool for Grep {
     type Input = GrepInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Grep")
@@ -126,7 +126,7 @@ impl Tool for Grep {
             .alias("grep")
             .group("files")
             .feature("files")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(haft::limits::RESULT_CHARS))
             .interrupt(Interrupt::Cancel)
             .search_hint("search find text lines in files regular expression ripgrep rg")
@@ -143,14 +143,15 @@ impl Tool for Grep {
         {
             if lines.is_some_and(|lines| lines > CONTEXT_MAX) {
                 let words = format!("`{name}` is more than {CONTEXT_MAX} lines; read the file instead");
-                return Err(ToolError::senseless(words));
+                return Err(ToolError::invalid_input(words));
             }
         }
-        let (place, cwd, input) = (paths::normalize_path(input.path(), cx), cx.cwd().to_owned(), input.clone());
+        let (place, cwd, input) =
+            (paths::normalize_path(input.path(), cx), cx.cwd().to_owned(), input.clone());
         run_blocking(move |_| GrepQuery::compile(&input, &place, &cwd).map(drop)).await?
     }
 
-    async fn call(&self, input: GrepInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: GrepInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let path = input.path().to_owned();
         let place = paths::normalize_path(&path, cx);
         let view = search_title(&input.pattern, input.path.as_deref());
@@ -188,14 +189,14 @@ impl Tool for Grep {
         Ok(text.into_output()?.with_view(view.summary(summary)))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let view = search_title(stage.text("pattern")?, stage.text("path").map(Path::new));
         Some(view.why(stage))
     }
 }
 
-fn search_title(pattern: &str, path: Option<&Path>) -> View {
-    View::titled(paths::search_subject(&format!("\"{pattern}\""), path))
+fn search_title(pattern: &str, path: Option<&Path>) -> CallView {
+    CallView::titled(paths::search_subject(&format!("\"{pattern}\""), path))
 }
 
 /// Searches a file that the call names. It may be a link, and binary; ignored or of another type it may be too.

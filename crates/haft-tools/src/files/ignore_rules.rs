@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft::Context;
-use haft::files::{Kind, OpenDir};
+use haft::files::{FileKind, OpenDir};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -63,12 +63,12 @@ impl IgnoreRules {
         }
         let mut of: [Option<Gitignore>; 4] = Default::default();
         for (at, name) in FILES.into_iter().enumerate() {
-            if dir.kind(name) == Some(Kind::File) {
+            if dir.kind(name) == Some(FileKind::File) {
                 of[at] = read_rules(dir.dir, name).and_then(|text| compile_rules(dir.path, &text));
             }
         }
         let git = dir.kind(".git");
-        if git == Some(Kind::Directory) {
+        if git == Some(FileKind::Directory) {
             let info = dir.dir.open_dir(OsStr::new(".git")).and_then(|git| git.open_dir(OsStr::new("info")));
             let text = info.ok().and_then(|info| read_rules(&*info, "exclude"));
             of[EXCLUDE] = text.and_then(|text| compile_rules(dir.path, &text));

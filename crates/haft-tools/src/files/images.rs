@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use haft::isolate::ChildResources;
-use haft::{Content, Context, Output, ToolError};
+use haft::{Context, ResultBlock, ToolError, ToolOutput};
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::metadata::Orientation;
@@ -45,7 +45,9 @@ impl ModelImageFormat {
         match head {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(ModelImageFormat::Png),
             [0xff, 0xd8, 0xff, ..] => Some(ModelImageFormat::Jpeg),
-            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] if head.contains(&0) => Some(ModelImageFormat::Gif),
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] if head.contains(&0) => {
+                Some(ModelImageFormat::Gif)
+            }
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(ModelImageFormat::WebP),
             _ => None,
         }
@@ -54,7 +56,8 @@ impl ModelImageFormat {
     /// By a media type.
     #[cfg(feature = "notebooks")]
     pub(crate) fn of_type(media_type: &str) -> Option<ModelImageFormat> {
-        let all = [ModelImageFormat::Png, ModelImageFormat::Jpeg, ModelImageFormat::Gif, ModelImageFormat::WebP];
+        let all =
+            [ModelImageFormat::Png, ModelImageFormat::Jpeg, ModelImageFormat::Gif, ModelImageFormat::WebP];
         all.into_iter().find(|format| format.media_type() == media_type)
     }
 
@@ -121,7 +124,7 @@ pub(crate) async fn read_image(
     format: ModelImageFormat,
     shown: &str,
     cx: &Context,
-) -> Result<Output, ToolError> {
+) -> Result<ToolOutput, ToolError> {
     let failure = format!("`{shown}`, a {} image, can't be shown", format.name());
     let request = ImageRequest { format, failure, name: Some(shown.to_owned()) };
     let decoded = decode_isolated(&request.failure, decode_picture, &request, bytes, cx).await?;
@@ -136,9 +139,9 @@ pub(crate) fn decode_picture(
     let ImageRequest { format, failure, name } = request;
     let picture = fit_image(resources.read_content()?, format);
     let picture = picture.map_err(|why| ToolError::new(format!("{failure}: {why}")))?;
-    let line = name.map(|name| Content::text(format!("[`{name}`: {}]", picture.words)));
-    let image = Content::image(picture.media_type, picture.bytes);
-    let blocks: Vec<Content> = line.into_iter().chain([image]).collect();
+    let line = name.map(|name| ResultBlock::text(format!("[`{name}`: {}]", picture.words)));
+    let image = ResultBlock::image(picture.media_type, picture.bytes);
+    let blocks: Vec<ResultBlock> = line.into_iter().chain([image]).collect();
     Ok(DecoderOutput::new(&blocks, picture.words))
 }
 
@@ -172,7 +175,11 @@ pub(crate) fn fit_image(bytes: Vec<u8>, format: ModelImageFormat) -> Result<Mode
 }
 
 /// A picture written anew, as small as it has to be.
-fn encode_image(mut image: DynamicImage, format: ModelImageFormat, mut words: String) -> Result<ModelImage, String> {
+fn encode_image(
+    mut image: DynamicImage,
+    format: ModelImageFormat,
+    mut words: String,
+) -> Result<ModelImage, String> {
     let before = (image.width(), image.height());
     let mut edge = EDGE_MAX;
     // Drawings stay sharp; photographs stay small.
@@ -207,7 +214,7 @@ fn encode_image(mut image: DynamicImage, format: ModelImageFormat, mut words: St
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use haft::Content;
+    use haft::ResultBlock;
     use serde_json::json;
 
     use super::*;
@@ -237,8 +244,8 @@ pub(crate) mod tests {
             let result = room.call("Read", json!({"file_path": name}));
             let blocks = result.outcome().unwrap().blocks();
             let expected = [
-                Content::text(format!("[`{name}`: {}, 40×30]", format.name())),
-                Content::image(format.media_type(), bytes),
+                ResultBlock::text(format!("[`{name}`: {}, 40×30]", format.name())),
+                ResultBlock::image(format.media_type(), bytes),
             ];
             assert_eq!(blocks, expected);
             assert_eq!(result.view().summary.unwrap(), format!("{}, 40×30", format.name()));

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use haft::effects::table::Class;
-use haft::files::{FileErrorKind, Kind, OpenDir};
+use haft::effects::table::ConcurrencyClass;
+use haft::files::{FileErrorKind, FileKind, OpenDir};
 use haft::tool::Interrupt;
-use haft::view::{Stage, visible_line};
-use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::{CallStage, visible_line};
+use haft::{CallView, Chars, Context, Effects, IntoOutput as _, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -60,7 +60,7 @@ pub struct Ls;
 
 impl Tool for Ls {
     type Input = LsInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("LS")
@@ -70,7 +70,7 @@ impl Tool for Ls {
             .alias("list_directory")
             .group("files")
             .feature("files")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(haft::limits::RESULT_CHARS))
             .interrupt(Interrupt::Cancel)
             .search_hint("list directory folder tree files sizes")
@@ -86,12 +86,12 @@ impl Tool for Ls {
         }
         if let Some(depth) = input.depth.filter(|depth| !(1..=DEPTH_MAX).contains(depth)) {
             let words = format!("`depth` must be between 1 and {DEPTH_MAX}, got {depth}");
-            return Err(ToolError::senseless(words));
+            return Err(ToolError::invalid_input(words));
         }
         compile_patterns(input.ignore.as_deref().unwrap_or_default()).map(drop)
     }
 
-    async fn call(&self, input: LsInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: LsInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let path = input.path.clone().unwrap_or_else(|| PathBuf::from("."));
         let shown = paths::display_path(&paths::normalize_path(&path, cx), cx.cwd());
         let dir = match cx.files().open_dir(&path).await {
@@ -108,25 +108,25 @@ impl Tool for Ls {
         let mut text = format!("{}/\n", shown.trim_end_matches('/'));
         tree.show(&mut text);
         let view =
-            View::titled(input.path.as_ref().map_or(".".to_owned(), |path| path.display().to_string()));
+            CallView::titled(input.path.as_ref().map_or(".".to_owned(), |path| path.display().to_string()));
         let summary = count_noun(tree.nodes.len() - 1, "entry", "entries");
         Ok(text.trim_end().to_owned().into_output()?.with_view(view.summary(summary)))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(stage.text("path").unwrap_or("."));
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(stage.text("path").unwrap_or("."));
         Some(view.why(stage))
     }
 }
 
 fn compile_patterns(patterns: &[String]) -> Result<GlobSet, ToolError> {
     if patterns.len() > PATTERNS_MAX || patterns.iter().any(|pattern| pattern.len() > PATTERN_BYTES_MAX) {
-        return Err(ToolError::senseless(format!(
+        return Err(ToolError::invalid_input(format!(
             "`ignore` takes at most {PATTERNS_MAX} patterns of {PATTERN_BYTES_MAX} bytes each"
         )));
     }
     let senseless = |pattern: &str, error: &globset::Error| {
-        ToolError::senseless(format!(
+        ToolError::invalid_input(format!(
             "`ignore` has a pattern that is not understood, `{pattern}`: {}",
             error.kind()
         ))
@@ -152,7 +152,7 @@ struct DirectoryTree {
 #[derive(Default)]
 struct DirectoryNode {
     name: OsString,
-    kind: Option<Kind>,
+    kind: Option<FileKind>,
     len: u64,
     children: Vec<usize>,
     /// Entries that are not shown.
@@ -172,11 +172,11 @@ impl DirectoryTree {
                 break;
             }
             tree.nodes[at].is_open = true;
-            let mut entries: Vec<(bool, OsString, Kind)> = Vec::new();
+            let mut entries: Vec<(bool, OsString, FileKind)> = Vec::new();
             let mut beyond = 0;
             let listed = dir.each(&mut |name, kind| match entries.len() < LOOKED_AT_MAX {
                 _ if ignore.is_match(name) => {}
-                true => entries.push((kind != Kind::Directory, name.to_owned(), kind)),
+                true => entries.push((kind != FileKind::Directory, name.to_owned(), kind)),
                 false => beyond += 1,
             });
             if let Err(error) = listed {
@@ -192,8 +192,8 @@ impl DirectoryTree {
                 let child = tree.nodes.len();
                 let mut node = DirectoryNode { name, kind: Some(kind), ..DirectoryNode::default() };
                 match kind {
-                    Kind::File => node.len = dir.metadata(&node.name).map_or(0, |metadata| metadata.len),
-                    Kind::Directory if level < depth && node.name != OsStr::new(".git") => {
+                    FileKind::File => node.len = dir.metadata(&node.name).map_or(0, |metadata| metadata.len),
+                    FileKind::Directory if level < depth && node.name != OsStr::new(".git") => {
                         match dir.open_dir(&node.name) {
                             Ok(inside) => queue.push_back((inside, child, level + 1)),
                             Err(error) => node.problem = Some(error.to_string()),
@@ -234,10 +234,10 @@ impl DirectoryTree {
             *unnameable += usize::from(entry.name.to_str().is_none());
             let name = visible_line(&entry.name.to_string_lossy());
             let line = match entry.kind {
-                Some(Kind::Directory) if entry.is_open || entry.problem.is_some() => format!("{name}/"),
-                Some(Kind::Directory) => format!("{name}/ …"),
-                Some(Kind::Link) => format!("{name} (link)"),
-                Some(Kind::Other) => format!("{name} (pipe, socket or device)"),
+                Some(FileKind::Directory) if entry.is_open || entry.problem.is_some() => format!("{name}/"),
+                Some(FileKind::Directory) => format!("{name}/ …"),
+                Some(FileKind::Link) => format!("{name} (link)"),
+                Some(FileKind::Other) => format!("{name} (pipe, socket or device)"),
                 _ => format!("{name} ({})", format_size(entry.len)),
             };
             text.push_str(&format!("{indent}{line}\n"));
@@ -269,14 +269,14 @@ pub(crate) fn format_size(bytes: u64) -> String {
 }
 
 /// Names of one directory as a call of another tool shows them: directories with a slash.
-pub(crate) fn entry_names(entries: &[haft::files::Entry], max: usize) -> Vec<String> {
-    let mut kinds: HashMap<Kind, &str> = HashMap::new();
+pub(crate) fn entry_names(entries: &[haft::files::DirEntry], max: usize) -> Vec<String> {
+    let mut kinds: HashMap<FileKind, &str> = HashMap::new();
     kinds.extend([
-        (Kind::Directory, "/"),
-        (Kind::Link, " (link)"),
-        (Kind::Other, " (pipe, socket or device)"),
+        (FileKind::Directory, "/"),
+        (FileKind::Link, " (link)"),
+        (FileKind::Other, " (pipe, socket or device)"),
     ]);
-    let name = |entry: &haft::files::Entry| {
+    let name = |entry: &haft::files::DirEntry| {
         let sign = kinds.get(&entry.kind).copied().unwrap_or_default();
         format!("{}{sign}", visible_line(&entry.name.to_string_lossy()))
     };

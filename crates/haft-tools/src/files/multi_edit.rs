@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 
-use haft::effects::table::Class;
-use haft::view::{Part, Stage};
-use haft::{Chars, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::{CallStage, ViewPart};
+use haft::{CallView, Chars, Context, Effects, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -51,7 +51,7 @@ impl MultiEdit {
 
 impl Tool for MultiEdit {
     type Input = MultiEditInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("MultiEdit")
@@ -59,7 +59,7 @@ impl Tool for MultiEdit {
             .alias("multi_edit")
             .group("files")
             .feature("files")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("several changes replacements in one file at once")
     }
@@ -74,7 +74,7 @@ impl Tool for MultiEdit {
         let all = input.edits.len();
         if all == 0 || all > EDITS_MAX {
             let words = format!("`edits` has {all} edits; give between 1 and {EDITS_MAX}");
-            return Err(ToolError::senseless(words));
+            return Err(ToolError::invalid_input(words));
         }
         for (at, edit) in input.edits.iter().enumerate() {
             if edit.old_string == edit.new_string {
@@ -82,44 +82,44 @@ impl Tool for MultiEdit {
                     "`old_string` and `new_string` of edit {} are the same, so it would change nothing; leave it out",
                     at + 1
                 );
-                return Err(ToolError::senseless(words));
+                return Err(ToolError::invalid_input(words));
             }
             if edit.old_string.is_empty() && at > 0 {
                 let words = format!(
                     "`old_string` of edit {} is empty; only the first edit may create a file, give the text to replace",
                     at + 1
                 );
-                return Err(ToolError::senseless(words));
+                return Err(ToolError::invalid_input(words));
             }
         }
         Ok(())
     }
 
-    async fn call(&self, input: MultiEditInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: MultiEditInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let MultiEditInput { file_path, edits } = input;
         EditJob { tool: "MultiEdit", edits }.run(&self.seen, &file_path, cx).await
     }
 
-    async fn preview(&self, input: &MultiEditInput, cx: &Context) -> Option<View> {
+    async fn preview(&self, input: &MultiEditInput, cx: &Context) -> Option<CallView> {
         EditJob { tool: "MultiEdit", edits: input.edits.clone() }.preview(&input.file_path, cx).await
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let path = stage.text("file_path")?;
         let path = path.strip_prefix("./").unwrap_or(path);
-        let view = View::titled(path);
+        let view = CallView::titled(path);
         Some(match stage {
-            Stage::Use { input, .. } => {
+            CallStage::Use { input, .. } => {
                 let edits = input.get("edits").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
                 let text = |edit: &Value, field: &str| {
                     edit.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
                 };
-                let parts = edits.iter().map(|edit| -> Part {
+                let parts = edits.iter().map(|edit| -> ViewPart {
                     let (old, new) = (text(edit, "old_string"), text(edit, "new_string"));
                     LineDiff::between(old.as_bytes(), new.as_bytes()).into_part(path)
                 });
                 let view = view.summary(count_noun(edits.len(), "edit", "edits"));
-                parts.take(haft::limits::VIEW_PARTS_MAX).fold(view, View::with)
+                parts.take(haft::limits::VIEW_PARTS_MAX).fold(view, CallView::with)
             }
             _ => view.why(stage),
         })

@@ -89,7 +89,8 @@ impl<'a> Notebook<'a> {
         let mut found = Vec::with_capacity(raw.len());
         for (number, raw) in raw.into_iter().enumerate() {
             let members = serde_json::from_str(raw.get());
-            let ObjectMembers(members) = members.map_err(|_| format!("its cell {} is no object", number + 1))?;
+            let ObjectMembers(members) =
+                members.map_err(|_| format!("its cell {} is no object", number + 1))?;
             found.push(NotebookCell { place: place_of(text, raw.get()), members });
         }
         let number = |name: &str| member(name).and_then(|value| value.get().parse::<u64>().ok()).unwrap_or(0);

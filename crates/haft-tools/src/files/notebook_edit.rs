@@ -7,22 +7,22 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::files::Bytes;
 use haft::text::truncate_chars;
-use haft::view::{Part, Stage};
-use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::{CallStage, ViewPart};
+use haft::{CallView, Chars, Context, Effects, IntoOutput as _, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::transaction::{RetryCounter, describe_losses};
-use crate::path_suggestions;
 use crate::notebook::{CellType, Notebook};
+use crate::path_suggestions;
 use crate::paths;
 use crate::read::BYTE_ORDER_MARK;
 use crate::read_tracker::{ContentHash, ReadTracker};
 use crate::text_diff::LineDiff;
+use crate::transaction::{RetryCounter, describe_losses};
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 4_000;
@@ -90,7 +90,7 @@ impl NotebookEdit {
 
 impl Tool for NotebookEdit {
     type Input = NotebookEditInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("NotebookEdit")
@@ -98,7 +98,7 @@ impl Tool for NotebookEdit {
             .alias("notebook_edit")
             .group("files")
             .feature("notebooks")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("jupyter notebook ipynb cell insert replace delete")
     }
@@ -110,23 +110,24 @@ impl Tool for NotebookEdit {
     }
 
     async fn check(&self, input: &NotebookEditInput, _: &Context) -> Result<(), ToolError> {
-        paths::check_path("file_path", &input.notebook_path)
-            .map_err(|error| ToolError::senseless(error.message().replace("file_path", "notebook_path")))?;
+        paths::check_path("file_path", &input.notebook_path).map_err(|error| {
+            ToolError::invalid_input(error.message().replace("file_path", "notebook_path"))
+        })?;
         if input.notebook_path.extension().is_none_or(|extension| extension != "ipynb") {
-            return Err(ToolError::senseless(
+            return Err(ToolError::invalid_input(
                 "`notebook_path` does not end with `.ipynb`; for other files use Edit",
             ));
         }
         let mode = input.edit_mode.unwrap_or(EditMode::Replace);
         if input.cell_id.is_none() && mode != EditMode::Insert {
-            return Err(ToolError::senseless(
+            return Err(ToolError::invalid_input(
                 "`cell_id` is missing; give the id of the cell, as Read shows it",
             ));
         }
         Ok(())
     }
 
-    async fn call(&self, input: NotebookEditInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: NotebookEditInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let path = input.notebook_path.clone();
         let shown = paths::display_path(&paths::normalize_path(&path, cx), cx.cwd());
         let input = Arc::new(input);
@@ -160,28 +161,28 @@ impl Tool for NotebookEdit {
             self.seen.wrote(cx, &path, &now, ContentHash::from_bytes(&new));
         }
         let counts = diff.counts();
-        let view = View::titled(&shown).summary(&counts).with(diff.into_part(&shown));
+        let view = CallView::titled(&shown).summary(&counts).with(diff.into_part(&shown));
         let losses =
             describe_losses(&written, &shown).map(|losses| format!("\n{losses}")).unwrap_or_default();
         Ok(format!("`{shown}`: {done}{losses}").into_output()?.with_view(view))
     }
 
-    async fn preview(&self, input: &NotebookEditInput, cx: &Context) -> Option<View> {
+    async fn preview(&self, input: &NotebookEditInput, cx: &Context) -> Option<CallView> {
         let old = cx.files().read(&input.notebook_path).await.ok()?;
         let shown = paths::display_path(&paths::normalize_path(&input.notebook_path, cx), cx.cwd());
         let NotebookPlan { diff, .. } = plan_edit(&old, input, &shown).ok()?;
-        Some(View::titled(&shown).summary(diff.counts()).with(diff.into_part(&shown)))
+        Some(CallView::titled(&shown).summary(diff.counts()).with(diff.into_part(&shown)))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let path = stage.text("notebook_path")?;
-        let view = View::titled(path.strip_prefix("./").unwrap_or(path));
+        let view = CallView::titled(path.strip_prefix("./").unwrap_or(path));
         Some(match stage {
-            Stage::Use { .. } => {
+            CallStage::Use { .. } => {
                 let mode = stage.text("edit_mode").unwrap_or("replace");
                 let cell = stage.text("cell_id").map(|id| format!(" {id}")).unwrap_or_default();
                 let text = stage.text("new_source").unwrap_or_default().to_owned();
-                view.summary(format!("{mode} cell{cell}")).with(Part::Code { language: None, text })
+                view.summary(format!("{mode} cell{cell}")).with(ViewPart::Code { language: None, text })
             }
             _ => view.why(stage),
         })

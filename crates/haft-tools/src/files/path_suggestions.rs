@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use haft::files::{FileError, FileErrorKind, Kind};
-use haft::spelling::edits;
+use haft::files::{FileError, FileErrorKind, FileKind};
+use haft::spelling::edit_distance;
 use haft::{Context, ToolError};
 
 /// How many names are given.
@@ -44,7 +44,7 @@ async fn missing_hint(path: &Path, cx: &Context) -> String {
             Err(_) => return String::new(),
         }
     };
-    if entries.iter().any(|entry| entry.name == name && entry.kind == Kind::Link) {
+    if entries.iter().any(|entry| entry.name == name && entry.kind == FileKind::Link) {
         return "; it is a link to something that does not exist".to_owned();
     }
     let mut hint = String::new();
@@ -54,7 +54,8 @@ async fn missing_hint(path: &Path, cx: &Context) -> String {
     let names = entries.iter().filter_map(|entry| entry.name.to_str());
     let near = nearest_names(name, names.filter(|name| !name.contains(char::is_control)));
     if !near.is_empty() {
-        let near: Vec<String> = near.iter().map(|name| format!("`{}`", short_path(&dir.join(name), cx))).collect();
+        let near: Vec<String> =
+            near.iter().map(|name| format!("`{}`", short_path(&dir.join(name), cx))).collect();
         hint.push_str(&format!("; did you mean {}?", near.join(" or ")));
     } else if path.is_relative() {
         hint.push_str(&format!("; relative paths are taken from `{}`", cx.cwd().display()));
@@ -102,7 +103,8 @@ impl ComparedName {
             return Some(1);
         }
         let most = a.len().max(b.len()) / 3;
-        let edited = (a.len().abs_diff(b.len()) <= most).then(|| edits(a, b)).filter(|edits| *edits <= most);
+        let edited =
+            (a.len().abs_diff(b.len()) <= most).then(|| edit_distance(a, b)).filter(|edits| *edits <= most);
         let long = stem.len() > 3 && other_stem.len() > 3;
         let contains = |text: &[char], part: &[char]| text.windows(part.len()).any(|window| window == part);
         let contained = long && (contains(stem, other_stem) || contains(other_stem, stem));

@@ -90,14 +90,14 @@ pub(crate) fn check_path(field: &str, path: &Path) -> Result<(), ToolError> {
     if bytes.is_empty() {
         let what =
             if field == "file_path" { "give the path of a file" } else { "give a path, or leave it out" };
-        return Err(ToolError::senseless(format!("`{field}` is empty; {what}")));
+        return Err(ToolError::invalid_input(format!("`{field}` is empty; {what}")));
     }
     if bytes.contains(&0) {
-        return Err(ToolError::senseless(format!("`{field}` contains a NUL byte; no path can")));
+        return Err(ToolError::invalid_input(format!("`{field}` contains a NUL byte; no path can")));
     }
     if field == "file_path" && bytes.ends_with(b"/") {
         let words = "`file_path` ends with `/`, as that of a directory does; give the path of a file";
-        return Err(ToolError::senseless(words));
+        return Err(ToolError::invalid_input(words));
     }
     Ok(())
 }

@@ -21,20 +21,20 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::files::FileErrorKind;
 use haft::text::truncate_chars;
 use haft::tool::Interrupt;
-use haft::view::{Stage, visible_line};
-use haft::{Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, Unlimited, View};
+use haft::view::{CallStage, visible_line};
+use haft::{CallView, Context, Effects, IntoOutput as _, Tool, ToolError, ToolOutput, ToolSpec, Unlimited};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 #[cfg(any(feature = "images", feature = "notebooks"))]
 use crate::read_tracker::ContentHash;
-use crate::read_tracker::{ShownPage, ReadTracker};
+use crate::read_tracker::{ReadTracker, ShownPage};
 use crate::{ls, path_suggestions, paths};
-use text::{OddBytes, LineReader, read_page};
+use text::{LineReader, OddBytes, read_page};
 
 /// Lines of a page, if the call doesn't say.
 const LINES: u64 = 2_000;
@@ -87,7 +87,7 @@ impl Read {
 
 impl Tool for Read {
     type Input = ReadInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Read")
@@ -95,7 +95,7 @@ impl Tool for Read {
             .alias("read_file")
             .group("files")
             .feature("files")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Unlimited)
             .interrupt(Interrupt::Cancel)
             .search_hint("show print cat view open a file: text image picture PDF notebook")
@@ -115,11 +115,13 @@ impl Tool for Read {
         input.pages.as_deref().map_or(Ok(()), |pages| PageRanges::parse(pages).map(drop))
     }
 
-    async fn call(&self, input: ReadInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: ReadInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let path = &input.file_path;
         let file = match cx.files().open(path).await {
             Ok(file) => file,
-            Err(error) if error.kind() == FileErrorKind::IsDirectory => return list_directory(path, cx).await,
+            Err(error) if error.kind() == FileErrorKind::IsDirectory => {
+                return list_directory(path, cx).await;
+            }
             Err(error) => return Err(path_suggestions::explain_missing(error, path, cx).await),
         };
         let mut reader = LineReader::new(file);
@@ -167,11 +169,11 @@ impl Tool for Read {
         }
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let path = stage.text("file_path")?;
-        let view = View::titled(path.strip_prefix("./").unwrap_or(path));
+        let view = CallView::titled(path.strip_prefix("./").unwrap_or(path));
         Some(match stage {
-            Stage::Result { output, .. } => view.summary(result_summary(&output.to_text())),
+            CallStage::Result { output, .. } => view.summary(result_summary(&output.to_text())),
             _ => view.why(stage),
         })
     }
@@ -184,10 +186,10 @@ impl Read {
         &self,
         cx: &Context,
         path: &Path,
-        metadata: &haft::files::Metadata,
+        metadata: &haft::files::FileMetadata,
         content: ContentHash,
-        output: Output,
-    ) -> Output {
+        output: ToolOutput,
+    ) -> ToolOutput {
         let changed = self.seen.has_changed(cx, path, metadata, Some(content));
         self.seen.whole(cx, path, metadata, content);
         if !changed {
@@ -195,8 +197,8 @@ impl Read {
         }
         let view = output.view().cloned();
         let mut blocks = output.into_blocks();
-        blocks.push(haft::Content::text(CHANGED.trim_start()));
-        let output = Output::new(blocks);
+        blocks.push(haft::ResultBlock::text(CHANGED.trim_start()));
+        let output = ToolOutput::new(blocks);
         match view {
             Some(view) => output.with_view(view),
             None => output,
@@ -210,7 +212,7 @@ impl Read {
         mut reader: LineReader,
         shown: &str,
         cx: &Context,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let first = u64::from(input.offset.unwrap_or(1)).max(1);
         let limit = input.limit.map_or(LINES, u64::from).max(1);
         let page = read_page(&mut reader, shown, first, limit).await?;
@@ -241,7 +243,10 @@ const SHOWN: &str = if cfg!(feature = "pdf") {
 
 /// All bytes of a file that is read whole.
 #[cfg(any(feature = "encodings", feature = "images", feature = "notebooks"))]
-async fn read_all(reader: LineReader, shown: &str) -> Result<(haft::files::Metadata, Vec<u8>), ToolError> {
+async fn read_all(
+    reader: LineReader,
+    shown: &str,
+) -> Result<(haft::files::FileMetadata, Vec<u8>), ToolError> {
     let metadata = reader.file.metadata().clone();
     let too_large = |len: u64| {
         let max = haft::limits::FILE_BYTES_MAX;
@@ -256,7 +261,7 @@ async fn read_all(reader: LineReader, shown: &str) -> Result<(haft::files::Metad
 }
 
 /// The names in a directory.
-async fn list_directory(path: &Path, cx: &Context) -> Result<Output, ToolError> {
+async fn list_directory(path: &Path, cx: &Context) -> Result<ToolOutput, ToolError> {
     let entries = cx.files().list(path).await?;
     let shown = paths::display_path(&paths::normalize_path(path, cx), cx.cwd());
     let mut lines = vec![format!(
@@ -268,7 +273,7 @@ async fn list_directory(path: &Path, cx: &Context) -> Result<Output, ToolError> 
         lines.push(format!("[{} more; find files by name with Glob]", entries.len() - ENTRIES_MAX));
     }
     lines.extend(paths::unnameable_note(entries.iter().map(|entry| Path::new(&entry.name))));
-    let view = View::titled(&shown).summary(paths::count_noun(entries.len(), "entry", "entries"));
+    let view = CallView::titled(&shown).summary(paths::count_noun(entries.len(), "entry", "entries"));
     Ok(lines.join("\n").into_output()?.with_view(view))
 }
 
@@ -284,7 +289,7 @@ impl PageRanges {
     fn parse(text: &str) -> Result<PageRanges, ToolError> {
         let senseless = || {
             let shown = truncate_chars(text, 60);
-            ToolError::senseless(format!(
+            ToolError::invalid_input(format!(
                 "`pages` is `{shown}`; give page numbers from 1 and ranges, such as `3`, `1-5`, `7-` or `1-3,8`"
             ))
         };
@@ -383,9 +388,10 @@ impl FileContentKind {
         let mut odd = OddBytes::default();
         odd.read(head);
         match odd.is_too_much() {
-            true => {
-                FileContentKind::Refused("not text that can be decoded", "; if it is text, convert it to UTF-8 first")
-            }
+            true => FileContentKind::Refused(
+                "not text that can be decoded",
+                "; if it is text, convert it to UTF-8 first",
+            ),
             false => FileContentKind::Text,
         }
     }

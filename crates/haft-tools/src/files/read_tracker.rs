@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
 use haft::Context;
-use haft::files::{Bytes, FileId, Kind, Metadata};
+use haft::files::{Bytes, FileId, FileKind, FileMetadata};
 use haft::sync::lock;
 use serde_json::{Value, json};
 use twox_hash::xxhash3_128::Hasher;
@@ -74,7 +74,7 @@ struct SeenContent {
 #[derive(Clone, PartialEq, Debug)]
 struct SeenPart {
     /// How the file was then, but for its mode: that is no content.
-    then: Metadata,
+    then: FileMetadata,
     /// So many lines were read from the first one on, none left out.
     lines: u64,
 }
@@ -131,7 +131,11 @@ impl ReadTracker {
 
     /// The same, with what files were before each change in the folders of sessions; the one with this id goes on.
     #[must_use]
-    pub(crate) fn kept_in(mut self, shelf: &crate::session_folders::SessionFolders, continues: Option<&str>) -> ReadTracker {
+    pub(crate) fn kept_in(
+        mut self,
+        shelf: &crate::session_folders::SessionFolders,
+        continues: Option<&str>,
+    ) -> ReadTracker {
         self.checkpoints = CheckpointStore::kept_in(shelf);
         if let Some(session) = continues {
             self.checkpoints.continues(session);
@@ -140,7 +144,7 @@ impl ReadTracker {
     }
 
     /// Whether a file has to be read before it is replaced, and wasn't.
-    pub(crate) fn is_unread(&self, cx: &Context, path: &Path, now: &Metadata) -> bool {
+    pub(crate) fn is_unread(&self, cx: &Context, path: &Path, now: &FileMetadata) -> bool {
         self.reads_first && now.len > 0 && self.lock().find(&TrackerKey::for_path(cx, path), now.id).is_none()
     }
 
@@ -174,20 +178,20 @@ impl ReadTracker {
     }
 
     /// The session has seen all of a file.
-    pub(crate) fn whole(&self, cx: &Context, path: &Path, metadata: &Metadata, content: ContentHash) {
+    pub(crate) fn whole(&self, cx: &Context, path: &Path, metadata: &FileMetadata, content: ContentHash) {
         let sight = SeenContent { whole: Some(content), ours: false, part: None };
         self.lock().put(TrackerKey::for_path(cx, path), metadata.id, sight);
     }
 
     /// The session has written all of a file, or knows all that it wrote into; the checkpoints were told.
-    pub(crate) fn wrote(&self, cx: &Context, path: &Path, metadata: &Metadata, content: ContentHash) {
+    pub(crate) fn wrote(&self, cx: &Context, path: &Path, metadata: &FileMetadata, content: ContentHash) {
         let sight = SeenContent { whole: Some(content), ours: true, part: None };
         self.lock().put(TrackerKey::for_path(cx, path), metadata.id, sight);
     }
 
     /// What a file was when the session changed it last, if nothing says that it is another one by now. It may be one all
     /// the same: whoever builds on this compares before it writes.
-    pub(crate) fn left(&self, cx: &Context, path: &Path, now: &Metadata) -> Option<Bytes> {
+    pub(crate) fn left(&self, cx: &Context, path: &Path, now: &FileMetadata) -> Option<Bytes> {
         // By its name: under another one it has other checkpoints.
         let sight = self.lock().files.get(&TrackerKey::for_path(cx, path))?.what.clone();
         let whole = sight.whole.filter(|whole| sight.ours && whole.len == now.len)?;
@@ -198,8 +202,8 @@ impl ReadTracker {
     /// the same; any other page tells nothing about the rest.
     ///
     /// Says whether the file is another one than the session saw before, as far as the page can tell.
-    pub(crate) fn page(&self, cx: &Context, path: &Path, metadata: &Metadata, page: &ShownPage) -> bool {
-        let metadata = &Metadata { mode: None, ..metadata.clone() };
+    pub(crate) fn page(&self, cx: &Context, path: &Path, metadata: &FileMetadata, page: &ShownPage) -> bool {
+        let metadata = &FileMetadata { mode: None, ..metadata.clone() };
         let mut memory = self.lock();
         let key = TrackerKey::for_path(cx, path);
         let mut sight = memory.find(&key, metadata.id).unwrap_or_default();
@@ -214,9 +218,11 @@ impl ReadTracker {
         let follows = page.first <= before + 1;
         let lines = if follows { before.max(page.next - 1) } else { before };
         sight = match page.content {
-            Some(content) if follows => {
-                SeenContent { ours: sight.ours && sight.whole == Some(content), whole: Some(content), part: None }
-            }
+            Some(content) if follows => SeenContent {
+                ours: sight.ours && sight.whole == Some(content),
+                whole: Some(content),
+                part: None,
+            },
             _ => SeenContent { part: Some(SeenPart { then: metadata.clone(), lines }), ..sight },
         };
         memory.put(key, metadata.id, sight);
@@ -228,13 +234,13 @@ impl ReadTracker {
         &self,
         cx: &Context,
         path: &Path,
-        now: &Metadata,
+        now: &FileMetadata,
         content: Option<ContentHash>,
     ) -> bool {
         let Some(sight) = self.lock().find(&TrackerKey::for_path(cx, path), now.id) else { return false };
         match (sight.whole, sight.part) {
             (Some(seen), _) => content != Some(seen),
-            (None, part) => part.is_some_and(|part| part.then != Metadata { mode: None, ..now.clone() }),
+            (None, part) => part.is_some_and(|part| part.then != FileMetadata { mode: None, ..now.clone() }),
         }
     }
 }
@@ -276,8 +282,13 @@ impl FileRecord {
                 let nanos = modified[1].as_u64().and_then(|nanos| u32::try_from(nanos).ok());
                 let since = modified[0].as_u64().zip(nanos);
                 let modified = since.map(|(secs, nanos)| UNIX_EPOCH + Duration::new(secs, nanos));
-                let then =
-                    Metadata { kind: Kind::File, len: part["len"].as_u64()?, modified, id, mode: None };
+                let then = FileMetadata {
+                    kind: FileKind::File,
+                    len: part["len"].as_u64()?,
+                    modified,
+                    id,
+                    mode: None,
+                };
                 Some(SeenPart { then, lines: part["lines"].as_u64()? })
             }
         };
@@ -348,7 +359,9 @@ mod tests {
                 assert!(seen.insert(ContentHash::from_bytes(&other[..at + 1])), "cut after {at}");
             }
         }
-        assert!(seen.insert(ContentHash::from_bytes(&[0; 31])) && seen.insert(ContentHash::from_bytes(&[0; 32])));
+        assert!(
+            seen.insert(ContentHash::from_bytes(&[0; 31])) && seen.insert(ContentHash::from_bytes(&[0; 32]))
+        );
     }
 
     /// What people do to a text: two letters, two pieces that change their places, one that moves.
@@ -410,7 +423,7 @@ mod tests {
         let key = |path: &str| TrackerKey { session: "s".into(), path: path.into() };
         let id = FileId { device: 1, inode: 7 };
         let modified = Some(UNIX_EPOCH + Duration::new(5, 7));
-        let then = Metadata { kind: Kind::File, len: 3, modified, id, mode: None };
+        let then = FileMetadata { kind: FileKind::File, len: 3, modified, id, mode: None };
         let part = SeenContent { part: Some(SeenPart { then, lines: 2 }), ..SeenContent::default() };
         first.lock().put(key("/a"), id, sight());
         assert_eq!(first.news("s").len(), 1);

@@ -9,19 +9,19 @@
 
 use std::path::{Path, PathBuf};
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::files::{Bytes, FileErrorKind};
-use haft::view::Stage;
-use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, IntoOutput as _, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::transaction::{self, ChangeStep};
 use crate::checkpoints::{FileChange, FileRestore};
 use crate::paths::{self, count_noun};
 use crate::read_tracker::{ContentHash, ReadTracker};
 use crate::text_diff::LineDiff;
+use crate::transaction::{self, ChangeStep};
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 30_000;
@@ -79,7 +79,7 @@ impl Rewind {
 
 impl Tool for Rewind {
     type Input = RewindInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Rewind")
@@ -87,7 +87,7 @@ impl Tool for Rewind {
             .alias("rewind")
             .group("files")
             .feature("files")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("undo revert restore go back checkpoint changes of files")
     }
@@ -116,20 +116,20 @@ impl Tool for Rewind {
     async fn check(&self, input: &RewindInput, _: &Context) -> Result<(), ToolError> {
         if input.action != RewindAction::List && input.to.is_none() {
             let words = "`to` is missing; give the number of the first change to undo, as `list` shows it";
-            return Err(ToolError::senseless(words));
+            return Err(ToolError::invalid_input(words));
         }
         for path in input.paths.iter().flatten() {
             paths::check_path("paths", path)?;
         }
         if input.paths.as_ref().is_some_and(Vec::is_empty) {
-            return Err(ToolError::senseless(
+            return Err(ToolError::invalid_input(
                 "`paths` is empty; name files, or leave it out for all of them",
             ));
         }
         Ok(())
     }
 
-    async fn call(&self, input: RewindInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: RewindInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let (changes, forgotten) = self.seen.checkpoints().list(cx.call().session_id());
         let to = match (input.action, input.to) {
             (RewindAction::List, _) | (_, None) => return list_changes(&changes, forgotten, cx),
@@ -153,19 +153,22 @@ impl Tool for Rewind {
         }
         let files = self.compare(restores, cx).await?;
         let (done, losses) = match input.action {
-            RewindAction::Restore => ("restored", self.restore(&files, input.force.unwrap_or(false), cx).await?),
+            RewindAction::Restore => {
+                ("restored", self.restore(&files, input.force.unwrap_or(false), cx).await?)
+            }
             _ => ("would restore", Vec::new()),
         };
         let (cwd, shows_lines) = (cx.cwd().to_owned(), input.action == RewindAction::Preview);
         let bytes = files.iter().map(|file| file.now.as_ref().map_or(0, |now| now.len())).sum();
-        let (text, view) = off_thread(bytes, move || render_restored(&files, done, to, &cwd, shows_lines)).await?;
+        let (text, view) =
+            off_thread(bytes, move || render_restored(&files, done, to, &cwd, shows_lines)).await?;
         let text = [vec![text], losses].concat().join("\n");
         Ok(text.into_output()?.with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let to = stage.input().get("to").and_then(serde_json::Value::as_u64);
-        let view = View::titled(match (stage.text("action")?, to) {
+        let view = CallView::titled(match (stage.text("action")?, to) {
             ("list", _) => "list of changes".to_owned(),
             (action, Some(to)) => format!("{action} to before change {to}"),
             (action, None) => action.to_owned(),
@@ -209,7 +212,12 @@ impl Rewind {
     }
 
     /// Returns what files that were replaced have lost.
-    async fn restore(&self, files: &[RewindFile], force: bool, cx: &Context) -> Result<Vec<String>, ToolError> {
+    async fn restore(
+        &self,
+        files: &[RewindFile],
+        force: bool,
+        cx: &Context,
+    ) -> Result<Vec<String>, ToolError> {
         let foreign: Vec<String> = files
             .iter()
             .filter(|file| file.foreign)
@@ -253,7 +261,9 @@ impl Rewind {
             match (&file.restore.to, old) {
                 (to, old) if *to == old => None,
                 (Some(new), Some(old)) => Some(ChangeStep::Write { path, old, new: new.clone() }),
-                (Some(new), None) => Some(ChangeStep::Create { path, new: new.clone(), mode: file.restore.mode }),
+                (Some(new), None) => {
+                    Some(ChangeStep::Create { path, new: new.clone(), mode: file.restore.mode })
+                }
                 (None, Some(old)) => Some(ChangeStep::Remove { path, old, mode: file.mode }),
                 (None, None) => None,
             }
@@ -306,7 +316,11 @@ fn unknown_change(to: u64, changes: &[FileChange], forgotten: Option<u64>) -> To
     ToolError::new(format!("there is no change {to}{lost}; {known}"))
 }
 
-fn list_changes(changes: &[FileChange], forgotten: Option<u64>, cx: &Context) -> Result<Output, ToolError> {
+fn list_changes(
+    changes: &[FileChange],
+    forgotten: Option<u64>,
+    cx: &Context,
+) -> Result<ToolOutput, ToolError> {
     let mut lines = Vec::new();
     if let Some(last) = forgotten {
         lines.push(format!("[changes up to {last} are forgotten]"));
@@ -327,7 +341,8 @@ fn list_changes(changes: &[FileChange], forgotten: Option<u64>, cx: &Context) ->
             (None, None) => String::new(),
         };
         let shown = paths::display_path(&change.path, cx.cwd());
-        let from = change.from.as_ref().map(|from| format!(", moved from {}", paths::display_path(from, cx.cwd())));
+        let from =
+            change.from.as_ref().map(|from| format!(", moved from {}", paths::display_path(from, cx.cwd())));
         lines.push(format!(
             "{}\t{what} {shown} ({sizes}{}) by {}, turn {}",
             change.number,
@@ -339,14 +354,21 @@ fn list_changes(changes: &[FileChange], forgotten: Option<u64>, cx: &Context) ->
     if changes.is_empty() {
         lines.push("[no file was changed in this session]".to_owned());
     }
-    let view = View::titled("list of changes").summary(count_noun(changes.len(), "change", "changes"));
+    let view = CallView::titled("list of changes").summary(count_noun(changes.len(), "change", "changes"));
     Ok(lines.join("\n").into_output()?.with_view(view))
 }
 
 /// What was or would be done.
-fn render_restored(files: &[RewindFile], done: &str, to: u64, cwd: &Path, shows_lines: bool) -> (String, View) {
-    let mut lines = vec![format!("{done} {} to before change {to}:", count_noun(files.len(), "file", "files"))];
-    let mut view = View::titled(format!("to before change {to}"));
+fn render_restored(
+    files: &[RewindFile],
+    done: &str,
+    to: u64,
+    cwd: &Path,
+    shows_lines: bool,
+) -> (String, CallView) {
+    let mut lines =
+        vec![format!("{done} {} to before change {to}:", count_noun(files.len(), "file", "files"))];
+    let mut view = CallView::titled(format!("to before change {to}"));
     let (mut added, mut removed) = (0, 0);
     for file in files {
         let shown = paths::display_path(&file.restore.path, cwd);
@@ -366,5 +388,8 @@ fn render_restored(files: &[RewindFile], done: &str, to: u64, cwd: &Path, shows_
         (added, removed) = (added + diff.added, removed + diff.removed);
         view = view.with(diff.into_part(&shown));
     }
-    (lines.join("\n"), view.summary(format!("{}, +{added} −{removed}", count_noun(files.len(), "file", "files"))))
+    (
+        lines.join("\n"),
+        view.summary(format!("{}, +{added} −{removed}", count_noun(files.len(), "file", "files"))),
+    )
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft::view::{Change, DiffLine, Part};
+use haft::view::{DiffLine, LineChange, ViewPart};
 use similar::{ChangeTag, TextDiff};
 
 use crate::checkpoints::{common_prefix, common_suffix};
@@ -38,12 +38,12 @@ impl LineDiff {
         for op in diff.grouped_ops(CONTEXT_LINES).iter().flatten() {
             for change in diff.iter_changes(op) {
                 let (change_is, number) = match change.tag() {
-                    ChangeTag::Equal => (Change::Same, change.new_index()),
-                    ChangeTag::Insert => (Change::Added, change.new_index()),
-                    ChangeTag::Delete => (Change::Removed, change.old_index()),
+                    ChangeTag::Equal => (LineChange::Same, change.new_index()),
+                    ChangeTag::Insert => (LineChange::Added, change.new_index()),
+                    ChangeTag::Delete => (LineChange::Removed, change.old_index()),
                 };
-                found.added += usize::from(change_is == Change::Added);
-                found.removed += usize::from(change_is == Change::Removed);
+                found.added += usize::from(change_is == LineChange::Added);
+                found.removed += usize::from(change_is == LineChange::Removed);
                 if found.lines.len() < haft::limits::VIEW_LINES_MAX {
                     let text = change.value().trim_end_matches(['\n', '\r']).to_owned();
                     let number = number.map_or(0, |index| lines_before + index + 1);
@@ -64,8 +64,8 @@ impl LineDiff {
         self.lines.iter().map(|line| format!("{}\t{}{}", line.number, line.change.sign(), line.text))
     }
 
-    pub(crate) fn into_part(self, path: &str) -> Part {
-        Part::Diff { path: path.to_owned(), lines: self.lines }
+    pub(crate) fn into_part(self, path: &str) -> ViewPart {
+        ViewPart::Diff { path: path.to_owned(), lines: self.lines }
     }
 }
 

@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haft::files::{Bytes, FileError, FileErrorKind, WriteMode, Written};
+use haft::files::{Bytes, FileError, FileErrorKind, WriteMode, WriteOutcome};
 use haft::{Context, ToolError};
 
 use crate::paths;
@@ -52,7 +52,7 @@ pub(crate) enum ChangeStep {
 }
 
 /// Says what a file that was replaced has lost, as a line for the model and the user.
-pub(crate) fn describe_losses(written: &Written, shown: &str) -> Option<String> {
+pub(crate) fn describe_losses(written: &WriteOutcome, shown: &str) -> Option<String> {
     let mut losses = Vec::new();
     match written.other_names {
         0 => {}
@@ -69,7 +69,10 @@ pub(crate) fn describe_losses(written: &Written, shown: &str) -> Option<String> 
 }
 
 /// Does all the steps, in order, or none. Returns what files that were replaced have lost.
-pub(crate) async fn apply_changes(cx: &Context, steps: Vec<ChangeStep>) -> Result<Vec<String>, TransactionError> {
+pub(crate) async fn apply_changes(
+    cx: &Context,
+    steps: Vec<ChangeStep>,
+) -> Result<Vec<String>, TransactionError> {
     let cx = cx.clone();
     let work = tokio::spawn(async move {
         let mut losses = Vec::new();
@@ -87,7 +90,10 @@ pub(crate) async fn apply_changes(cx: &Context, steps: Vec<ChangeStep>) -> Resul
             let begun = if step.was_done(&cx).await { &steps[..=at] } else { &steps[..at] };
             for done in begun.iter().rev() {
                 if done.undo(&cx).await.is_err() && done.was_done(&cx).await {
-                    left.push(format!("`{}`", paths::display_path(&paths::normalize_path(done.path(), &cx), cx.cwd())));
+                    left.push(format!(
+                        "`{}`",
+                        paths::display_path(&paths::normalize_path(done.path(), &cx), cx.cwd())
+                    ));
                 }
             }
             let state = match left.is_empty() {
@@ -123,13 +129,15 @@ impl From<TransactionError> for ToolError {
 impl ChangeStep {
     fn path(&self) -> &std::path::Path {
         match self {
-            ChangeStep::Write { path, .. } | ChangeStep::Create { path, .. } | ChangeStep::Remove { path, .. } => path,
+            ChangeStep::Write { path, .. }
+            | ChangeStep::Create { path, .. }
+            | ChangeStep::Remove { path, .. } => path,
             ChangeStep::Rename { from, .. } => from,
         }
     }
 
     /// Returns what replacing a file did.
-    async fn run(&self, cx: &Context) -> Result<Option<Written>, FileError> {
+    async fn run(&self, cx: &Context) -> Result<Option<WriteOutcome>, FileError> {
         match self {
             ChangeStep::Write { path, old, new } => {
                 return cx.files().swap(path, old.clone(), new.clone()).await.map(Some);
@@ -159,9 +167,13 @@ impl ChangeStep {
 
     async fn undo(&self, cx: &Context) -> Result<(), FileError> {
         match self {
-            ChangeStep::Write { path, old, new } => cx.files().swap(path, new.clone(), old.clone()).await.map(drop),
+            ChangeStep::Write { path, old, new } => {
+                cx.files().swap(path, new.clone(), old.clone()).await.map(drop)
+            }
             ChangeStep::Create { path, new, .. } => cx.files().remove_if(path, new).await,
-            ChangeStep::Remove { path, old, mode } => cx.files().write(path, old, create_mode(*mode)).await.map(drop),
+            ChangeStep::Remove { path, old, mode } => {
+                cx.files().write(path, old, create_mode(*mode)).await.map(drop)
+            }
             ChangeStep::Rename { from, to } => cx.files().rename(to, from).await,
         }
     }

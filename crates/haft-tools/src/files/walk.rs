@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use haft::files::{FileError, FileErrorKind, Kind, OpenDir};
+use haft::files::{FileError, FileErrorKind, FileKind, OpenDir};
 use haft::sync::lock;
 
 /// How many threads walk one tree at most.
@@ -40,7 +40,12 @@ pub(crate) trait WalkVisitor: Sync {
     fn wants(&self, rules: &Self::Rules, entry: &WalkEntry<'_>) -> bool;
 
     /// A file that is wanted.
-    fn file(&self, local: &mut Self::Local, dir: &dyn OpenDir, entry: &WalkEntry<'_>) -> Result<(), FileError>;
+    fn file(
+        &self,
+        local: &mut Self::Local,
+        dir: &dyn OpenDir,
+        entry: &WalkEntry<'_>,
+    ) -> Result<(), FileError>;
 }
 
 /// An entry: its name, and its whole path.
@@ -62,7 +67,7 @@ pub(crate) struct DirectoryListing<'a> {
 
 impl DirectoryListing<'_> {
     /// What an entry of this name is, if there is one.
-    pub(crate) fn kind(&self, name: &str) -> Option<Kind> {
+    pub(crate) fn kind(&self, name: &str) -> Option<FileKind> {
         let bytes = name.as_bytes();
         self.names.entries.iter().find(|entry| self.names.bytes(entry) == bytes).map(|entry| entry.kind)
     }
@@ -105,7 +110,12 @@ pub(crate) fn walk_tree<V: WalkVisitor>(
     stop: &AtomicBool,
 ) -> (Vec<V::Local>, WalkProblems) {
     let queue = WalkQueue {
-        state: Mutex::new(QueueState { jobs: Vec::new(), working: 0, over: false, problems: WalkProblems::default() }),
+        state: Mutex::new(QueueState {
+            jobs: Vec::new(),
+            working: 0,
+            over: false,
+            problems: WalkProblems::default(),
+        }),
         ready: Condvar::new(),
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
@@ -185,11 +195,11 @@ struct NameList {
 struct NameEntry {
     start: usize,
     end: usize,
-    kind: Kind,
+    kind: FileKind,
 }
 
 impl NameList {
-    fn push(&mut self, name: &OsStr, kind: Kind) {
+    fn push(&mut self, name: &OsStr, kind: FileKind) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name.as_bytes());
         self.entries.push(NameEntry { start, end: self.bytes.len(), kind });
@@ -287,7 +297,11 @@ impl<V: WalkVisitor> WalkWorker<'_, V> {
         }
     }
 
-    fn list(&mut self, begin: ListJob<V::Rules>, found: &mut Vec<WalkJob<V::Rules>>) -> Result<(), FileError> {
+    fn list(
+        &mut self,
+        begin: ListJob<V::Rules>,
+        found: &mut Vec<WalkJob<V::Rules>>,
+    ) -> Result<(), FileError> {
         let ListJob { dir, path, rules, depth } = begin;
         if depth == DEPTH_MAX {
             let shown = String::from_utf8_lossy(&path);
@@ -296,16 +310,17 @@ impl<V: WalkVisitor> WalkWorker<'_, V> {
         }
         let mut names = NameList::default();
         dir.each(&mut |name, kind| {
-            if matches!(kind, Kind::File | Kind::Directory) {
+            if matches!(kind, FileKind::File | FileKind::Directory) {
                 names.push(name, kind);
             }
         })?;
-        let listing = DirectoryListing { dir: &*dir, path: Path::new(OsStr::from_bytes(&path)), names: &names };
+        let listing =
+            DirectoryListing { dir: &*dir, path: Path::new(OsStr::from_bytes(&path)), names: &names };
         let rules = self.visit.enter(&listing, &rules);
         self.path.clone_from(&path);
         let NameList { bytes, mut entries } = names;
         entries.retain(|entry| {
-            let (name, is_dir) = (&bytes[entry.start..entry.end], entry.kind == Kind::Directory);
+            let (name, is_dir) = (&bytes[entry.start..entry.end], entry.kind == FileKind::Directory);
             name_at(&mut self.path, path.len(), name);
             let path = Path::new(OsStr::from_bytes(&self.path));
             let name = OsStr::from_bytes(name);
@@ -316,10 +331,10 @@ impl<V: WalkVisitor> WalkWorker<'_, V> {
         }
         // Files first, then directories, each by name: the beginning of the order is done first.
         entries.sort_unstable_by(|one, other| {
-            let key = |entry: &NameEntry| (entry.kind == Kind::Directory, &bytes[entry.start..entry.end]);
+            let key = |entry: &NameEntry| (entry.kind == FileKind::Directory, &bytes[entry.start..entry.end]);
             key(one).cmp(&key(other))
         });
-        let files = entries.partition_point(|entry| entry.kind == Kind::File);
+        let files = entries.partition_point(|entry| entry.kind == FileKind::File);
         let dir = Arc::new(OpenDirectory { dir, path, rules, depth, names: NameList { bytes, entries } });
         found.extend((files..dir.names.entries.len()).rev().map(|at| WalkJob::Open(dir.clone(), at)));
         let portions = (FILES_PER_JOB..files).step_by(FILES_PER_JOB);

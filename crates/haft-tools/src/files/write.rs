@@ -8,19 +8,19 @@
 
 use std::path::{Path, PathBuf};
 
-use haft::effects::table::Class;
-use haft::files::{Bytes, FileErrorKind, Metadata, WriteMode};
-use haft::view::{Part, Stage};
-use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::files::{Bytes, FileErrorKind, FileMetadata, WriteMode};
+use haft::view::{CallStage, ViewPart};
+use haft::{CallView, Chars, Context, Effects, IntoOutput as _, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::transaction::{RetryCounter, describe_losses};
 use crate::charset::{self, Utf16Order};
 use crate::paths::{self, count_noun};
 use crate::read_tracker::{ContentHash, ReadTracker};
 use crate::text_diff::LineDiff;
+use crate::transaction::{RetryCounter, describe_losses};
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 2_000;
@@ -55,7 +55,7 @@ impl Write {
 
 impl Tool for Write {
     type Input = WriteInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Write")
@@ -63,7 +63,7 @@ impl Tool for Write {
             .alias("write_file")
             .group("files")
             .feature("files")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("create replace overwrite save a file")
     }
@@ -76,14 +76,14 @@ impl Tool for Write {
         paths::check_path("file_path", &input.file_path)?;
         let max = haft::limits::FILE_BYTES_MAX;
         if input.content.len() as u64 > max {
-            return Err(ToolError::senseless(format!(
+            return Err(ToolError::invalid_input(format!(
                 "`content` has more than {max} bytes; write a part of it"
             )));
         }
         Ok(())
     }
 
-    async fn call(&self, input: WriteInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: WriteInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let path = input.file_path.clone();
         let text = Bytes::copy_from_slice(input.content.as_bytes());
         let shown = paths::display_path(&paths::normalize_path(&path, cx), cx.cwd());
@@ -149,23 +149,23 @@ impl Tool for Write {
         Ok(text.into_output()?.with_view(view))
     }
 
-    async fn preview(&self, input: &WriteInput, cx: &Context) -> Option<View> {
+    async fn preview(&self, input: &WriteInput, cx: &Context) -> Option<CallView> {
         let old = read_existing(cx, &input.file_path).await.ok().flatten()?.text()?;
         let shown = paths::display_path(&paths::normalize_path(&input.file_path, cx), cx.cwd());
         let new = input.content.clone();
         off_thread(old.len().max(new.len()), move || {
             let diff = LineDiff::between(&old, new.as_bytes());
-            View::titled(&shown).summary(diff.counts()).with(diff.into_part(&shown))
+            CallView::titled(&shown).summary(diff.counts()).with(diff.into_part(&shown))
         })
         .await
         .ok()
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let path = stage.text("file_path")?;
-        let view = View::titled(path.strip_prefix("./").unwrap_or(path));
+        let view = CallView::titled(path.strip_prefix("./").unwrap_or(path));
         Some(match stage {
-            Stage::Use { .. } => {
+            CallStage::Use { .. } => {
                 let content = stage.text("content").unwrap_or_default();
                 let lines = count_noun(content.lines().count(), "line", "lines");
                 view.summary(lines).with(view_text(content))
@@ -177,7 +177,7 @@ impl Tool for Write {
 
 /// What is at a path.
 struct ExistingFile {
-    metadata: Metadata,
+    metadata: FileMetadata,
     /// Nothing if they are too many, or can't be read.
     bytes: Option<Bytes>,
     content: Option<ContentHash>,
@@ -212,9 +212,9 @@ async fn read_existing(cx: &Context, path: &Path) -> Result<Option<ExistingFile>
 }
 
 /// What was done, for the model and for a person.
-fn render_written(new: &str, old: Option<ExistingFile>, shown: &str) -> (String, View) {
+fn render_written(new: &str, old: Option<ExistingFile>, shown: &str) -> (String, CallView) {
     let lines = count_noun(new.lines().count(), "line", "lines");
-    let view = View::titled(shown);
+    let view = CallView::titled(shown);
     let text = old.as_ref().and_then(ExistingFile::text);
     match old {
         None => (
@@ -249,7 +249,7 @@ fn lines_of(bytes: &[u8]) -> usize {
 }
 
 /// A text for a person: all of it, but for what no view can hold.
-fn view_text(text: &str) -> Part {
+fn view_text(text: &str) -> ViewPart {
     let mut left = haft::limits::VIEW_CHARS_MAX - NOTE_BYTES;
     let mut shown = String::new();
     let mut lines = text.split_inclusive('\n');
@@ -266,5 +266,5 @@ fn view_text(text: &str) -> Part {
     if hidden > 0 {
         shown.push_str(&format!("… {}", count_noun(hidden, "more line", "more lines")));
     }
-    Part::Code { language: None, text: shown }
+    ViewPart::Code { language: None, text: shown }
 }

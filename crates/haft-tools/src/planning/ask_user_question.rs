@@ -4,12 +4,12 @@
 //! client of a server all show it in their own way. The port knows choices or free text; that a user may also say something
 //! that isn't among the choices is one more choice here, and a second question for the words.
 
-use haft::effects::table::Class;
-use haft::ports::{Asker, Choice, UserQuestion};
+use haft::effects::table::ConcurrencyClass;
+use haft::ports::{AnswerChoice, Asker, UserQuestion};
 use haft::text::truncate_chars;
-use haft::tool::Timeout;
-use haft::view::{Part, Stage};
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::tool::CallTimeout;
+use haft::view::{CallStage, ViewPart};
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -71,17 +71,17 @@ pub struct AskUserQuestion;
 
 impl Tool for AskUserQuestion {
     type Input = AskUserQuestionInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("AskUserQuestion")
             .alias("ask_user_question")
             .group("planning")
             .feature("planning")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             // A person takes as long as it takes.
-            .timeout(Timeout::Never)
+            .timeout(CallTimeout::Never)
             .interrupt(haft::tool::Interrupt::Cancel)
             .needs_user()
             .search_hint("ask the user a question, let them choose, clarify")
@@ -94,7 +94,7 @@ impl Tool for AskUserQuestion {
     async fn check(&self, input: &AskUserQuestionInput, _: &Context) -> Result<(), ToolError> {
         let count = input.questions.len();
         if count == 0 || count > QUESTIONS_MAX {
-            return Err(ToolError::senseless(format!(
+            return Err(ToolError::invalid_input(format!(
                 "`questions` has {count} questions; 1 to {QUESTIONS_MAX} are accepted"
             )));
         }
@@ -102,13 +102,13 @@ impl Tool for AskUserQuestion {
             let at = format!("questions[{at}]");
             check_text(&format!("{at}.question"), &question.question, QUESTION_CHARS_MAX)?;
             if question.options.len() > OPTIONS_MAX {
-                return Err(ToolError::senseless(format!(
+                return Err(ToolError::invalid_input(format!(
                     "`{at}.options` has {} choices; at most {OPTIONS_MAX} are accepted",
                     question.options.len()
                 )));
             }
             if question.options.is_empty() && question.multi_select {
-                return Err(ToolError::senseless(format!(
+                return Err(ToolError::invalid_input(format!(
                     "`{at}.multiSelect` needs `options`; leave it out for an answer in the user's own words"
                 )));
             }
@@ -116,12 +116,12 @@ impl Tool for AskUserQuestion {
                 check_text(&format!("{at}.options[{place}].label"), &option.label, OPTION_CHARS_MAX)?;
                 let about = option.description.as_deref().unwrap_or_default();
                 if about.chars().count() > OPTION_CHARS_MAX {
-                    return Err(ToolError::senseless(format!(
+                    return Err(ToolError::invalid_input(format!(
                         "`{at}.options[{place}].description` has more than {OPTION_CHARS_MAX} characters; say it shorter"
                     )));
                 }
                 if question.options[..place].iter().any(|other| other.label.trim() == option.label.trim()) {
-                    return Err(ToolError::senseless(format!(
+                    return Err(ToolError::invalid_input(format!(
                         "`{at}.options` has `{}` twice; the user could not tell them apart",
                         option.label.trim()
                     )));
@@ -131,7 +131,7 @@ impl Tool for AskUserQuestion {
         Ok(())
     }
 
-    async fn call(&self, input: AskUserQuestionInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: AskUserQuestionInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let asker = cx
             .ports()
             .asker()
@@ -143,22 +143,25 @@ impl Tool for AskUserQuestion {
                 None => return Err(declined_error(question, &answered)),
             }
         }
-        let text: Vec<String> = answered.iter().map(|(question, answer)| render_answer(question, answer)).collect();
-        let lines: Vec<String> =
-            answered.iter().map(|(question, answer)| format!("{}: {answer}", short_header(question))).collect();
+        let text: Vec<String> =
+            answered.iter().map(|(question, answer)| render_answer(question, answer)).collect();
+        let lines: Vec<String> = answered
+            .iter()
+            .map(|(question, answer)| format!("{}: {answer}", short_header(question)))
+            .collect();
         let summary = match &*answered {
             [(_, answer)] => answer.clone(),
             more => format!("{} answers", more.len()),
         };
-        let view = View::titled(questions_title(&input.questions)).summary(summary);
-        let view = if lines.len() > 1 { view.with(Part::Text { text: lines.join("\n") }) } else { view };
-        Ok(Output::from(Content::text(text.join("\n\n"))).with_view(view))
+        let view = CallView::titled(questions_title(&input.questions)).summary(summary);
+        let view = if lines.len() > 1 { view.with(ViewPart::Text { text: lines.join("\n") }) } else { view };
+        Ok(ToolOutput::from(ResultBlock::text(text.join("\n\n"))).with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let questions = stage.input().get("questions")?.as_array()?;
         let first = questions.first()?.get("question")?.as_str()?;
-        let view = View::titled(first);
+        let view = CallView::titled(first);
         Some(view.why(stage))
     }
 }
@@ -169,16 +172,19 @@ async fn ask_question(asker: &dyn Asker, question: &AskedQuestion) -> Option<Str
         Some(header) => format!("{header}: {}", question.question.trim()),
         None => question.question.trim().to_owned(),
     };
-    let mut choices: Vec<Choice> = question
+    let mut choices: Vec<AnswerChoice> = question
         .options
         .iter()
-        .map(|option| Choice {
+        .map(|option| AnswerChoice {
             label: option.label.trim().to_owned(),
             description: option.description.clone(),
         })
         .collect();
     if !choices.is_empty() {
-        choices.push(Choice { label: OTHER.to_owned(), description: Some("in your own words".to_owned()) });
+        choices.push(AnswerChoice {
+            label: OTHER.to_owned(),
+            description: Some("in your own words".to_owned()),
+        });
     }
     let several = question.multi_select;
     let mut answers = asker.question(&UserQuestion { text: shown.clone(), choices, several }).await?;
@@ -197,9 +203,9 @@ async fn ask_question(asker: &dyn Asker, question: &AskedQuestion) -> Option<Str
 fn check_text(field: &str, text: &str, most: usize) -> Result<(), ToolError> {
     match text.chars().count() {
         _ if text.trim().is_empty() => {
-            Err(ToolError::senseless(format!("`{field}` is empty; the user has to see what is asked")))
+            Err(ToolError::invalid_input(format!("`{field}` is empty; the user has to see what is asked")))
         }
-        count if count > most => Err(ToolError::senseless(format!(
+        count if count > most => Err(ToolError::invalid_input(format!(
             "`{field}` has {count} characters; at most {most} are accepted"
         ))),
         _ => Ok(()),
@@ -232,15 +238,15 @@ fn questions_title(questions: &[AskedQuestion]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haft::testing::{Caller, ScriptedAsker};
+    use haft::testing::{ScriptedAsker, TestCaller};
     use serde_json::{Value, json};
 
     use super::*;
 
     async fn asked(asker: ScriptedAsker, input: Value) -> Result<String, String> {
-        let caller = Caller::new().tool(AskUserQuestion).engine(|engine| engine.asker(asker));
+        let caller = TestCaller::new().tool(AskUserQuestion).engine(|engine| engine.asker(asker));
         let result = caller.call("AskUserQuestion", input).await;
-        result.outcome().map(Output::to_text).map_err(|error| error.message().to_owned())
+        result.outcome().map(ToolOutput::to_text).map_err(|error| error.message().to_owned())
     }
 
     fn two() -> Value {
@@ -287,7 +293,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_there_is_an_error() {
-        let result = Caller::new().tool(AskUserQuestion).call("AskUserQuestion", two()).await;
+        let result = TestCaller::new().tool(AskUserQuestion).call("AskUserQuestion", two()).await;
         assert_eq!(result.error_kind(), Some(haft::ErrorKind::NotInteractive), "{result:?}");
     }
 

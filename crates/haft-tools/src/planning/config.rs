@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::text::truncate_with_ellipsis;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -64,14 +64,14 @@ impl Config {
 
 impl Tool for Config {
     type Input = ConfigInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Config")
             .alias("config")
             .group("planning")
             .feature("planning")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("settings in force, permission rules, mode, where configuration comes from")
     }
@@ -84,7 +84,7 @@ impl Tool for Config {
         Effects::reads_state("session:settings")
     }
 
-    async fn call(&self, input: ConfigInput, _: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: ConfigInput, _: &Context) -> Result<ToolOutput, ToolError> {
         let all = self.settings.as_ref().ok_or_else(|| ToolError::new(NO_SETTINGS))?();
         let wanted = input.setting.as_deref().map(str::trim).unwrap_or_default();
         let fits = |key: &str| {
@@ -113,15 +113,16 @@ impl Tool for Config {
                 true => "nothing is set: every setting has its default".to_owned(),
                 false => format!("nothing is set under `{wanted}`; something is under: {}", keys.join(", ")),
             };
-            return Ok(Output::from(Content::text(words)).with_view(View::titled(wanted).summary("not set")));
+            return Ok(ToolOutput::from(ResultBlock::text(words))
+                .with_view(CallView::titled(wanted).summary("not set")));
         }
         let values = if count == 1 { "1 value".to_owned() } else { format!("{count} values") };
-        Ok(Output::from(Content::text(text.trim_end().to_owned()))
-            .with_view(View::titled(wanted).summary(values)))
+        Ok(ToolOutput::from(ResultBlock::text(text.trim_end().to_owned()))
+            .with_view(CallView::titled(wanted).summary(values)))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(stage.text("setting").unwrap_or_default());
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(stage.text("setting").unwrap_or_default());
         Some(view.why(stage))
     }
 }
@@ -132,7 +133,7 @@ fn format_value(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haft::testing::Caller;
+    use haft::testing::TestCaller;
     use serde_json::json;
 
     use super::*;
@@ -149,7 +150,7 @@ mod tests {
             setting("permissions.allow", json!("Bash(ls)"), "settings.json:4"),
             Setting { left_out: Some("not trusted".into()), ..setting("env.X", json!("1"), "project:2") },
         ];
-        let caller = Caller::new().tool(Config::new(Some(Arc::new(move || settings.clone()))));
+        let caller = TestCaller::new().tool(Config::new(Some(Arc::new(move || settings.clone()))));
         caller.call("Config", input).await.outcome().unwrap().to_text()
     }
 

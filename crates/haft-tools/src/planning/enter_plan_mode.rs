@@ -1,12 +1,12 @@
 //! `EnterPlanMode`: from now on nothing is changed until the user has approved a plan.
 
 use haft::decision::DecisionReason;
-use haft::effects::table::Class;
-use haft::ports::{PermissionMode, Port};
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::ports::{PermissionMode, PortName};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, NoInput, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 
-use crate::plan::{SessionPlans, STATE, permission_mode, own_agent};
+use crate::plan::{STATE, SessionPlans, own_agent, permission_mode};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -26,7 +26,7 @@ impl EnterPlanMode {
 
 impl Tool for EnterPlanMode {
     type Input = NoInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("EnterPlanMode")
@@ -40,9 +40,9 @@ impl Tool for EnterPlanMode {
             .alias("enter_plan_mode")
             .group("planning")
             .feature("planning")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
-            .needs(Port::Mode)
+            .needs(PortName::Mode)
             .needs_user()
             .search_hint("plan before changing anything, read-only mode")
     }
@@ -60,7 +60,7 @@ impl Tool for EnterPlanMode {
         own_agent(cx, "make your plan without it, and give it back as your answer")
     }
 
-    async fn call(&self, _: NoInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, _: NoInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let mode = permission_mode(cx)?;
         let now = mode.current();
         let words = match now {
@@ -78,11 +78,12 @@ impl Tool for EnterPlanMode {
             "{words}. Look around, decide, and give the plan with ExitPlanMode: numbered steps, each with the files that it \
              changes and the commands that it runs, so that VerifyPlan can hold the work against it."
         );
-        Ok(Output::from(Content::text(text)).with_view(View::titled("").summary("nothing is changed now")))
+        Ok(ToolOutput::from(ResultBlock::text(text))
+            .with_view(CallView::titled("").summary("nothing is changed now")))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled("");
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled("");
         Some(view.why(stage))
     }
 }

@@ -6,14 +6,14 @@
 
 use haft::call_log::CallLog;
 use haft::decision::DecisionReason;
-use haft::effects::table::Class;
-use haft::ports::{PermissionMode, Port};
-use haft::view::{Part, Stage};
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::ports::{PermissionMode, PortName};
+use haft::view::{CallStage, ViewPart};
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::plan::{ApprovedPlan, PLAN_CHARS_MAX, SessionPlans, permission_mode, own_agent};
+use crate::plan::{ApprovedPlan, PLAN_CHARS_MAX, SessionPlans, own_agent, permission_mode};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 60_000;
@@ -46,16 +46,16 @@ impl ExitPlanMode {
 
 impl Tool for ExitPlanMode {
     type Input = ExitPlanModeInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("ExitPlanMode")
             .alias("exit_plan_mode")
             .group("planning")
             .feature("planning")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
-            .needs(Port::Mode)
+            .needs(PortName::Mode)
             .needs_user()
             .search_hint("show the plan to the user for approval")
     }
@@ -71,23 +71,23 @@ impl Tool for ExitPlanMode {
     async fn check(&self, input: &ExitPlanModeInput, cx: &Context) -> Result<(), ToolError> {
         own_agent(cx, "give your plan back as your answer")?;
         if permission_mode(cx)?.current() != PermissionMode::Plan {
-            return Err(ToolError::senseless(
+            return Err(ToolError::invalid_input(
                 "this session doesn't plan, so there is nothing to approve; go on with the work, or begin to plan with \
                  EnterPlanMode",
             ));
         }
         if input.plan.trim().is_empty() {
-            return Err(ToolError::senseless("`plan` is empty; the user approves what it says"));
+            return Err(ToolError::invalid_input("`plan` is empty; the user approves what it says"));
         }
         match input.plan.chars().count() {
-            count if count > PLAN_CHARS_MAX => Err(ToolError::senseless(format!(
+            count if count > PLAN_CHARS_MAX => Err(ToolError::invalid_input(format!(
                 "`plan` has {count} characters; at most {PLAN_CHARS_MAX} are accepted, and a user reads no more"
             ))),
             _ => Ok(()),
         }
     }
 
-    async fn call(&self, input: ExitPlanModeInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: ExitPlanModeInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let mode = permission_mode(cx)?;
         let after = self.calls.as_ref().and_then(|log| log.calls().last().map(|call| call.number));
         let approved = ApprovedPlan { text: input.plan.clone(), after: after.unwrap_or_default() };
@@ -105,19 +105,19 @@ impl Tool for ExitPlanMode {
             mode.current(),
             input.plan.trim()
         );
-        let view = View::titled("plan").summary(format!("approved, mode {}", mode.current()));
-        Ok(Output::from(Content::text(text)).with_view(view))
+        let view = CallView::titled("plan").summary(format!("approved, mode {}", mode.current()));
+        Ok(ToolOutput::from(ResultBlock::text(text)).with_view(view))
     }
 
     fn describe(&self, _: &ExitPlanModeInput) -> Option<String> {
         Some("ends plan mode and lets the model begin with this plan".to_owned())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled("plan");
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled("plan");
         Some(match stage {
-            Stage::Use { .. } => {
-                view.with(Part::Text { text: stage.text("plan").unwrap_or_default().to_owned() })
+            CallStage::Use { .. } => {
+                view.with(ViewPart::Text { text: stage.text("plan").unwrap_or_default().to_owned() })
             }
             _ => view.why(stage),
         })

@@ -3,8 +3,8 @@
 //! That nothing is changed while a plan is made is the permission mode's work, for all agents of a session and whatever tool
 //! tries: nothing here blocks anything. What is remembered is the mode from before, and the plan that was approved.
 
-pub(crate) mod verify_steps;
 pub(crate) mod steps;
+pub(crate) mod verify_steps;
 
 #[cfg(test)]
 mod tests;
@@ -78,12 +78,12 @@ impl SessionPlans {
 pub(crate) fn own_agent(cx: &Context, instead: &str) -> Result<(), ToolError> {
     match cx.call().agent_id() {
         MAIN => Ok(()),
-        agent => Err(ToolError::senseless(format!(
+        agent => Err(ToolError::invalid_input(format!(
             "`{agent}` is a sub-agent and can't change the mode of the session; {instead}"
         ))),
     }
 }
 
-pub(crate) fn permission_mode(cx: &Context) -> Result<&dyn haft::ports::Mode, ToolError> {
+pub(crate) fn permission_mode(cx: &Context) -> Result<&dyn haft::ports::ModeControl, ToolError> {
     cx.ports().mode().ok_or_else(|| ToolError::new("this host has no permission modes; go on without"))
 }

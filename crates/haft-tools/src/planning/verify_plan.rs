@@ -4,14 +4,14 @@
 //! remembers them. See `plan/compare.rs` for what counts as done.
 
 use haft::call_log::CallLog;
-use haft::effects::table::Class;
-use haft::view::{Part, Stage};
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::{CallStage, ViewPart};
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::plan::verify_steps::{StepOutcome, unplanned_changes, judge_step};
 use crate::plan::steps::parse_steps;
+use crate::plan::verify_steps::{StepOutcome, judge_step, unplanned_changes};
 use crate::plan::{ApprovedPlan, PLAN_CHARS_MAX, SessionPlans};
 
 /// Characters of a result that the model sees.
@@ -47,14 +47,14 @@ impl VerifyPlan {
 
 impl Tool for VerifyPlan {
     type Input = VerifyPlanInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("VerifyPlan")
             .alias("verify_plan")
             .group("planning")
             .feature("planning")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("check the finished work against the plan's steps")
     }
@@ -69,25 +69,25 @@ impl Tool for VerifyPlan {
 
     async fn check(&self, input: &VerifyPlanInput, _: &Context) -> Result<(), ToolError> {
         match input.plan.as_deref().map(|plan| plan.chars().count()) {
-            Some(count) if count > PLAN_CHARS_MAX => Err(ToolError::senseless(format!(
+            Some(count) if count > PLAN_CHARS_MAX => Err(ToolError::invalid_input(format!(
                 "`plan` has {count} characters; at most {PLAN_CHARS_MAX} are accepted"
             ))),
             _ => Ok(()),
         }
     }
 
-    async fn call(&self, input: VerifyPlanInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: VerifyPlanInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let log = self.calls.as_ref().ok_or_else(|| ToolError::new(NO_CALLS))?;
         let given = input.plan.filter(|plan| !plan.trim().is_empty());
         let plan = match given {
             Some(text) => ApprovedPlan { text, after: 0 },
             None => self.plans.with(cx, |planned| planned.approved.clone()).ok_or_else(|| {
-                ToolError::senseless("no plan was approved in this session; give one in `plan`")
+                ToolError::invalid_input("no plan was approved in this session; give one in `plan`")
             })?,
         };
         let steps = parse_steps(&plan.text);
         if steps.is_empty() {
-            return Err(ToolError::senseless("the plan has no steps; a numbered list is best"));
+            return Err(ToolError::invalid_input("the plan has no steps; a numbered list is best"));
         }
         let calls: Vec<_> = log.calls().into_iter().filter(|call| call.number > plan.after).collect();
         let (mut text, mut shown) = (String::new(), Vec::new());
@@ -126,13 +126,13 @@ impl Tool for VerifyPlan {
             );
         }
         let text = format!("{} of {} steps: {summary}\n\n{text}", done, steps.len());
-        let view = View::titled("plan").summary(summary);
-        let view = if shown.is_empty() { view } else { view.with(Part::Text { text: shown.join("\n") }) };
-        Ok(Output::from(Content::text(text.trim_end().to_owned())).with_view(view))
+        let view = CallView::titled("plan").summary(summary);
+        let view = if shown.is_empty() { view } else { view.with(ViewPart::Text { text: shown.join("\n") }) };
+        Ok(ToolOutput::from(ResultBlock::text(text.trim_end().to_owned())).with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled("plan");
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled("plan");
         Some(view.why(stage))
     }
 }

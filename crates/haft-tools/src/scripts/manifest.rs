@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
 use haft::results::ResultLimit;
-use haft::schema::{InputSchema, Violation, decode, parse_json};
+use haft::schema::{InputSchema, InputViolation, decode_input, parse_json};
 use haft::tool::Interrupt;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -168,12 +168,13 @@ pub(super) struct CheckedManifest {
 }
 
 /// Reads a manifest, or says everything that is wrong with it.
-pub(super) fn check_manifest(bytes: &[u8]) -> Result<CheckedManifest, Vec<Violation>> {
-    static SCHEMA: LazyLock<InputSchema> =
-        LazyLock::new(|| InputSchema::of_output(manifest_schema()).expect("the schema of a type of ours is a schema"));
+pub(super) fn check_manifest(bytes: &[u8]) -> Result<CheckedManifest, Vec<InputViolation>> {
+    static SCHEMA: LazyLock<InputSchema> = LazyLock::new(|| {
+        InputSchema::of_output(manifest_schema()).expect("the schema of a type of ours is a schema")
+    });
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes)
-        .map_err(|error| vec![Violation::new("", format!("is not JSON: {error}"))])?;
+        .map_err(|error| vec![InputViolation::new("", format!("is not JSON: {error}"))])?;
     let value = parse_json(text).map_err(|violation| vec![violation])?;
     let mut violations = SCHEMA.violations(&value);
     if !violations.is_empty() {
@@ -182,13 +183,13 @@ pub(super) fn check_manifest(bytes: &[u8]) -> Result<CheckedManifest, Vec<Violat
         for violation in violations.iter_mut().filter(|violation| blank && violation.path() == "/description")
         {
             *violation =
-                Violation::new("/description", "is empty; say what the tool does and when to use it");
+                InputViolation::new("/description", "is empty; say what the tool does and when to use it");
         }
         return Err(violations);
     }
-    let manifest: ScriptManifest = decode(&value).map_err(|violation| vec![violation])?;
+    let manifest: ScriptManifest = decode_input(&value).map_err(|violation| vec![violation])?;
     let mut violations = Vec::new();
-    let mut wrong = |path: &str, words: String| violations.push(Violation::new(path, words));
+    let mut wrong = |path: &str, words: String| violations.push(InputViolation::new(path, words));
     let declared = DeclaredEffects::from_manifest(&manifest, &mut wrong);
     let mut output_schema = None;
     if let Some(schema) = &manifest.output_schema {
@@ -214,7 +215,11 @@ pub(super) fn check_manifest(bytes: &[u8]) -> Result<CheckedManifest, Vec<Violat
     if manifest.defer && manifest.always_load {
         wrong("/always_load", "contradicts `defer`; set one of them".into());
     }
-    if violations.is_empty() { Ok(CheckedManifest { manifest, declared, output_schema }) } else { Err(violations) }
+    if violations.is_empty() {
+        Ok(CheckedManifest { manifest, declared, output_schema })
+    } else {
+        Err(violations)
+    }
 }
 
 #[cfg(test)]

@@ -5,19 +5,19 @@
 //! an unknown one it would be less bound than one that says it.
 
 use haft::Effects;
-use haft::effects::table::{Class, Facts};
-use haft::effects::template::{Declaration, Lists};
-use haft::schema::Violation;
+use haft::effects::table::{ConcurrencyClass, EffectFacts};
+use haft::effects::template::{EffectLists, EffectTemplates};
+use haft::schema::InputViolation;
 use haft::tool::ListedClass;
 use serde_json::Value;
 
-use super::manifest::{ScriptManifest, ScriptEffects};
+use super::manifest::{ScriptEffects, ScriptManifest};
 
 /// Everything that a manifest says about effects, read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DeclaredEffects {
     /// What was declared; if nothing was, anything may happen.
-    declaration: Option<Declaration>,
+    declaration: Option<EffectTemplates>,
     read_only: Option<bool>,
     destructive: Option<bool>,
     concurrency_safe: Option<bool>,
@@ -25,17 +25,21 @@ pub(super) struct DeclaredEffects {
 
 impl DeclaredEffects {
     /// Reads what a manifest declares; says what is wrong with it by field.
-    pub(super) fn from_manifest(manifest: &ScriptManifest, wrong: &mut impl FnMut(&str, String)) -> DeclaredEffects {
+    pub(super) fn from_manifest(
+        manifest: &ScriptManifest,
+        wrong: &mut impl FnMut(&str, String),
+    ) -> DeclaredEffects {
         let properties = manifest.input_schema.get("properties").and_then(Value::as_object);
         let arguments: Vec<&str> = properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         let ScriptManifest { read_only, destructive, concurrency_safe, .. } = *manifest;
-        let mut declared = DeclaredEffects { read_only, destructive, concurrency_safe, ..DeclaredEffects::default() };
+        let mut declared =
+            DeclaredEffects { read_only, destructive, concurrency_safe, ..DeclaredEffects::default() };
         if let Some(ScriptEffects { reads, writes, deletes, runs, reaches }) = &manifest.effects {
-            let lists = Lists { reads, writes, deletes, runs, reaches };
+            let lists = EffectLists { reads, writes, deletes, runs, reaches };
             let mut found = |place: &str, words| wrong(&format!("/effects/{place}"), words);
-            declared.declaration = Some(Declaration::read(&lists, Some(&arguments), &mut found));
+            declared.declaration = Some(EffectTemplates::read(&lists, Some(&arguments), &mut found));
         } else if read_only == Some(true) {
-            declared.declaration = Some(Declaration::reads_all());
+            declared.declaration = Some(EffectTemplates::reads_all());
         }
         declared.contradictions(wrong);
         declared
@@ -60,7 +64,7 @@ impl DeclaredEffects {
 
     /// Effects of the same shape, whatever the arguments.
     fn sample(&self) -> Effects {
-        let declared = self.declaration.as_ref().map(Declaration::sample);
+        let declared = self.declaration.as_ref().map(EffectTemplates::sample);
         self.claimed(declared.unwrap_or_else(Effects::unknown))
     }
 
@@ -73,13 +77,13 @@ impl DeclaredEffects {
 
     /// How the tool is listed: the worst that a call of it can be.
     pub(super) fn listed_class(&self) -> ListedClass {
-        let facts = Facts { reads_outside: false, overwrites: true, confined: false };
+        let facts = EffectFacts { reads_outside: false, overwrites: true, confined: false };
         let judgement = self.sample().judge(&facts);
         // The list says who runs alone.
         let class = if judgement.concurrency_safe {
             judgement.class
         } else {
-            judgement.class.max(Class::WriteExclusive)
+            judgement.class.max(ConcurrencyClass::WriteExclusive)
         };
         class.into()
     }
@@ -88,7 +92,7 @@ impl DeclaredEffects {
     ///
     /// # Errors
     /// An argument that doesn't say it.
-    pub(super) fn effects(&self, arguments: &Value) -> Result<Effects, Violation> {
+    pub(super) fn effects(&self, arguments: &Value) -> Result<Effects, InputViolation> {
         let effects = match &self.declaration {
             Some(declaration) => declaration.effects(arguments)?,
             None => Effects::unknown(),
@@ -114,8 +118,9 @@ mod tests {
 
     fn declared(fields: Value) -> Result<DeclaredEffects, Vec<String>> {
         let mut found = Vec::new();
-        let declared =
-            DeclaredEffects::from_manifest(&manifest(fields), &mut |path, words| found.push(format!("{path}: {words}")));
+        let declared = DeclaredEffects::from_manifest(&manifest(fields), &mut |path, words| {
+            found.push(format!("{path}: {words}"))
+        });
         if found.is_empty() { Ok(declared) } else { Err(found) }
     }
 
@@ -218,11 +223,14 @@ mod tests {
     #[test]
     fn the_list_says_who_runs_alone() {
         let class = |fields: Value| declared(fields).unwrap().listed_class();
-        assert_eq!(class(json!({})), ListedClass::Always(Class::Unsafe));
-        assert_eq!(class(json!({"read_only": true})), ListedClass::Always(Class::ReadOnly));
-        assert_eq!(class(json!({"effects": {"writes": ["a"]}})), ListedClass::Always(Class::WriteExclusive));
-        assert_eq!(class(json!({"effects": {"runs": ["a"]}})), ListedClass::Always(Class::Unsafe));
+        assert_eq!(class(json!({})), ListedClass::Always(ConcurrencyClass::Unsafe));
+        assert_eq!(class(json!({"read_only": true})), ListedClass::Always(ConcurrencyClass::ReadOnly));
+        assert_eq!(
+            class(json!({"effects": {"writes": ["a"]}})),
+            ListedClass::Always(ConcurrencyClass::WriteExclusive)
+        );
+        assert_eq!(class(json!({"effects": {"runs": ["a"]}})), ListedClass::Always(ConcurrencyClass::Unsafe));
         let alone = json!({"effects": {"reads": ["a"]}, "concurrency_safe": false});
-        assert_eq!(class(alone), ListedClass::Always(Class::WriteExclusive));
+        assert_eq!(class(alone), ListedClass::Always(ConcurrencyClass::WriteExclusive));
     }
 }

@@ -8,17 +8,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::files::Root;
-use haft::ports::{Captured, Exit, ProcessOutcome, ProcessRequest, ProtectionLevel, Spill, signal_name};
+use haft::files::GrantedRoot;
+use haft::ports::{
+    CapturedOutput, ProcessExit, ProcessOutcome, ProcessRequest, ProtectionLevel, SpillFile, signal_name,
+};
 use haft::results::ResultLimit;
-use haft::schema::{InputSchema, parse_json, problems};
+use haft::schema::{InputSchema, describe_violations, parse_json};
 use haft::text::truncate_chars;
-use haft::{Content, Context, Effects, ErrorKind, Output, ToolError};
+use haft::{Context, Effects, ErrorKind, ResultBlock, ToolError, ToolOutput};
 use haft_git::RepositoryLevel;
 use serde_json::Value;
 
-use super::script_effects::DeclaredEffects;
 use super::manifest::{CheckedManifest, OutputForm};
+use super::script_effects::DeclaredEffects;
 use crate::shell::bash::render_result::describe_refusals;
 
 /// How long ending a program may take after its time was over, before the engine answers in its place.
@@ -72,7 +74,7 @@ impl ScriptRunner {
     /// # Errors
     /// Its arguments don't say it, so it must not run.
     pub(super) fn effects(&self, arguments: &Value) -> Result<Effects, ToolError> {
-        let refused = |violation| ToolError::senseless(problems(&self.name, &[violation]));
+        let refused = |violation| ToolError::invalid_input(describe_violations(&self.name, &[violation]));
         self.declared.effects(arguments).map_err(refused)
     }
 
@@ -87,7 +89,11 @@ impl ScriptRunner {
 }
 
 /// Runs the program once.
-pub(super) async fn run_script(script: Arc<ScriptRunner>, arguments: Value, cx: Context) -> Result<Output, ToolError> {
+pub(super) async fn run_script(
+    script: Arc<ScriptRunner>,
+    arguments: Value,
+    cx: Context,
+) -> Result<ToolOutput, ToolError> {
     let Some(processes) = cx.ports().processes() else {
         return Err(ToolError::new(format!("{} can't run: this host starts no processes", script.name)));
     };
@@ -107,9 +113,9 @@ pub(super) async fn run_script(script: Arc<ScriptRunner>, arguments: Value, cx: 
         .with_background(cx.background().state().clone())
         .with_cancel(cx.cancel().clone());
     // The program itself, wherever it lies.
-    request.access.read.extend([Root::subtree(&script.folder), Root::file(&script.argv[0])]);
+    request.access.read.extend([GrantedRoot::subtree(&script.folder), GrantedRoot::file(&script.argv[0])]);
     if let (OutputForm::Text, Some(store)) = (script.output, cx.ports().result_store()) {
-        request = request.with_spill(Spill::new(store.clone(), &script.name));
+        request = request.with_spill(SpillFile::new(store.clone(), &script.name));
     }
     let outcome = processes
         .run(request)
@@ -117,7 +123,7 @@ pub(super) async fn run_script(script: Arc<ScriptRunner>, arguments: Value, cx: 
         .map_err(|error| ToolError::new(format!("{} can't run: {error}", script.name)).with_source(error))?;
     let refused = describe_refusals(&outcome.refused, cx.cwd());
     match outcome.exit {
-        Exit::Code(0) => {
+        ProcessExit::Code(0) => {
             refused.into_iter().for_each(|refused| cx.warn(format!("{}: {refused}", script.name)));
             match script.output {
                 OutputForm::Text => text_output(&outcome.stdout, &cx),
@@ -129,7 +135,7 @@ pub(super) async fn run_script(script: Arc<ScriptRunner>, arguments: Value, cx: 
 }
 
 /// The text without its last line break; what was too long for memory by its file.
-fn text_output(stdout: &Captured, cx: &Context) -> Result<Output, ToolError> {
+fn text_output(stdout: &CapturedOutput, cx: &Context) -> Result<ToolOutput, ToolError> {
     let (mut head, tail) = stdout.to_text();
     if stdout.whole().is_some() {
         let invalid = std::str::from_utf8(&stdout.head).is_err();
@@ -139,7 +145,7 @@ fn text_output(stdout: &Captured, cx: &Context) -> Result<Output, ToolError> {
         if invalid {
             head.push_str("\n[haft: this is not all UTF-8; \u{FFFD} stands for what is not]");
         }
-        return Ok(Content::text(head).into());
+        return Ok(ResultBlock::text(head).into());
     }
     if let (Some(kept), Some(store)) = (&stdout.kept, cx.ports().result_store()) {
         return Ok(store.show(kept, &head, &tail));
@@ -149,11 +155,11 @@ fn text_output(stdout: &Captured, cx: &Context) -> Result<Output, ToolError> {
     let text = format!(
         "{head}\n[haft left out {lost} bytes here, which could not be kept in a file: {why}]\n{tail}"
     );
-    Ok(Content::text(text).into())
+    Ok(ResultBlock::text(text).into())
 }
 
 /// The one value that was printed, if it is one and fits.
-fn json_output(script: &ScriptRunner, stdout: &Captured) -> Result<Output, ToolError> {
+fn json_output(script: &ScriptRunner, stdout: &CapturedOutput) -> Result<ToolOutput, ToolError> {
     const FAULT: &str = "this is a fault of the tool, not of your input";
     let name = &script.name;
     let Some(bytes) = stdout.whole() else {
@@ -180,7 +186,7 @@ fn json_output(script: &ScriptRunner, stdout: &Captured) -> Result<Output, ToolE
     let violations =
         script.output_schema.as_ref().map(|schema| schema.violations(&value)).unwrap_or_default();
     if violations.is_empty() {
-        return Ok(Content::Structured(value).into());
+        return Ok(ResultBlock::Structured(value).into());
     }
     let problems: Vec<String> = violations
         .iter()
@@ -198,29 +204,29 @@ fn failure_error(script: &ScriptRunner, outcome: &ProcessOutcome, refused: &[Str
     let said = stderr_excerpt(&outcome.stderr);
     let (kind, mut message) = match outcome.exit {
         // What the program says is the message, as it is.
-        Exit::Code(_) if !said.is_empty() => (ErrorKind::Failed, said.clone()),
-        Exit::Code(code) => {
+        ProcessExit::Code(_) if !said.is_empty() => (ErrorKind::Failed, said.clone()),
+        ProcessExit::Code(code) => {
             (ErrorKind::Failed, format!("{name} ended with exit code {code} and said nothing"))
         }
-        Exit::Signal(signal) => {
+        ProcessExit::Signal(signal) => {
             (ErrorKind::Failed, format!("{name} was killed by signal {signal}{}", signal_name(signal)))
         }
-        Exit::TimedOut => {
+        ProcessExit::TimedOut => {
             let limit = script.timeout.as_secs_f64();
             let words = format!(
                 "{name} was stopped: it did not finish within {limit} s; the user did not interrupt. Ask for less at once"
             );
             (ErrorKind::TimedOut, words)
         }
-        Exit::Cancelled => (ErrorKind::Cancelled, format!("{name} was cancelled")),
-        Exit::Killed(reason) => (ErrorKind::Failed, format!("{name} was killed: {reason}")),
+        ProcessExit::Cancelled => (ErrorKind::Cancelled, format!("{name} was cancelled")),
+        ProcessExit::Killed(reason) => (ErrorKind::Failed, format!("{name} was killed: {reason}")),
     };
     if said.is_empty() {
         let printed = stdout_tail(&outcome.stdout);
         if !printed.is_empty() {
             message.push_str(&format!("; its output ends: {printed}"));
         }
-    } else if !matches!(outcome.exit, Exit::Code(_)) {
+    } else if !matches!(outcome.exit, ProcessExit::Code(_)) {
         message.push_str(&format!("; it said: {said}"));
     }
     if let Some(kept) = &outcome.stdout.kept {
@@ -231,13 +237,13 @@ fn failure_error(script: &ScriptRunner, outcome: &ProcessOutcome, refused: &[Str
         ));
     }
     refused.iter().for_each(|refused| message.push_str(&format!("\n[haft: {refused}]")));
-    ToolError::of(kind, message)
+    ToolError::with_kind(kind, message)
 }
 
 /// Standard error as a message: its beginning and its end.
-fn stderr_excerpt(stderr: &Captured) -> String {
+fn stderr_excerpt(stderr: &CapturedOutput) -> String {
     let all = [stderr.head.as_slice(), stderr.tail.as_slice()].concat();
-    let mut cut = Captured::cut(all, WORDS_BYTES_MAX);
+    let mut cut = CapturedOutput::cut(all, WORDS_BYTES_MAX);
     cut.total_bytes = cut.total_bytes.max(stderr.total_bytes);
     let whole = cut.whole().is_some();
     let (head, tail) = cut.to_text();
@@ -245,7 +251,7 @@ fn stderr_excerpt(stderr: &Captured) -> String {
 }
 
 /// The last characters that were printed.
-fn stdout_tail(stdout: &Captured) -> String {
+fn stdout_tail(stdout: &CapturedOutput) -> String {
     let (head, tail) = stdout.to_text();
     let text = if tail.is_empty() { head } else { tail };
     let text = text.trim();

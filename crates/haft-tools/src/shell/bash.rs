@@ -14,26 +14,26 @@
 //! - `again` offers to run one once more that was kept from writing.
 //! - `subfolder` refuses what git would stop doing halfway.
 
-mod retry_with_grants;
 #[cfg(feature = "files")]
 mod command_backup;
-mod terminal_text;
-pub(crate) mod output_log;
 pub(crate) mod command_run;
+pub(crate) mod output_log;
 pub(crate) mod render_result;
 mod repository_subfolder;
+mod retry_with_grants;
+mod terminal_text;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use haft::decision::DecisionReason;
-use haft::effects::table::Facts as Held;
-use haft::ports::{ChildRequests, Confinement, TaskId};
-use haft::tool::{Interrupt, ListedClass, Timeout};
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::EffectFacts as Held;
+use haft::ports::{ChildRequests, ConfinementLevel, TaskId};
+use haft::tool::{CallTimeout, Interrupt, ListedClass};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use haft_git::{RepositoryLevel, RepositoryUse};
-use haft_shell::{Analysis, Place, ShellAnalyzer, SubCommand, Word};
+use haft_shell::{CommandAnalysis, ShellAnalyzer, ShellDirectories, SubCommand, Word};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -42,11 +42,11 @@ pub use render_result::FAILURE_CHARS_MAX;
 
 #[cfg(feature = "files")]
 use crate::checkpoints::CheckpointStore;
-use retry_with_grants::{OfferAnswer, WriteOffer};
 #[cfg(feature = "files")]
 use command_backup::CommandBackup;
 use command_run::{CommandEnd, CommandLaunch, RunningCommand};
 use render_result::RunFacts;
+use retry_with_grants::{OfferAnswer, WriteOffer};
 
 /// Characters of a result that the model sees at once.
 pub const RESULT_CHARS: usize = 30_000;
@@ -114,7 +114,7 @@ struct BashOptions {
 impl Default for BashOptions {
     fn default() -> BashOptions {
         BashOptions {
-            analyzer: ShellAnalyzer::new(Place::new("/")),
+            analyzer: ShellAnalyzer::new(ShellDirectories::new("/")),
             allow_unsandboxed: false,
             excluded: Vec::new(),
             git_writers: Vec::new(),
@@ -184,7 +184,7 @@ impl Bash {
     }
 
     /// How much of which repositories a command has to write.
-    pub(crate) fn repository_use(&self, analysis: &Analysis) -> RepositoryUse {
+    pub(crate) fn repository_use(&self, analysis: &CommandAnalysis) -> RepositoryUse {
         let writers = &self.options.git_writers;
         let writes = |command: &SubCommand| {
             let layers = command.layers.iter();
@@ -198,7 +198,7 @@ impl Bash {
     }
 
     /// Whether a call runs without the sandbox: it says so, or all of it is excluded.
-    fn is_outside(&self, input: &BashInput, analysis: &Analysis) -> bool {
+    fn is_outside(&self, input: &BashInput, analysis: &CommandAnalysis) -> bool {
         let excluded = |text: &str| self.options.excluded.iter().any(|excluded| begins_with(text, excluded));
         let (commands, doubts) = (&analysis.commands, &analysis.doubts);
         input.dangerously_disable_sandbox == Some(true)
@@ -222,12 +222,12 @@ impl Bash {
     }
 
     /// What a command is, as far as its text says. Paths stay relative: they are resolved where the call runs.
-    pub(crate) fn analyse(&self, command: &str) -> Arc<Analysis> {
+    pub(crate) fn analyse(&self, command: &str) -> Arc<CommandAnalysis> {
         self.options.analyzer.analyse(command)
     }
 
     /// What running a command touches.
-    pub(crate) fn effects_of(&self, analysis: &Analysis) -> Effects {
+    pub(crate) fn effects_of(&self, analysis: &CommandAnalysis) -> Effects {
         let effects = analysis.effects();
         // Who comes after it runs where it leaves.
         match analysis
@@ -241,18 +241,18 @@ impl Bash {
     }
 
     /// How a command is to be confined, by what it is and what was granted.
-    pub(crate) fn confinement(&self, analysis: &Analysis, cx: &Context) -> Confinement {
+    pub(crate) fn confinement(&self, analysis: &CommandAnalysis, cx: &Context) -> ConfinementLevel {
         let held = Held { reads_outside: false, overwrites: false, confined: true };
         let looks = analysis.is_read_only() && analysis.effects().judge(&held).read_only;
         match looks && cx.access().write.is_empty() {
-            true => Confinement::ReadOnly,
-            false => Confinement::Session,
+            true => ConfinementLevel::ReadOnly,
+            false => ConfinementLevel::Session,
         }
     }
 
     /// Whether a command goes on when its time is over: not one that only waits, and not git, which would leave a
     /// repository locked that later calls need.
-    fn moves(&self, analysis: &Analysis) -> bool {
+    fn moves(&self, analysis: &CommandAnalysis) -> bool {
         let waits = |at: usize, program: &str| program == "git" || (at == 0 && program == "sleep");
         let programs = analysis.commands.iter().enumerate();
         self.options.moves
@@ -277,7 +277,7 @@ impl Bash {
             Some(timeout) => {
                 let (given, max) = (timeout.as_millis(), max.as_millis());
                 let more = if background { "" } else { "; for longer ones set `run_in_background`" };
-                Err(ToolError::senseless(format!(
+                Err(ToolError::invalid_input(format!(
                     "`timeout` must be between 1 and {max} milliseconds, got {given}{more}"
                 )))
             }
@@ -287,7 +287,7 @@ impl Bash {
     /// Says what the sandbox would let git do only half.
     pub(crate) fn check_repository(
         &self,
-        analysis: &Analysis,
+        analysis: &CommandAnalysis,
         is_outside: bool,
         cx: &Context,
     ) -> Result<(), ToolError> {
@@ -297,7 +297,7 @@ impl Bash {
 
     /// Says what can't be a command.
     pub(crate) fn check_command(command: &str) -> Result<(), ToolError> {
-        let wrong = |words: String| Err(ToolError::senseless(words));
+        let wrong = |words: String| Err(ToolError::invalid_input(words));
         if command.trim().is_empty() {
             return wrong("`command` is empty; give a command".to_owned());
         }
@@ -318,7 +318,7 @@ impl Bash {
 
 impl Tool for Bash {
     type Input = BashInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Bash")
@@ -328,7 +328,7 @@ impl Tool for Bash {
             .listed_class(ListedClass::Depends)
             .result_limit(Chars(RESULT_CHARS))
             // Bounded by itself, and by what it starts.
-            .timeout(Timeout::Never)
+            .timeout(CallTimeout::Never)
             .interrupt(Interrupt::Cancel)
             .in_child()
             .search_hint("run a shell command program terminal build test git")
@@ -347,13 +347,13 @@ impl Tool for Bash {
         let analysis = self.analyse(&input.command);
         self.check_repository(&analysis, self.is_outside(input, &analysis), cx)?;
         if let Some(editor) = analysis.commands.iter().find_map(waits_for_keys) {
-            return Err(ToolError::senseless(format!(
+            return Err(ToolError::invalid_input(format!(
                 "`{editor}` waits for keys, and there is no terminal here; use Edit, or give options that keep it from asking"
             )));
         }
         let background = input.run_in_background == Some(true);
         if background && cx.ports().tasks().is_none() {
-            return Err(ToolError::senseless(
+            return Err(ToolError::invalid_input(
                 "`run_in_background` is not possible here: this host has no background tasks; run it without",
             ));
         }
@@ -376,14 +376,14 @@ impl Tool for Bash {
         input.description.clone().filter(|words| !words.trim().is_empty())
     }
 
-    async fn call(&self, input: BashInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: BashInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         still_there(cx).await?;
         let analysis = self.analyse(&input.command);
         let background = input.run_in_background == Some(true);
         let limit = self.limit(input.timeout, background)?;
         let moves = cx.ports().tasks().is_some() && self.moves(&analysis);
         let confinement = match self.is_outside(&input, &analysis) {
-            true => Confinement::Outside,
+            true => ConfinementLevel::Outside,
             false => self.confinement(&analysis, cx),
         };
         let mut launch = CommandLaunch {
@@ -426,8 +426,8 @@ impl Tool for Bash {
             }
             Some(OfferAnswer::Yes) => {
                 facts.notes.push(retry_with_grants::RAN_AGAIN.to_owned());
-                facts.confinement = Confinement::Session;
-                launch.confinement = Confinement::Session;
+                facts.confinement = ConfinementLevel::Session;
+                launch.confinement = ConfinementLevel::Session;
                 cx.become_exclusive().await;
                 return match to_its_end(&input, launch, moves_after, cx).await {
                     Ok(ended) => finish_run(ended, facts, cx),
@@ -438,20 +438,20 @@ impl Tool for Bash {
         finish_run(ended, facts, cx)
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(render_result::command_title(stage.text("command")?));
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(render_result::command_title(stage.text("command")?));
         Some(match stage {
-            Stage::Use { .. } => match stage.text("description") {
+            CallStage::Use { .. } => match stage.text("description") {
                 Some(words) => view.summary(words),
                 None => view,
             },
-            Stage::Progress { progress, .. } => View { summary: progress.message.clone(), ..view },
-            Stage::Error { error, .. } => {
+            CallStage::Progress { progress, .. } => CallView { summary: progress.message.clone(), ..view },
+            CallStage::Error { error, .. } => {
                 let last = error.message().lines().last().unwrap_or_default().to_owned();
                 render_result::with_tail(view.summary(last), error.message())
             }
-            Stage::Rejected { reason, .. } => view.summary(*reason),
-            Stage::Result { output, .. } => {
+            CallStage::Rejected { reason, .. } => view.summary(*reason),
+            CallStage::Result { output, .. } => {
                 let text = output.to_text();
                 render_result::with_tail(view.summary(text.lines().last().unwrap_or_default()), &text)
             }
@@ -469,7 +469,7 @@ fn waits_for_keys(command: &SubCommand) -> Option<&str> {
 }
 
 /// Hosts that a command names.
-fn reached_hosts(analysis: &Analysis) -> impl Iterator<Item = String> {
+fn reached_hosts(analysis: &CommandAnalysis) -> impl Iterator<Item = String> {
     let mut effects = analysis.effects();
     let inner = std::mem::take(&mut effects.runs);
     let inner = inner.into_iter().filter_map(|command| command.effects).flat_map(|effects| effects.reaches);
@@ -489,7 +489,7 @@ async fn still_there(cx: &Context) -> Result<(), ToolError> {
 }
 
 /// The result of a command that ended; where it left is where the next one runs.
-fn finish_run(ended: CommandEnd, mut facts: RunFacts<'_>, cx: &Context) -> Result<Output, ToolError> {
+fn finish_run(ended: CommandEnd, mut facts: RunFacts<'_>, cx: &Context) -> Result<ToolOutput, ToolError> {
     facts.notes.extend(command_run::carry_directory(cx, ended.cwd.as_deref()));
     render_result::render_result(ended, facts, cx)
 }
@@ -503,7 +503,7 @@ async fn to_its_end(
     launch: CommandLaunch,
     moves_after: Option<Duration>,
     cx: &Context,
-) -> Result<CommandEnd, Box<Result<Output, ToolError>>> {
+) -> Result<CommandEnd, Box<Result<ToolOutput, ToolError>>> {
     let mut running = command_run::start_command(launch, cx);
     cx.background().set_log(running.log.clone());
     let late = async {
@@ -548,7 +548,7 @@ fn to_background(
     running: RunningCommand,
     limit: Duration,
     cx: &Context,
-) -> Result<Output, ToolError> {
+) -> Result<ToolOutput, ToolError> {
     running.log.to_background();
     let task = adopt_task(&input.command, running, limit, cx)
         .map_err(|(_, why)| ToolError::new(format!("it was not started: {why}")))?;
@@ -556,7 +556,12 @@ fn to_background(
 }
 
 /// Answers for a command whose time is over.
-fn move_to_background(input: &BashInput, running: RunningCommand, limit: Duration, cx: &Context) -> Result<Output, ToolError> {
+fn move_to_background(
+    input: &BashInput,
+    running: RunningCommand,
+    limit: Duration,
+    cx: &Context,
+) -> Result<ToolOutput, ToolError> {
     let log = running.log.clone();
     log.to_background();
     let so_far = {
@@ -572,7 +577,7 @@ fn move_to_background(input: &BashInput, running: RunningCommand, limit: Duratio
         Err((work, why)) => {
             drop(work);
             let text = render_result::with_notes(&so_far, &[]);
-            Err(ToolError::of(
+            Err(ToolError::with_kind(
                 haft::ErrorKind::TimedOut,
                 format!(
                     "{text}\nended by haft: it did not finish within {seconds} s, and could not go on in the background: {why}"
@@ -582,7 +587,7 @@ fn move_to_background(input: &BashInput, running: RunningCommand, limit: Duratio
     }
 }
 
-type BashFuture = std::pin::Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send>>;
+type BashFuture = std::pin::Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
 /// Makes a running command a task of the session.
 pub(crate) fn adopt_task(
@@ -595,11 +600,11 @@ pub(crate) fn adopt_task(
     let (owned, inner) = (command.to_owned(), cx.clone());
     let work: BashFuture = Box::pin(async move {
         let ended = work.await?;
-        let analysis = Analysis::default();
+        let analysis = CommandAnalysis::default();
         let facts = RunFacts {
             command: &owned,
             analysis: &analysis,
-            confinement: Confinement::Session,
+            confinement: ConfinementLevel::Session,
             confined: false,
             limit,
             notes: Vec::new(),
@@ -612,7 +617,7 @@ pub(crate) fn adopt_task(
 }
 
 /// The answer of a command that goes on.
-fn goes_on(input: &BashInput, task: TaskId, so_far: String, words: String, limit: Duration) -> Output {
+fn goes_on(input: &BashInput, task: TaskId, so_far: String, words: String, limit: Duration) -> ToolOutput {
     let seconds = limit.as_secs_f64();
     let how = format!(
         "{words}; it is ended after {seconds} s\nTaskOutput {{\"task_id\": \"{task}\"}} shows what it prints, TaskStop ends it"
@@ -621,7 +626,10 @@ fn goes_on(input: &BashInput, task: TaskId, so_far: String, words: String, limit
         true => how,
         false => format!("{}\n{how}", so_far.strip_suffix('\n').unwrap_or(&so_far)),
     };
-    let view = render_result::with_tail(View::titled(render_result::command_title(&input.command)).summary(words), &so_far);
+    let view = render_result::with_tail(
+        CallView::titled(render_result::command_title(&input.command)).summary(words),
+        &so_far,
+    );
     let response = render_result::background_response(&so_far, &task.to_string());
-    Output::from(Content::text(text)).with_view(view).with_response(response)
+    ToolOutput::from(ResultBlock::text(text)).with_view(view).with_response(response)
 }

@@ -8,17 +8,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use haft::files::FileErrorKind;
-use haft::ports::{Port, TaskId, Tasks};
-use haft::tool::{Interrupt, ListedClass, Timeout};
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, ErrorKind, Output, Tool, ToolError, ToolSpec, View};
+use haft::ports::{PortName, TaskId, Tasks};
+use haft::tool::{CallTimeout, Interrupt, ListedClass};
+use haft::view::CallStage;
+use haft::{
+    CallView, Chars, Context, Effects, ErrorKind, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec,
+};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::bash::render_result::{command_title, with_tail};
 use crate::bash::{self, BACKGROUND_TIMEOUT_MAX, Bash, command_run};
-use crate::task_output::{wait_either, find_task, parse_pattern, describe_state, background_tasks, wait_limit};
+use crate::task_output::{
+    background_tasks, describe_state, find_task, parse_pattern, wait_either, wait_limit,
+};
 use crate::task_stop::END_WAIT;
 
 /// Characters of a result that the model sees at once.
@@ -108,14 +112,16 @@ enum MonitorTarget<'a> {
 
 impl MonitorInput {
     fn wait(&self) -> Result<MonitorTarget<'_>, ToolError> {
-        let wrong = |words: &str| Err(ToolError::senseless(words));
+        let wrong = |words: &str| Err(ToolError::invalid_input(words));
         let line = self.pattern.as_deref().map(|text| parse_pattern("pattern", text)).transpose()?;
         match (&self.task_id, &self.command, &self.file) {
             (None, None, Some(file)) => match (line.is_some(), self.until) {
                 (true, _) | (_, Some(WaitCondition::Line | WaitCondition::Exit)) => wrong(
                     "`file` is waited for until it `exists` or `changes`; for a line of it give a `command`, such as `tail -F`",
                 ),
-                (false, until) => Ok(MonitorTarget::File { file, until: until.unwrap_or(WaitCondition::Exists) }),
+                (false, until) => {
+                    Ok(MonitorTarget::File { file, until: until.unwrap_or(WaitCondition::Exists) })
+                }
             },
             (Some(_), None, None) | (None, Some(_), None) => {
                 match (self.until, line.is_some()) {
@@ -124,7 +130,9 @@ impl MonitorInput {
                             "`until` is `exists` or `changes` for a `file` only; `line` or `exit` is accepted here",
                         );
                     }
-                    (Some(WaitCondition::Line), false) => return wrong("`pattern` is missing: the line to wait for"),
+                    (Some(WaitCondition::Line), false) => {
+                        return wrong("`pattern` is missing: the line to wait for");
+                    }
                     (Some(WaitCondition::Exit), true) => {
                         return wrong("`until` is `exit`, and `pattern` waits for a line; leave one out");
                     }
@@ -143,7 +151,7 @@ impl MonitorInput {
 
 impl Tool for Monitor {
     type Input = MonitorInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Monitor")
@@ -152,10 +160,10 @@ impl Tool for Monitor {
             .feature("shell")
             .listed_class(ListedClass::Depends)
             .result_limit(Chars(RESULT_CHARS))
-            .timeout(Timeout::Never)
+            .timeout(CallTimeout::Never)
             .interrupt(Interrupt::Cancel)
-            .needs(Port::Tasks)
-            .needs(Port::Processes)
+            .needs(PortName::Tasks)
+            .needs(PortName::Processes)
             .search_hint("wait for a line a file or the end of a background task")
     }
 
@@ -184,7 +192,7 @@ impl Tool for Monitor {
         input.description.clone().filter(|words| !words.trim().is_empty())
     }
 
-    async fn call(&self, input: MonitorInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: MonitorInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let limit = wait_limit("timeout_ms", input.timeout_ms, WAIT, WAIT_MAX)?;
         let what = input.wait()?;
         match what {
@@ -192,7 +200,7 @@ impl Tool for Monitor {
                 let words = within_limit(limit, cx, wait_for_file(cx, file, until)).await;
                 let shown = file.display();
                 match words {
-                    Some(words) => Ok(Content::text(words?).into()),
+                    Some(words) => Ok(ResultBlock::text(words?).into()),
                     None => Err(too_long(limit, &format!("`{shown}` did not come or change"))),
                 }
             }
@@ -237,27 +245,29 @@ impl Tool for Monitor {
                 let ended = "the command was ended with the wait; set `persistent` to leave it running";
                 let with_words = |words: &str| format!("{words}\n{ended}");
                 match render_wait(found, task, tasks, limit, line.is_some()) {
-                    Ok(output) if stopped => Ok(Content::text(with_words(&output.to_text())).into()),
-                    Err(error) if stopped => Err(ToolError::of(error.kind(), with_words(error.message()))),
+                    Ok(output) if stopped => Ok(ResultBlock::text(with_words(&output.to_text())).into()),
+                    Err(error) if stopped => {
+                        Err(ToolError::with_kind(error.kind(), with_words(error.message())))
+                    }
                     result => result,
                 }
             }
         }
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let about = match stage.text("command") {
             Some(command) => command_title(command),
             None => stage.text("task_id").or(stage.text("file")).unwrap_or_default().to_owned(),
         };
-        let view = View::titled(about);
+        let view = CallView::titled(about);
         Some(match stage {
-            Stage::Use { .. } => match stage.text("description") {
+            CallStage::Use { .. } => match stage.text("description") {
                 Some(words) => view.summary(words),
                 None => view,
             },
-            Stage::Progress { progress, .. } => View { summary: progress.message.clone(), ..view },
-            Stage::Result { output, .. } => with_tail(view, &output.to_text()),
+            CallStage::Progress { progress, .. } => CallView { summary: progress.message.clone(), ..view },
+            CallStage::Result { output, .. } => with_tail(view, &output.to_text()),
             _ => view.why(stage),
         })
     }
@@ -344,16 +354,16 @@ fn render_wait(
     tasks: &dyn Tasks,
     limit: Duration,
     for_line: bool,
-) -> Result<Output, ToolError> {
+) -> Result<ToolOutput, ToolError> {
     let state = find_task(&task.to_string(), tasks)?;
     let stands = describe_state(&state, tasks);
     let last = last_lines(tasks, task);
     match found {
-        Some(WaitResult::Line(line)) => Ok(Content::text(format!("{line}\n{stands}")).into()),
+        Some(WaitResult::Line(line)) => Ok(ResultBlock::text(format!("{line}\n{stands}")).into()),
         Some(WaitResult::Ended) if for_line => {
             Err(ToolError::new(format!("{last}\nno line matched before it ended\n{stands}")))
         }
-        Some(WaitResult::Ended) => Ok(Content::text(format!("{last}\n{stands}")).into()),
+        Some(WaitResult::Ended) => Ok(ResultBlock::text(format!("{last}\n{stands}")).into()),
         None => Err(too_long(limit, &format!("{last}\n{stands}"))),
     }
 }
@@ -369,7 +379,7 @@ fn last_lines(tasks: &dyn Tasks, task: TaskId) -> String {
 
 fn too_long(limit: Duration, stands: &str) -> ToolError {
     let seconds = limit.as_secs_f64();
-    ToolError::of(
+    ToolError::with_kind(
         ErrorKind::TimedOut,
         format!("{stands}\nthe wait was over after {seconds} s; the user did not interrupt"),
     )

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use haft::effects::table::Class;
-use haft::ports::{Port, TaskId, TaskLog, TaskState, Tasks};
+use haft::effects::table::ConcurrencyClass;
+use haft::ports::{PortName, TaskId, TaskLog, TaskState, Tasks};
 use haft::text::truncate_chars;
-use haft::tool::{Interrupt, Timeout};
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::tool::{CallTimeout, Interrupt};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,7 +63,7 @@ pub struct TaskOutput;
 
 impl Tool for TaskOutput {
     type Input = TaskOutputInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("TaskOutput")
@@ -71,11 +71,11 @@ impl Tool for TaskOutput {
             .alias("BashOutput")
             .group("shell")
             .feature("shell")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
-            .timeout(Timeout::Never)
+            .timeout(CallTimeout::Never)
             .interrupt(Interrupt::Cancel)
-            .needs(Port::Tasks)
+            .needs(PortName::Tasks)
             .search_hint("background task output list running commands")
     }
 
@@ -94,12 +94,12 @@ impl Tool for TaskOutput {
         }
     }
 
-    async fn call(&self, input: TaskOutputInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: TaskOutputInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let tasks = background_tasks(cx)?;
         let Some(name) = &input.task_id else {
             let text = list_tasks(tasks);
-            let view = with_tail(View::titled("background tasks"), &text);
-            return Ok(Output::from(Content::text(text)).with_view(view));
+            let view = with_tail(CallView::titled("background tasks"), &text);
+            return Ok(ToolOutput::from(ResultBlock::text(text)).with_view(view));
         };
         let task = find_task(name, tasks)?.id;
         let filter = input.filter.as_deref().map(|filter| parse_pattern("filter", filter)).transpose()?;
@@ -116,13 +116,15 @@ impl Tool for TaskOutput {
         }
         parts.push(describe_state(&state, tasks));
         let text = parts.join("\n");
-        let view =
-            with_tail(View::titled(format!("{task}  $ {}", state.about)).summary(state_summary(&state)), &text);
-        Ok(Output::from(Content::text(text)).with_view(view))
+        let view = with_tail(
+            CallView::titled(format!("{task}  $ {}", state.about)).summary(state_summary(&state)),
+            &text,
+        );
+        Ok(ToolOutput::from(ResultBlock::text(text)).with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(stage.text("task_id").unwrap_or("background tasks"));
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(stage.text("task_id").unwrap_or("background tasks"));
         Some(view.why(stage))
     }
 }
@@ -150,12 +152,12 @@ pub(crate) fn find_task(name: &str, tasks: &dyn Tasks) -> Result<TaskState, Tool
         _ => format!("these run: {}", running.join(", ")),
     };
     let name = truncate_chars(name, 60);
-    Err(ToolError::senseless(format!("there is no background task `{name}`; {there}")))
+    Err(ToolError::invalid_input(format!("there is no background task `{name}`; {there}")))
 }
 
 /// A regular expression for lines.
 pub(crate) fn parse_pattern(field: &str, text: &str) -> Result<Regex, ToolError> {
-    let wrong = |why: String| ToolError::senseless(format!("`{field}` is no regular expression: {why}"));
+    let wrong = |why: String| ToolError::invalid_input(format!("`{field}` is no regular expression: {why}"));
     if text.len() > PATTERN_BYTES_MAX {
         return Err(wrong(format!("it has {} bytes and may have {PATTERN_BYTES_MAX}", text.len())));
     }
@@ -173,7 +175,7 @@ pub(crate) fn wait_limit(
     match given.map(Duration::from_millis) {
         None => Ok(usual),
         Some(wait) if wait <= max => Ok(wait),
-        Some(wait) => Err(ToolError::senseless(format!(
+        Some(wait) => Err(ToolError::invalid_input(format!(
             "`{field}` must be at most {} milliseconds, got {}; look again later instead",
             max.as_millis(),
             wait.as_millis()
@@ -214,7 +216,11 @@ pub(crate) async fn wait_either(one: impl Future<Output = ()>, other: impl Futur
 }
 
 /// What a task printed since the last look, or from a position on.
-fn new_output(log: &Arc<dyn TaskLog>, offset: Option<u64>, filter: Option<&Regex>) -> Result<String, ToolError> {
+fn new_output(
+    log: &Arc<dyn TaskLog>,
+    offset: Option<u64>,
+    filter: Option<&Regex>,
+) -> Result<String, ToolError> {
     let size = log.size();
     let from = offset.unwrap_or_else(|| log.last_look());
     let text = log.read(from, PAGE_BYTES).map_err(|error| {

@@ -6,15 +6,15 @@
 use std::time::Duration;
 
 use haft::decision::DecisionReason;
-use haft::effects::table::Class;
-use haft::ports::{Port, TaskId};
-use haft::tool::Timeout;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::ports::{PortName, TaskId};
+use haft::tool::CallTimeout;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::task_output::{find_task, describe_held, describe_state, background_tasks};
+use crate::task_output::{background_tasks, describe_held, describe_state, find_task};
 
 /// Characters of a result that the model sees.
 pub const RESULT_CHARS: usize = 2_000;
@@ -41,9 +41,11 @@ impl TaskStopInput {
             (Some(task), None) | (None, Some(task)) => Ok(task),
             (Some(task), Some(shell)) if task == shell => Ok(task),
             (None, None) => {
-                Err(ToolError::senseless("`task_id` is missing; TaskOutput lists the background tasks"))
+                Err(ToolError::invalid_input("`task_id` is missing; TaskOutput lists the background tasks"))
             }
-            _ => Err(ToolError::senseless("`task_id` and `shell_id` name two tasks; give `task_id` alone")),
+            _ => {
+                Err(ToolError::invalid_input("`task_id` and `shell_id` name two tasks; give `task_id` alone"))
+            }
         }
     }
 }
@@ -54,7 +56,7 @@ pub struct TaskStop;
 
 impl Tool for TaskStop {
     type Input = TaskStopInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("TaskStop")
@@ -62,10 +64,10 @@ impl Tool for TaskStop {
             .alias("KillShell")
             .group("shell")
             .feature("shell")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
-            .timeout(Timeout::After(2 * END_WAIT))
-            .needs(Port::Tasks)
+            .timeout(CallTimeout::After(2 * END_WAIT))
+            .needs(PortName::Tasks)
             .search_hint("stop kill end a background task or shell")
     }
 
@@ -81,13 +83,14 @@ impl Tool for TaskStop {
         find_task(input.task()?, background_tasks(cx)?).map(|_| ())
     }
 
-    async fn call(&self, input: TaskStopInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: TaskStopInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let tasks = background_tasks(cx)?;
         let name = input.task()?;
         let task: TaskId = find_task(name, tasks)?.id;
         if !tasks.stop(task) {
-            let words = format!("it was not running any more; {}", describe_state(&find_task(name, tasks)?, tasks));
-            return Ok(Content::text(words).into());
+            let words =
+                format!("it was not running any more; {}", describe_state(&find_task(name, tasks)?, tasks));
+            return Ok(ResultBlock::text(words).into());
         }
         let ended = tokio::time::timeout(END_WAIT, tasks.ended(task)).await;
         let state = find_task(name, tasks)?;
@@ -101,12 +104,12 @@ impl Tool for TaskStop {
             return Err(ToolError::new(format!("{task} could not be ended: {}\n{words}", state.about)));
         }
         let words = format!("stopped {task}: {}\n{}", state.about, describe_state(&state, tasks));
-        let view = View::titled(format!("{task}  $ {}", state.about)).summary("stopped");
-        Ok(Output::from(Content::text(words)).with_view(view))
+        let view = CallView::titled(format!("{task}  $ {}", state.about)).summary("stopped");
+        Ok(ToolOutput::from(ResultBlock::text(words)).with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(stage.text("task_id").or(stage.text("shell_id"))?);
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(stage.text("task_id").or(stage.text("shell_id"))?);
         Some(view.why(stage))
     }
 }

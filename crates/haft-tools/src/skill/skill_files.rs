@@ -239,7 +239,7 @@ fn parse_names(key: Option<&FrontMatterKey>) -> Result<Vec<String>, String> {
 }
 
 fn one_line(text: &str) -> String {
-    haft::view::visible(&single_line(text)).into_owned()
+    haft::view::escape_invisible(&single_line(text)).into_owned()
 }
 
 /// A text of a folder, if it is one and isn't too long.

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use haft::testing::Caller;
-use haft::{ErrorKind, Output, Permissions};
+use haft::testing::TestCaller;
+use haft::{ErrorKind, PermissionRules, ToolOutput};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -37,8 +37,8 @@ async fn call(skills: SkillSet, granted: &Granted, input: Value) -> haft::ToolRe
         Ok(())
     };
     let tool = Skill::new(skills).with_grants(Arc::new(grants));
-    let allowed = Permissions::new().allow("Skill").unwrap();
-    let caller = Caller::new().tool(tool).engine(|engine| engine.permissions(allowed));
+    let allowed = PermissionRules::new().allow("Skill").unwrap();
+    let caller = TestCaller::new().tool(tool).engine(|engine| engine.permissions(allowed));
     caller.call("Skill", input).await
 }
 
@@ -59,7 +59,7 @@ async fn a_skill_is_listed_by_its_head_and_loaded_by_its_name() {
     assert!(!description.contains("git add") && !description.contains("Read it twice"), "{description}");
     let grants = Granted::default();
     let loaded = call(skills(), &grants, json!({"name": "/commit", "arguments": "fix it"})).await;
-    let text = loaded.outcome().map(Output::to_text).unwrap();
+    let text = loaded.outcome().map(ToolOutput::to_text).unwrap();
     let dir = temp.path().join("commit");
     assert_eq!(
         text,
@@ -72,7 +72,7 @@ async fn a_skill_is_listed_by_its_head_and_loaded_by_its_name() {
     let own = format!("Read(/{}/**)", dir.display());
     assert_eq!(*grants.lock().unwrap(), [own.as_str(), "Bash(git add *)", "Read"]);
     let plain = call(skills(), &grants, json!({"name": "review", "arguments": "a.rs"})).await;
-    let text = plain.outcome().map(Output::to_text).unwrap();
+    let text = plain.outcome().map(ToolOutput::to_text).unwrap();
     assert!(text.ends_with("# Reviews code\n\nRead it twice.\n\nArguments: a.rs"), "{text}");
     for name in ["secret", "nothing"] {
         let result = call(skills(), &grants, json!({"name": name})).await;
@@ -100,7 +100,7 @@ async fn what_was_trusted_counts_and_what_is_said_is_new() {
 async fn one_that_grants_something_is_asked_about() {
     let temp = folder(&[("commit", COMMIT), ("review", PLAIN)]);
     let skills = SkillSet::new().with(temp.path(), LinkPolicy::Inside);
-    let caller = Caller::new().tool(Skill::new(skills));
+    let caller = TestCaller::new().tool(Skill::new(skills));
     let granting = caller.call("Skill", json!({"name": "commit"})).await;
     assert_eq!(granting.error_kind(), Some(ErrorKind::Denied), "nobody can be asked: {granting:?}");
     assert!(!caller.call("Skill", json!({"name": "review"})).await.is_error());
@@ -114,8 +114,9 @@ fn skills_that_can_not_be_used_are_told() {
     std::os::unix::fs::symlink(outside.path().join("other"), temp.path().join("linked")).unwrap();
     fs::create_dir(temp.path().join("dir")).unwrap();
     fs::create_dir(temp.path().join("dir").join(FILE)).unwrap();
-    let skills =
-        SkillSet::new().with(temp.path(), LinkPolicy::Inside).with(&temp.path().join("none"), LinkPolicy::Inside);
+    let skills = SkillSet::new()
+        .with(temp.path(), LinkPolicy::Inside)
+        .with(&temp.path().join("none"), LinkPolicy::Inside);
     let names: Vec<&str> = skills.iter().map(|skill| &*skill.name).collect();
     assert_eq!(names, ["good"]);
     let problems: Vec<String> = skills.problems().iter().map(|problem| problem.reason.clone()).collect();

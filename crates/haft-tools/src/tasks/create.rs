@@ -1,9 +1,9 @@
 //! `TaskCreate`: one more task on the session's list.
 
 use haft::decision::DecisionReason;
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -48,14 +48,14 @@ impl TaskCreate {
 
 impl Tool for TaskCreate {
     type Input = TaskCreateInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("TaskCreate")
             .alias("task_create")
             .group("tasks")
             .feature("tasks")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("add a task to do to the list, plan work in steps")
     }
@@ -77,7 +77,7 @@ impl Tool for TaskCreate {
         })
     }
 
-    async fn call(&self, input: TaskCreateInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: TaskCreateInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let blockers: Vec<u64> =
             input.blocked_by.iter().flatten().map(|name| parse_task_id(name)).collect::<Result<_, _>>()?;
         let (words, view) = self.lists.with(cx, |list| {
@@ -91,11 +91,11 @@ impl Tool for TaskCreate {
                 list.view(&format!("#{} {}", task.id, task.subject)),
             ))
         })?;
-        Ok(Output::from(Content::text(words)).with_view(view))
+        Ok(ToolOutput::from(ResultBlock::text(words)).with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(stage.text("subject")?);
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(stage.text("subject")?);
         Some(view.why(stage))
     }
 }

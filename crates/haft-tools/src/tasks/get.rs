@@ -1,8 +1,8 @@
 //! `TaskGet`: all that is known of one task.
 
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -33,14 +33,14 @@ impl TaskGet {
 
 impl Tool for TaskGet {
     type Input = TaskGetInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("TaskGet")
             .alias("task_get")
             .group("tasks")
             .feature("tasks")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("look at one task of the list")
     }
@@ -49,7 +49,7 @@ impl Tool for TaskGet {
         Effects::reads_state(STATE)
     }
 
-    async fn call(&self, input: TaskGetInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: TaskGetInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         self.lists.with(cx, |list| {
             let task = list.named(&input.task_id)?;
             let numbers = |ids: Vec<u64>| {
@@ -69,13 +69,13 @@ impl Tool for TaskGet {
                 text.push_str(&format!("{name}: {value}\n"));
             }
             text.push_str(&format!("\n{}", task.description));
-            let view = View::titled(format!("#{} {}", task.id, task.subject)).summary(task.status.word());
-            Ok(Output::from(Content::text(text.trim_end().to_owned())).with_view(view))
+            let view = CallView::titled(format!("#{} {}", task.id, task.subject)).summary(task.status.word());
+            Ok(ToolOutput::from(ResultBlock::text(text.trim_end().to_owned())).with_view(view))
         })
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(format!("#{}", stage.text("taskId")?.trim_start_matches('#')));
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(format!("#{}", stage.text("taskId")?.trim_start_matches('#')));
         Some(view.why(stage))
     }
 }

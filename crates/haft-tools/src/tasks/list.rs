@@ -1,10 +1,10 @@
 //! `TaskList`: every task in a line.
 
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, NoInput, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 
-use crate::tasks::{RESULT_CHARS, STATE, TaskStatus, TaskLists};
+use crate::tasks::{RESULT_CHARS, STATE, TaskLists, TaskStatus};
 
 /// The tool `TaskList`.
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl TaskList {
 
 impl Tool for TaskList {
     type Input = NoInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("TaskList")
@@ -33,7 +33,7 @@ impl Tool for TaskList {
             .alias("task_list")
             .group("tasks")
             .feature("tasks")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("list tasks to do and their status")
     }
@@ -42,7 +42,7 @@ impl Tool for TaskList {
         Effects::reads_state(STATE)
     }
 
-    async fn call(&self, _: NoInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, _: NoInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         self.lists.with(cx, |list| {
             let lines: Vec<String> = list.tasks.iter().map(|task| list.line(task)).collect();
             let ready = list
@@ -61,12 +61,12 @@ impl Tool for TaskList {
                 }
                 (false, None) => format!("{}\n{}", lines.join("\n"), list.counts()),
             };
-            Ok(Output::from(Content::text(text)).with_view(list.view("")))
+            Ok(ToolOutput::from(ResultBlock::text(text)).with_view(list.view("")))
         })
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled("");
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled("");
         Some(view.why(stage))
     }
 }

@@ -1,13 +1,13 @@
 //! The task tools on one list, as a session has it.
 
-use haft::testing::Caller;
-use haft::{Output, Registry};
+use haft::testing::TestCaller;
+use haft::{Registry, ToolOutput};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{TaskCreate, TaskGet, TaskList, TaskUpdate, TodoWrite};
 
-fn caller() -> Caller {
+fn caller() -> TestCaller {
     let lists = TaskLists::default();
     let registry = Registry::new()
         .with(TaskCreate::new(&lists))
@@ -15,19 +15,19 @@ fn caller() -> Caller {
         .and_then(|registry| registry.with(TaskList::new(&lists)))
         .and_then(|registry| registry.with(TaskUpdate::new(&lists)))
         .and_then(|registry| registry.with(TodoWrite::new(&lists)));
-    Caller::of(registry.unwrap())
+    TestCaller::with_registry(registry.unwrap())
 }
 
 /// What a call says, an error with `!` before it.
-async fn say(caller: &Caller, tool: &str, input: Value) -> String {
+async fn say(caller: &TestCaller, tool: &str, input: Value) -> String {
     let result = caller.call(tool, input).await;
     match result.outcome() {
-        Ok(output) => Output::to_text(output),
+        Ok(output) => ToolOutput::to_text(output),
         Err(error) => format!("! {}", error.message()),
     }
 }
 
-async fn create(caller: &Caller, subject: &str) {
+async fn create(caller: &TestCaller, subject: &str) {
     say(caller, "TaskCreate", json!({"subject": subject, "description": "do it"})).await;
 }
 
@@ -129,7 +129,7 @@ async fn todos_are_the_same_list() {
     assert_eq!(written.outcome().unwrap().to_text(), "1 of 3 done, 1 in progress");
     let view = written.view();
     assert_eq!((view.title.as_str(), view.summary.as_deref()), ("write it now", Some("1 of 3 done")));
-    let Part::Text { text } = &view.body[0] else { panic!("{view:?}") };
+    let ViewPart::Text { text } = &view.body[0] else { panic!("{view:?}") };
     assert_eq!(text, "▸ write it now\n☑ read the code  (ann)\n☐ test it");
     assert!(
         say(&caller, "TaskList", json!({})).await.starts_with(
@@ -169,7 +169,7 @@ async fn each_session_has_its_own() {
     let caller = |session: &'static str| {
         let registry =
             Registry::new().with(TaskCreate::new(&lists)).unwrap().with(TaskList::new(&lists)).unwrap();
-        Caller::of(registry).engine(|engine| engine.session_id(session))
+        TestCaller::with_registry(registry).engine(|engine| engine.session_id(session))
     };
     let (one, two) = (caller("a"), caller("b"));
     create(&one, "mine").await;
@@ -186,6 +186,6 @@ fn long_lists_are_shown_by_what_comes_next() {
     });
     list.tasks[6].status = TaskStatus::InProgress;
     let view = list.view("x");
-    let Part::Text { text } = &view.body[0] else { panic!("{view:?}") };
+    let ViewPart::Text { text } = &view.body[0] else { panic!("{view:?}") };
     assert_eq!(text, "☑ 4 done\n▸ t6\n☐ t4\n☐ t5\n☐ and 5 more");
 }

@@ -7,13 +7,15 @@
 use std::collections::BTreeSet;
 
 use haft::decision::DecisionReason;
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::tasks::{SessionTasks, STATE, SUBJECT_CHARS_MAX, TaskStatus, TASKS_MAX, TaskLists, check_length, check_text};
+use crate::tasks::{
+    STATE, SUBJECT_CHARS_MAX, SessionTasks, TASKS_MAX, TaskLists, TaskStatus, check_length, check_text,
+};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -56,14 +58,14 @@ impl TodoWrite {
 
 impl Tool for TodoWrite {
     type Input = TodoWriteInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("TodoWrite")
             .alias("todo_write")
             .group("tasks")
             .feature("tasks")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("write the list of things to do, checklist, steps")
     }
@@ -78,7 +80,7 @@ impl Tool for TodoWrite {
 
     async fn check(&self, input: &TodoWriteInput, _: &Context) -> Result<(), ToolError> {
         if input.todos.len() > TASKS_MAX {
-            return Err(ToolError::senseless(format!(
+            return Err(ToolError::invalid_input(format!(
                 "`todos` has {} tasks; at most {TASKS_MAX} are accepted",
                 input.todos.len()
             )));
@@ -90,7 +92,7 @@ impl Tool for TodoWrite {
             let active = todo.active_form.as_deref().unwrap_or_default();
             check_length(&format!("todos[{at}].activeForm"), active, SUBJECT_CHARS_MAX)?;
             if !seen.insert(todo.content.trim()) {
-                return Err(ToolError::senseless(format!(
+                return Err(ToolError::invalid_input(format!(
                     "`{field}` is there twice; give each task words of its own"
                 )));
             }
@@ -98,16 +100,16 @@ impl Tool for TodoWrite {
         Ok(())
     }
 
-    async fn call(&self, input: TodoWriteInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: TodoWriteInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         self.lists.with(cx, |list| {
             write_list(list, &input.todos)?;
             let begun = list.tasks.iter().filter(|task| task.status == TaskStatus::InProgress).count();
             let words = format!("{}, {begun} in progress", list.counts());
-            Ok(Output::from(Content::text(words)).with_view(list.view(&current_title(list))))
+            Ok(ToolOutput::from(ResultBlock::text(words)).with_view(list.view(&current_title(list))))
         })
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         // The list as far as it is written.
         let todos = stage.input().get("todos")?.as_array()?;
         let whole: Vec<TodoItem> =
@@ -116,8 +118,8 @@ impl Tool for TodoWrite {
         write_list(&mut list, &whole).ok()?;
         let view = list.view(&current_title(&list));
         Some(match stage {
-            Stage::Error { error, .. } => View::titled("").summary(error.message()),
-            Stage::Rejected { reason, .. } => View::titled("").summary(*reason),
+            CallStage::Error { error, .. } => CallView::titled("").summary(error.message()),
+            CallStage::Rejected { reason, .. } => CallView::titled("").summary(*reason),
             _ => view,
         })
     }

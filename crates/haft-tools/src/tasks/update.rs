@@ -1,14 +1,14 @@
 //! `TaskUpdate`: how far a task is, who does it, what it waits for. All of a call counts, or nothing.
 
 use haft::decision::DecisionReason;
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::tasks::{
-    DESCRIPTION_CHARS_MAX, OWNER_CHARS_MAX, STATE, SUBJECT_CHARS_MAX, TaskStatus, TaskLists, check_length,
+    DESCRIPTION_CHARS_MAX, OWNER_CHARS_MAX, STATE, SUBJECT_CHARS_MAX, TaskLists, TaskStatus, check_length,
     check_text,
 };
 
@@ -81,14 +81,14 @@ impl TaskUpdate {
 
 impl Tool for TaskUpdate {
     type Input = TaskUpdateInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("TaskUpdate")
             .alias("task_update")
             .group("tasks")
             .feature("tasks")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .search_hint("mark a task done or in progress, change owner or dependencies")
     }
@@ -111,7 +111,7 @@ impl Tool for TaskUpdate {
         self.lists.with(cx, |list| list.named(&input.task_id).map(|_| ()))
     }
 
-    async fn call(&self, input: TaskUpdateInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: TaskUpdateInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         self.lists.with(cx, |list| {
             let mut changed = list.clone();
             let id = changed.named(&input.task_id)?.id;
@@ -121,7 +121,7 @@ impl Tool for TaskUpdate {
                 let words = format!("deleted #{id} {subject}; {}", changed.counts());
                 let view = changed.view(&format!("#{id} deleted"));
                 *list = changed;
-                return Ok(Output::from(Content::text(words)).with_view(view));
+                return Ok(ToolOutput::from(ResultBlock::text(words)).with_view(view));
             }
             for name in input.remove_blocked_by.iter().flatten() {
                 let other = changed.named(name)?.id;
@@ -158,7 +158,8 @@ impl Tool for TaskUpdate {
                 Some(NewStatus::Completed) => Some(TaskStatus::Completed),
                 Some(NewStatus::Deleted) | None => None,
             };
-            if status == Some(TaskStatus::InProgress) && task.owner.is_none() && cx.call().agent_id() != MAIN {
+            if status == Some(TaskStatus::InProgress) && task.owner.is_none() && cx.call().agent_id() != MAIN
+            {
                 task.owner = Some(cx.call().agent_id().to_owned());
             }
             if let Some(status) = status {
@@ -192,13 +193,13 @@ impl Tool for TaskUpdate {
             words.push_str(&format!("\n{}", changed.counts()));
             let view = changed.view(&format!("#{id} {}", task.subject));
             *list = changed;
-            Ok(Output::from(Content::text(words)).with_view(view))
+            Ok(ToolOutput::from(ResultBlock::text(words)).with_view(view))
         })
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let id = stage.text("taskId")?.trim_start_matches('#');
-        let view = View::titled(match stage.text("status") {
+        let view = CallView::titled(match stage.text("status") {
             Some(status) => format!("#{id} {}", status.replace('_', " ")),
             None => format!("#{id}"),
         });

@@ -29,8 +29,9 @@ fn is_utf8(label: Option<&str>) -> bool {
 
 fn decode_with(bytes: &[u8], label: Option<&str>, tld: Option<&str>) -> String {
     let said = label.and_then(|label| Encoding::for_label(label.as_bytes())).or_else(|| of_page(bytes));
-    let encoding =
-        said.unwrap_or_else(|| if std::str::from_utf8(bytes).is_ok() { UTF_8 } else { guess_encoding(bytes, tld) });
+    let encoding = said.unwrap_or_else(|| {
+        if std::str::from_utf8(bytes).is_ok() { UTF_8 } else { guess_encoding(bytes, tld) }
+    });
     // Heeds a byte order mark before anything else.
     encoding.decode(bytes).0.into_owned()
 }

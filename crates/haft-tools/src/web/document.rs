@@ -4,7 +4,7 @@
 //! what is said to be text and holds zeros is none. Everything else is taken as it is announced.
 
 #[cfg(feature = "images")]
-use haft::Content;
+use haft::ResultBlock;
 use haft::{Context, ToolError};
 use haft_net::fetch::FetchResponse;
 use http::header::CONTENT_TYPE;
@@ -53,7 +53,13 @@ impl WebDocument {
     #[cfg(test)]
     pub(crate) fn text(text: &str) -> WebDocument {
         let media_type = "text/plain".to_owned();
-        WebDocument { title: None, media_type, size: text.len(), cut: false, body: DocumentBody::Text(text.to_owned()) }
+        WebDocument {
+            title: None,
+            media_type,
+            size: text.len(),
+            cut: false,
+            body: DocumentBody::Text(text.to_owned()),
+        }
     }
 
     /// How much is kept of it.
@@ -140,7 +146,13 @@ impl WebDocument {
             std::borrow::Cow::Owned(seen) => seen,
         };
         let media_type = if said.is_empty() { kind.usual() } else { &said };
-        Ok(WebDocument { title, media_type: media_type.to_owned(), size, cut, body: DocumentBody::Text(text) })
+        Ok(WebDocument {
+            title,
+            media_type: media_type.to_owned(),
+            size,
+            cut,
+            body: DocumentBody::Text(text),
+        })
     }
 }
 
@@ -233,7 +245,7 @@ async fn fit_image(bytes: Vec<u8>, media_type: &str, cx: &Context) -> Result<(St
     let request = images::ImageRequest { format, failure: failure.clone(), name: None };
     let decoded = decode_isolated(&failure, images::decode_picture, &request, &bytes, cx).await?;
     match decoded.blocks().pop() {
-        Some(Content::Image(blob)) => Ok((blob.media_type.to_string(), blob.bytes.to_vec())),
+        Some(ResultBlock::Image(blob)) => Ok((blob.media_type.to_string(), blob.bytes.to_vec())),
         _ => Err(damaged()),
     }
 }

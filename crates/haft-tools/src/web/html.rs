@@ -11,16 +11,16 @@
 mod elements;
 mod entities;
 mod hiding_styles;
-mod tokenizer;
 mod markdown_writer;
+mod tokenizer;
 
 use haft::text::{single_line, truncate_chars};
 use url::Url;
 
 use self::elements::{DEPTH_MAX, ElementStack, Pushed, is_formatting};
 use self::hiding_styles::StyleSheet;
-use self::tokenizer::{ElementName, OpenTag, HtmlToken, HtmlTokenizer};
 use self::markdown_writer::{CodeLiteral, MarkdownWriter};
+use self::tokenizer::{ElementName, HtmlToken, HtmlTokenizer, OpenTag};
 
 /// How deep tables may lie in each other; those below are read as text.
 const TABLES_MAX: usize = 8;
@@ -126,7 +126,11 @@ struct PageConverter<'b> {
 }
 
 impl<'b> PageConverter<'b> {
-    fn new(base: Option<&'b Url>, surroundings: SurroundingsMode, sheet: &'b mut StyleSheet) -> PageConverter<'b> {
+    fn new(
+        base: Option<&'b Url>,
+        surroundings: SurroundingsMode,
+        sheet: &'b mut StyleSheet,
+    ) -> PageConverter<'b> {
         PageConverter {
             base: base.map(std::borrow::Cow::Borrowed),
             surroundings,
@@ -208,7 +212,9 @@ impl<'b> PageConverter<'b> {
         let Some(literal) = &mut self.literal else { return };
         match tag.name {
             ElementName::Br => literal.text.push('\n'),
-            ElementName::Code | ElementName::Samp if literal.language.is_none() => literal.language = code_language(tag),
+            ElementName::Code | ElementName::Samp if literal.language.is_none() => {
+                literal.language = code_language(tag)
+            }
             _ => {}
         }
     }

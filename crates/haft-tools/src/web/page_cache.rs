@@ -41,7 +41,11 @@ impl PageCache {
         }
         let mut pages = lock(&self.0);
         pages.retain(|kept| kept.url != url && kept.since.elapsed() < KEPT);
-        pages.push_back(CachedPage { url: url.to_owned(), since: Instant::now(), document: document.clone() });
+        pages.push_back(CachedPage {
+            url: url.to_owned(),
+            since: Instant::now(),
+            document: document.clone(),
+        });
         let over = |pages: &VecDeque<CachedPage>| {
             pages.len() > PAGES_MAX
                 || pages.iter().map(|kept| kept.document.bytes()).sum::<usize>() > BYTES_MAX

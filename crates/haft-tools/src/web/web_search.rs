@@ -10,10 +10,10 @@ mod backend;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::effects::table::Class;
-use haft::tool::{Interrupt, Timeout};
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::tool::{CallTimeout, Interrupt};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use haft_net::fetch::{FetchLimits, Fetcher};
 use haft_net::host::{Host, HostRule};
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use crate::web::untrusted_text;
 
-pub use backend::{SearchBackend, InvalidBackend, ApiKey};
+pub use backend::{ApiKey, InvalidBackend, SearchBackend};
 
 use backend::SearchHit;
 
@@ -90,10 +90,10 @@ impl<'a> SearchQuery<'a> {
         if !(2..=QUERY_CHARS_MAX).contains(&text.chars().count()) {
             let words =
                 format!("`query` must have 2 to {QUERY_CHARS_MAX} characters, got {}", text.chars().count());
-            return Err(ToolError::senseless(words));
+            return Err(ToolError::invalid_input(words));
         }
         if !input.allowed_domains.is_empty() && !input.blocked_domains.is_empty() {
-            return Err(ToolError::senseless(
+            return Err(ToolError::invalid_input(
                 "`allowed_domains` and `blocked_domains` can't be given together; give one of them",
             ));
         }
@@ -101,11 +101,11 @@ impl<'a> SearchQuery<'a> {
             if domains.len() > DOMAINS_MAX {
                 let words =
                     format!("`{field}` has {} domains; at most {DOMAINS_MAX} are accepted", domains.len());
-                return Err(ToolError::senseless(words));
+                return Err(ToolError::invalid_input(words));
             }
             let one = |domain: &String| {
                 let bare = domain.trim().strip_prefix("*.").unwrap_or(domain.trim());
-                Host::parse(bare).map_err(|bad| ToolError::senseless(format!("`{field}`: {bad}")))
+                Host::parse(bare).map_err(|bad| ToolError::invalid_input(format!("`{field}`: {bad}")))
             };
             domains.iter().map(one).collect::<Result<Vec<Host>, ToolError>>()
         };
@@ -141,12 +141,15 @@ fn text_of(hits: &[SearchHit], query: &str, backend: &str) -> String {
         1 => "1 page".to_owned(),
         count => format!("{count} pages"),
     };
-    format!("{count} for `{query}`\n{}", untrusted_text::mark_untrusted(&format!("search by {backend}"), &list))
+    format!(
+        "{count} for `{query}`\n{}",
+        untrusted_text::mark_untrusted(&format!("search by {backend}"), &list)
+    )
 }
 
 impl Tool for WebSearch {
     type Input = WebSearchInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("WebSearch")
@@ -154,9 +157,9 @@ impl Tool for WebSearch {
             .group("web")
             .feature("web")
             .configured_hosts()
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
-            .timeout(Timeout::After(2 * TIMEOUT))
+            .timeout(CallTimeout::After(2 * TIMEOUT))
             .interrupt(Interrupt::Cancel)
             .search_hint("search the web internet google news find pages")
     }
@@ -178,7 +181,7 @@ impl Tool for WebSearch {
         SearchQuery::from_input(input).map(|_| ())
     }
 
-    async fn call(&self, input: WebSearchInput, _: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: WebSearchInput, _: &Context) -> Result<ToolOutput, ToolError> {
         let query = SearchQuery::from_input(&input)?;
         let Some(backend) = &self.backend else {
             return Err(ToolError::new(
@@ -210,17 +213,19 @@ impl Tool for WebSearch {
             ))
         })?;
         let hits: Vec<SearchHit> = hits.into_iter().filter(|hit| query.takes(hit)).take(HITS_MAX).collect();
-        let view = View::titled(query.text).summary(format!("{} pages by {name}", hits.len()));
+        let view = CallView::titled(query.text).summary(format!("{} pages by {name}", hits.len()));
         if hits.is_empty() {
-            let words =
-                format!("no pages for `{}`; try other words, or fewer domains", untrusted_text::visible_text(query.text));
-            return Ok(Output::from(Content::text(words)).with_view(view));
+            let words = format!(
+                "no pages for `{}`; try other words, or fewer domains",
+                untrusted_text::visible_text(query.text)
+            );
+            return Ok(ToolOutput::from(ResultBlock::text(words)).with_view(view));
         }
-        Ok(Output::from(Content::text(text_of(&hits, query.text, name))).with_view(view))
+        Ok(ToolOutput::from(ResultBlock::text(text_of(&hits, query.text, name))).with_view(view))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        let view = View::titled(stage.text("query")?);
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
+        let view = CallView::titled(stage.text("query")?);
         Some(view.why(stage))
     }
 }

@@ -10,13 +10,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::effects::WORKTREES;
 use haft::tool::GuardDenied;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{FOLDER, NewWorktree, GitWorktree, name_fits, render_stage, worktree_tool_spec};
+use super::{FOLDER, GitWorktree, NewWorktree, name_fits, render_stage, worktree_tool_spec};
 
 /// Characters of a result that the model sees.
 pub const RESULT_CHARS: usize = 2_000;
@@ -55,7 +55,7 @@ impl EnterWorktree {
 
 impl Tool for EnterWorktree {
     type Input = EnterWorktreeInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         worktree_tool_spec("EnterWorktree")
@@ -85,14 +85,14 @@ impl Tool for EnterWorktree {
         }
         match cx.location().entered() {
             None => Ok(()),
-            Some(path) => Err(ToolError::senseless(format!(
+            Some(path) => Err(ToolError::invalid_input(format!(
                 "you are in the worktree `{}` already; leave it with ExitWorktree first",
                 path.display()
             ))),
         }
     }
 
-    async fn call(&self, input: EnterWorktreeInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: EnterWorktreeInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let name = input.name.unwrap_or_else(new_name);
         let worktree = GitWorktree::named(&cx.cwd().join(self.folder()), &name);
         let entered = match worktree.exists(cx).await? {
@@ -114,11 +114,11 @@ impl Tool for EnterWorktree {
         cx.location().enter(&worktree.path).map_err(ToolError::new)?;
         let (path, branch) = (worktree.path.display(), &worktree.branch);
         let text = format!("working directory: {path}\nbranch: {branch}\n{entered}");
-        Ok(Output::from(Content::text(text))
-            .with_view(View::titled(name).summary(format!("branch {branch}"))))
+        Ok(ToolOutput::from(ResultBlock::text(text))
+            .with_view(CallView::titled(name).summary(format!("branch {branch}"))))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, stage.text("name").unwrap_or("a new worktree")))
     }
 }

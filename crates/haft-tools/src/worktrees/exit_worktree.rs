@@ -5,12 +5,12 @@
 
 use haft::decision::DecisionReason;
 use haft::effects::WORKTREES;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{FOLDER, WorktreeLosses, GitWorktree, render_stage, worktree_tool_spec};
+use super::{FOLDER, GitWorktree, WorktreeLosses, render_stage, worktree_tool_spec};
 
 /// Characters of a result that the model sees.
 pub const RESULT_CHARS: usize = 4_000;
@@ -55,7 +55,7 @@ pub struct ExitWorktree;
 
 impl Tool for ExitWorktree {
     type Input = ExitWorktreeInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         worktree_tool_spec("ExitWorktree")
@@ -99,14 +99,14 @@ impl Tool for ExitWorktree {
         }
     }
 
-    async fn preview(&self, input: &ExitWorktreeInput, cx: &Context) -> Option<View> {
+    async fn preview(&self, input: &ExitWorktreeInput, cx: &Context) -> Option<CallView> {
         let worktree = entered_worktree(cx).ok().filter(|_| input.discards())?;
         let losses = worktree.losses(cx).await.ok()?;
-        let view = View::titled(worktree.name).summary(format!("removes {}", losses.words()));
-        Some(view.with(haft::view::Part::Text { text: losses.list() }))
+        let view = CallView::titled(worktree.name).summary(format!("removes {}", losses.words()));
+        Some(view.with(haft::view::ViewPart::Text { text: losses.list() }))
     }
 
-    async fn call(&self, input: ExitWorktreeInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: ExitWorktreeInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let worktree = entered_worktree(cx)?;
         let (name, branch, path) = (&worktree.name, &worktree.branch, worktree.path.display());
         let (text, summary) = if input.removes() {
@@ -128,17 +128,19 @@ impl Tool for ExitWorktree {
         };
         cx.location().leave();
         let text = format!("{text}\nyou are in the checkout again from the next call on");
-        Ok(Output::from(Content::text(text)).with_view(View::titled(name.as_str()).summary(summary)))
+        Ok(ToolOutput::from(ResultBlock::text(text))
+            .with_view(CallView::titled(name.as_str()).summary(summary)))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, stage.text("action").unwrap_or("keep")))
     }
 }
 
 /// The worktree that the agent is in.
 fn entered_worktree(cx: &Context) -> Result<GitWorktree, ToolError> {
-    let outside = || ToolError::senseless("you are in no worktree; EnterWorktree makes one and enters it");
+    let outside =
+        || ToolError::invalid_input("you are in no worktree; EnterWorktree makes one and enters it");
     let path = cx.location().entered().ok_or_else(outside)?;
     let folder = path.parent().filter(|folder| folder.ends_with(FOLDER)).ok_or_else(outside)?;
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(outside)?;
@@ -149,7 +151,7 @@ fn entered_worktree(cx: &Context) -> Result<GitWorktree, ToolError> {
 fn kept_back(worktree: &GitWorktree, losses: &WorktreeLosses) -> Result<(), ToolError> {
     match losses.is_empty() {
         true => Ok(()),
-        false => Err(ToolError::senseless(format!(
+        false => Err(ToolError::invalid_input(format!(
             "the worktree `{}` was not removed: it has {}\n{}\ncommit and merge them, use `keep`, or set \
              `discard_changes` if the user wants them gone",
             worktree.name,

@@ -14,7 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
-use haft::ports::{Confinement, Exit, ProcessRequest, Processes};
+use haft::ports::{ConfinementLevel, ProcessExit, ProcessRequest, Processes};
 use haft::text::truncate_chars;
 use haft::{Context, ToolError};
 use haft_git::keys::{self, KeyEffect};
@@ -65,8 +65,8 @@ pub(crate) async fn run_reading<S: AsRef<OsStr>>(
     dir: &Path,
     args: impl IntoIterator<Item = S>,
 ) -> Result<Result<GitOutput, String>, ToolError> {
-    let drivers = AttributeDrivers::for_directories(cx, &[dir], Confinement::ReadOnly).await?;
-    run_git(cx, dir, &drivers, args, Confinement::ReadOnly).await
+    let drivers = AttributeDrivers::for_directories(cx, &[dir], ConfinementLevel::ReadOnly).await?;
+    run_git(cx, dir, &drivers, args, ConfinementLevel::ReadOnly).await
 }
 
 /// Runs git to change something outside of what commands may change; `also` is a worktree that it looks into beside.
@@ -80,8 +80,8 @@ pub(crate) async fn run_changing<S: AsRef<OsStr>>(
     args: impl IntoIterator<Item = S>,
 ) -> Result<GitOutput, ToolError> {
     let dirs: Vec<&Path> = std::iter::once(dir).chain(also).collect();
-    let drivers = AttributeDrivers::for_directories(cx, &dirs, Confinement::Outside).await?;
-    let said = run_git(cx, dir, &drivers, args, Confinement::Outside).await?;
+    let drivers = AttributeDrivers::for_directories(cx, &dirs, ConfinementLevel::Outside).await?;
+    let said = run_git(cx, dir, &drivers, args, ConfinementLevel::Outside).await?;
     said.map_err(|complaint| ToolError::new(format!("git refused: {complaint}")))
 }
 
@@ -90,7 +90,8 @@ pub(crate) async fn run_changing<S: AsRef<OsStr>>(
 /// # Errors
 /// git can't be run, or can't say.
 pub(crate) async fn configured_filters(cx: &Context, dir: &Path) -> Result<Vec<String>, ToolError> {
-    let AttributeDrivers(keys) = AttributeDrivers::for_directories(cx, &[dir], Confinement::Outside).await?;
+    let AttributeDrivers(keys) =
+        AttributeDrivers::for_directories(cx, &[dir], ConfinementLevel::Outside).await?;
     let name = |key: &String| Some(key.strip_prefix("filter.")?.rsplit_once('.')?.0.to_owned());
     Ok(keys.iter().filter_map(name).collect::<BTreeSet<String>>().into_iter().collect())
 }
@@ -102,7 +103,11 @@ struct AttributeDrivers(BTreeSet<String>);
 impl AttributeDrivers {
     /// Those that hold in these directories: what is included may differ from one worktree to the next. They are looked for
     /// where git will run, because a sandbox hides files that it would read outside; listing settings starts nothing.
-    async fn for_directories(cx: &Context, dirs: &[&Path], confinement: Confinement) -> Result<AttributeDrivers, ToolError> {
+    async fn for_directories(
+        cx: &Context,
+        dirs: &[&Path],
+        confinement: ConfinementLevel,
+    ) -> Result<AttributeDrivers, ToolError> {
         let unsafe_here = |why: &str| {
             ToolError::new(format!(
                 "git is not run here: the configuration of the repository names programs, and {why}; `git config --list` \
@@ -147,7 +152,7 @@ async fn run_git<S: AsRef<OsStr>>(
     dir: &Path,
     drivers: &AttributeDrivers,
     args: impl IntoIterator<Item = S>,
-    confinement: Confinement,
+    confinement: ConfinementLevel,
 ) -> Result<Result<GitOutput, String>, ToolError> {
     let processes = host_processes(cx)?;
     let mut argv: Vec<OsString> = vec!["git".into(), "--no-optional-locks".into()];
@@ -172,10 +177,10 @@ async fn run_git<S: AsRef<OsStr>>(
     })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned();
     Ok(match outcome.exit {
-        Exit::Code(0) => {
+        ProcessExit::Code(0) => {
             Ok(GitOutput { text: text(&outcome.stdout.head), whole: outcome.stdout.whole().is_some() })
         }
-        Exit::Code(_) => {
+        ProcessExit::Code(_) => {
             let said = text(&outcome.stderr.head);
             let said = said.trim_start_matches("fatal: ").trim_start_matches("error: ");
             Err(truncate_chars(said, COMPLAINT_CHARS_MAX).to_owned())
@@ -189,7 +194,7 @@ pub(crate) async fn hide_folder(cx: &Context, folder: &Path) -> Result<(), ToolE
     // A link that leads nowhere yet is not followed.
     let script = "set -C; [ -e .gitignore ] || [ -L .gitignore ] || printf '*\\n' > .gitignore";
     let request = ProcessRequest::new(["sh", "-c", script], folder)
-        .with_confinement(Confinement::Outside)
+        .with_confinement(ConfinementLevel::Outside)
         .with_timeout(GIT_TIMEOUT)
         .with_cancel(cx.cancel().child());
     let ran = host_processes(cx)?.run(request).await;

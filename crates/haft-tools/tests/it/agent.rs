@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft::dispatch::TaskTable;
-use haft::ports::Isolation;
+use haft::ports::AgentIsolation;
 use haft::testing::ScriptedSubAgents;
 use haft::{Engine, Registry, ToolCall, ToolError, ToolResult};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ async fn the_model_is_told_of_kinds_and_the_port_what_is_wanted() {
             (Some("general"), Some("n"))
         ]
     );
-    assert_eq!((&*asked[0].description, asked[0].isolation), ("find it", Isolation::None));
+    assert_eq!((&*asked[0].description, asked[0].isolation), ("find it", AgentIsolation::None));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use haft::view::Stage;
+use haft::view::CallStage;
 use haft::{Effects, ErrorKind, Tool as _};
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ fn it_declares_every_file_that_it_names() {
 fn a_person_sees_the_patch_before_and_the_lines_after() {
     let room = Room::with(&[("a", "1\n"), ("b", "2\n")]);
     let input = patch("*** Update File: a\n-1\n+one\n*** Update File: b\n-2\n+two");
-    let before = ApplyPatch::default().view(&Stage::Use { input: &input, complete: true }).unwrap();
+    let before = ApplyPatch::default().view(&CallStage::Use { input: &input, complete: true }).unwrap();
     assert_eq!(before.title, "a and 1 more");
     let after = room.view("ApplyPatch", input);
     assert_eq!(

@@ -15,7 +15,7 @@ use haft::dispatch::TaskTable;
 use haft::ports::{PermissionMode, Processes};
 use haft::results::OffloadStore;
 use haft::{
-    Engine, EngineBuilder, ErrorKind, Permissions, Registry, Tool as _, ToolCall, ToolResult, Workspace,
+    Engine, EngineBuilder, ErrorKind, PermissionRules, Registry, Tool as _, ToolCall, ToolResult, Workspace,
 };
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ impl Scene {
     fn of(bash: Bash, processes: Arc<dyn Processes>) -> Scene {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("work/sub/deep")).unwrap();
-        let permissions = Permissions::new().mode(PermissionMode::BypassPermissions);
+        let permissions = PermissionRules::new().mode(PermissionMode::BypassPermissions);
         let tasks = Arc::new(TaskTable::new());
         let builder = Engine::builder(
             Registry::new().with(haft_tools::BuiltIns::new().bash(bash.clone()).tools()).unwrap(),

@@ -1,7 +1,7 @@
 //! Many edits of one file at once: none is lost.
 
 use haft::dispatch::ConflictRule;
-use haft::{Engine, Permissions, Registry, ToolCall, Workspace};
+use haft::{Engine, PermissionRules, Registry, ToolCall, Workspace};
 use serde_json::json;
 
 #[test]
@@ -31,7 +31,7 @@ fn check(rule: ConflictRule, edits: usize) {
     let file = temp.path().join("f");
     let lines: Vec<String> = (0..edits).map(|at| format!("line {at};")).collect();
     std::fs::write(&file, lines.join("\n")).unwrap();
-    let permissions = Permissions::new().allow("Edit").unwrap().allow("MultiEdit").unwrap();
+    let permissions = PermissionRules::new().allow("Edit").unwrap().allow("MultiEdit").unwrap();
     let permissions = permissions.allow("ApplyPatch").unwrap().allow("Rewind").unwrap();
     let engine = Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(Workspace::new(temp.path()).unwrap())

@@ -2,7 +2,8 @@
 
 use haft::future::BoxFuture;
 use haft::ports::{
-    Captured, EnforcedRules, Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal,
+    CapturedOutput, ConfinementRefusal, EnforcedRules, ProcessError, ProcessExit, ProcessOutcome,
+    ProcessRequest, Processes,
 };
 
 pub(crate) struct ConfinedProcesses<F>(pub(crate) F);
@@ -27,7 +28,7 @@ where
 }
 
 /// A child that ended without a word.
-pub(crate) fn ended(exit: Exit, refused: Vec<Refusal>) -> ProcessOutcome {
-    let (stdout, stderr) = (Captured::default(), Captured::default());
+pub(crate) fn ended(exit: ProcessExit, refused: Vec<ConfinementRefusal>) -> ProcessOutcome {
+    let (stdout, stderr) = (CapturedOutput::default(), CapturedOutput::default());
     ProcessOutcome { exit, stdout, stderr, refused, held: Vec::new() }
 }

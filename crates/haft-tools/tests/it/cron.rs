@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use haft::testing::Caller;
-use haft::{ErrorKind, Output};
+use haft::testing::TestCaller;
+use haft::{ErrorKind, ToolOutput};
 use jiff::civil::DateTime;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -374,10 +374,10 @@ async fn tables_have_bounds_and_say_what_is_wrong() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{]", "nothing of it is lost");
 }
 
-async fn say(caller: &Caller, tool: &str, input: Value) -> String {
+async fn say(caller: &TestCaller, tool: &str, input: Value) -> String {
     let result = caller.call(tool, input).await;
     match result.outcome() {
-        Ok(output) => Output::to_text(output),
+        Ok(output) => ToolOutput::to_text(output),
         Err(error) => format!("! {}", error.message()),
     }
 }
@@ -389,7 +389,7 @@ async fn the_tools_plan_list_and_delete() {
         .clock(TestClock::at("2026-11-16T07:58:30Z"))
         .kept_in(&temp.path().join("x.json"));
     let crons = Some(Arc::new(table));
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(CronCreate::new(crons.clone()))
         .tool(CronDelete::new(crons.clone()))
         .tool(CronList::new(crons));
@@ -421,7 +421,7 @@ async fn the_tools_plan_list_and_delete() {
         let kept = caller.call("CronDelete", json!({ "id": id })).await;
         assert_eq!(kept.error_kind(), Some(ErrorKind::Denied), "{id}");
     }
-    let nowhere = Caller::new()
+    let nowhere = TestCaller::new()
         .tool(CronCreate::default())
         .call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x"}))
         .await;

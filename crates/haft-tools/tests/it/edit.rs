@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
-use haft::effects::table::{Class, Facts};
-use haft::view::{Change, Part, Stage};
-use haft::{Engine, ErrorKind, Permissions, Registry, Tool as _, Workspace};
+use haft::effects::table::{ConcurrencyClass, EffectFacts};
+use haft::view::{CallStage, LineChange, ViewPart};
+use haft::{Engine, ErrorKind, PermissionRules, Registry, Tool as _, Workspace};
 use serde_json::{Value, json};
 
 use crate::room::{Room, run};
@@ -169,26 +169,26 @@ fn a_person_sees_the_lines_that_changed() {
     let room = Room::with(&[("f", "1\n2\n3\n4\n5\n6\n7\n8\nold\n10\n")]);
     let view = room.view("Edit", edit("f", "old", "new\nmore"));
     assert_eq!((view.title.as_str(), view.summary.as_deref()), ("f", Some("+2 −1")));
-    let [Part::Diff { path, lines }] = &view.body[..] else { panic!("{view:?}") };
+    let [ViewPart::Diff { path, lines }] = &view.body[..] else { panic!("{view:?}") };
     let shown: Vec<_> = lines.iter().map(|line| (line.change, line.number, line.text.as_str())).collect();
     assert_eq!(path, "f");
     assert_eq!(
         shown,
         [
-            (Change::Same, 6, "6"),
-            (Change::Same, 7, "7"),
-            (Change::Same, 8, "8"),
-            (Change::Removed, 9, "old"),
-            (Change::Added, 9, "new"),
-            (Change::Added, 10, "more"),
-            (Change::Same, 11, "10"),
+            (LineChange::Same, 6, "6"),
+            (LineChange::Same, 7, "7"),
+            (LineChange::Same, 8, "8"),
+            (LineChange::Removed, 9, "old"),
+            (LineChange::Added, 9, "new"),
+            (LineChange::Added, 10, "more"),
+            (LineChange::Same, 11, "10"),
         ]
     );
     let input = edit("./f", "a\nb", "a\nc");
-    let before = Edit::default().view(&Stage::Use { input: &input, complete: true }).unwrap();
+    let before = Edit::default().view(&CallStage::Use { input: &input, complete: true }).unwrap();
     assert_eq!((before.title.as_str(), before.summary.as_deref()), ("f", Some("+1 −1")));
     let half = json!({"file_path": "f"});
-    assert!(Edit::default().view(&Stage::Use { input: &half, complete: false }).is_some());
+    assert!(Edit::default().view(&CallStage::Use { input: &half, complete: false }).is_some());
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn it_reads_and_writes_the_file_and_nothing_else() {
     };
     let effects = Edit::default().effects(&input);
     assert_eq!((effects.reads.len(), effects.writes.len(), effects.unknown), (1, 1, false));
-    assert_eq!(effects.judge(&Facts::unresolved()).class, Class::WriteExclusive);
+    assert_eq!(effects.judge(&EffectFacts::unresolved()).class, ConcurrencyClass::WriteExclusive);
 }
 
 // What the session has seen of files.
@@ -370,7 +370,7 @@ fn sessions_remember_for_themselves_and_agents_of_one_session_together() {
     room.put("f", "other\n");
     let other = Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(Workspace::new(room.path("")).unwrap())
-        .permissions(Permissions::new().allow("Edit").unwrap())
+        .permissions(PermissionRules::new().allow("Edit").unwrap())
         .build();
     let miss = edit("f", "one", "x");
     let words = |engine: &Engine| run(engine, "Edit", miss.clone()).error().unwrap().message().to_owned();
@@ -384,13 +384,13 @@ fn sessions_remember_for_themselves_and_agents_of_one_session_together() {
 fn who_is_asked_sees_where_it_is_and_is_not_warned() {
     let room = Room::with(&[("f", "1\n2\n3\n4\n5\nold\n")]);
     let asked = room.asked("Edit", edit("f", "old", "new"));
-    let [Part::Diff { lines, .. }] = &asked.view.body[..] else { panic!("{asked:?}") };
+    let [ViewPart::Diff { lines, .. }] = &asked.view.body[..] else { panic!("{asked:?}") };
     let shown: Vec<_> = lines.iter().map(|line| (line.number, line.text.as_str())).collect();
     assert_eq!(shown, [(3, "3"), (4, "4"), (5, "5"), (6, "old"), (6, "new")]);
     assert!(asked.warnings().is_empty() && asked.is_harmless(), "what it replaces stands in the call");
     // One that will fail shows what it says.
     let asked = room.asked("Edit", edit("f", "nowhere", "new"));
-    assert!(matches!(&asked.view.body[..], [Part::Diff { lines, .. }] if lines.len() == 2), "{asked:?}");
+    assert!(matches!(&asked.view.body[..], [ViewPart::Diff { lines, .. }] if lines.len() == 2), "{asked:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use haft::effects::table::{Class, Facts};
+use haft::effects::table::{ConcurrencyClass, EffectFacts};
 use haft::{ErrorKind, Tool as _};
 use serde_json::json;
 
@@ -149,8 +149,8 @@ fn it_declares_where_the_pattern_begins_and_nothing_else() {
         let input = GlobInput { pattern: pattern.into(), path: path.map(Into::into) };
         let effects = Glob.effects(&input);
         assert_eq!(
-            haft::tool::ListedClass::from(effects.judge(&Facts::unresolved()).class),
-            Class::ReadOnly.into()
+            haft::tool::ListedClass::from(effects.judge(&EffectFacts::unresolved()).class),
+            ConcurrencyClass::ReadOnly.into()
         );
         effects.reads[0].path.display().to_string()
     };

@@ -1,6 +1,6 @@
 //! `MultiEdit` through an engine.
 
-use haft::view::Stage;
+use haft::view::CallStage;
 use haft::{ErrorKind, Tool as _};
 use haft_tools::MultiEdit;
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ fn the_first_edit_may_create_the_file() {
 fn a_person_sees_each_edit_before_and_the_change_after() {
     let room = Room::with(&[("f", "a\nb\n")]);
     let input = json!({"file_path": "f", "edits": [{"old_string": "a", "new_string": "A"}, {"old_string": "b", "new_string": "B"}]});
-    let before = MultiEdit::default().view(&Stage::Use { input: &input, complete: true }).unwrap();
+    let before = MultiEdit::default().view(&CallStage::Use { input: &input, complete: true }).unwrap();
     assert_eq!((before.summary.as_deref(), before.body.len()), (Some("2 edits"), 2));
     let after = room.view("MultiEdit", input);
     assert_eq!((after.summary.as_deref(), after.body.len()), (Some("+2 −2"), 1));

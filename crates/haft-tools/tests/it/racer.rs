@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use haft::{Engine, Permissions, Registry, ToolCall, Workspace};
+use haft::{Engine, PermissionRules, Registry, ToolCall, Workspace};
 use rustix::fs::{CWD, RenameFlags};
 use serde_json::{Value, json};
 
@@ -104,7 +104,7 @@ impl Arena {
     }
 
     fn engine(&self) -> Engine {
-        let permissions = Permissions::new().allow("Write").unwrap().allow("Edit").unwrap();
+        let permissions = PermissionRules::new().allow("Write").unwrap().allow("Edit").unwrap();
         Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
             .workspace(Workspace::new(&self.work).unwrap())
             .permissions(permissions)

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft::{Engine, EngineBuilder, ErrorKind, Permissions, Registry, ToolCall, ToolResult, View, Workspace};
+use haft::ports::{ApprovalAnswer, ApprovalRequest, Asker, UserQuestion};
+use haft::{
+    CallView, Engine, EngineBuilder, ErrorKind, PermissionRules, Registry, ToolCall, ToolResult, Workspace,
+};
 use haft_sandbox::LocalProcesses;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -40,7 +42,7 @@ impl Room {
     fn of(temp: TempDir, tools: haft_tools::BuiltIns) -> Room {
         let names = ["ApplyPatch", "Edit", "MultiEdit", "NotebookEdit", "Rewind", "Write"];
         let permissions =
-            names.into_iter().fold(Permissions::new(), |rules, name| rules.allow(name).unwrap());
+            names.into_iter().fold(PermissionRules::new(), |rules, name| rules.allow(name).unwrap());
         let builder = Engine::builder(Registry::new().with(tools.tools()).unwrap())
             .workspace(Workspace::new(temp.path()).unwrap())
             .ports(|ports| ports.processes = Some(Arc::new(LocalProcesses::new(std::env::vars_os()))))
@@ -118,26 +120,26 @@ impl Room {
     }
 
     /// What a person is asked before this call.
-    pub(crate) fn asked(&self, tool: &str, input: Value) -> Approval {
-        let caught: Arc<Mutex<Option<Approval>>> = Arc::default();
+    pub(crate) fn asked(&self, tool: &str, input: Value) -> ApprovalRequest {
+        let caught: Arc<Mutex<Option<ApprovalRequest>>> = Arc::default();
         let engine =
-            self.builder.clone().permissions(Permissions::new()).asker(Catch(caught.clone())).build();
+            self.builder.clone().permissions(PermissionRules::new()).asker(Catch(caught.clone())).build();
         run(&engine, tool, input);
         caught.lock().unwrap().take().expect("it asks")
     }
 
-    pub(crate) fn view(&self, tool: &str, input: Value) -> View {
+    pub(crate) fn view(&self, tool: &str, input: Value) -> CallView {
         self.call(tool, input).view()
     }
 }
 
 /// Keeps what is asked, and says no.
-struct Catch(Arc<Mutex<Option<Approval>>>);
+struct Catch(Arc<Mutex<Option<ApprovalRequest>>>);
 
 impl Asker for Catch {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> haft::future::BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> haft::future::BoxFuture<'a, ApprovalAnswer> {
         *self.0.lock().unwrap() = Some(approval.clone());
-        Box::pin(async { Answer::No })
+        Box::pin(async { ApprovalAnswer::No })
     }
 
     fn question<'a>(&'a self, _: &'a UserQuestion) -> haft::future::BoxFuture<'a, Option<Vec<String>>> {

@@ -5,15 +5,15 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use haft::event::What;
+use haft::event::EventKind;
 use haft::future::BoxFuture;
 use haft::ports::{
-    Answer, Exit, HostAnswer, Intent, PermissionMode, ProcessOutcome, ProcessRequest, RecordError, Recorder,
-    Refusal, RequestDecision, WantedHost,
+    ApprovalAnswer, CallIntent, ConfinementRefusal, HostAnswer, PermissionMode, ProcessExit, ProcessOutcome,
+    ProcessRequest, RecordError, Recorder, RequestDecision, WantedHost,
 };
 use haft::results::OffloadStore;
 use haft::testing::{EventLog, ScriptedAsker};
-use haft::{Engine, EngineBuilder, ErrorKind, Permissions, Registry, ToolCall, ToolResult, Workspace};
+use haft::{Engine, EngineBuilder, ErrorKind, PermissionRules, Registry, ToolCall, ToolResult, Workspace};
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
 
@@ -62,7 +62,8 @@ impl Place {
 
     /// What is wrong, with the place's own path left out.
     fn problems(&self) -> Vec<String> {
-        let plain = |problem: &ScriptProblem| problem.to_string().replace(self.path("").to_str().unwrap(), "");
+        let plain =
+            |problem: &ScriptProblem| problem.to_string().replace(self.path("").to_str().unwrap(), "");
         self.load().problems.iter().map(plain).collect()
     }
 
@@ -72,7 +73,8 @@ impl Place {
         assert_eq!(loaded.problems, []);
         let (registry, problems) = loaded.register(&Registry::new(), "script:test");
         assert_eq!(problems, []);
-        let permissions = allowed.iter().try_fold(Permissions::new(), |all, name| all.allow(*name)).unwrap();
+        let permissions =
+            allowed.iter().try_fold(PermissionRules::new(), |all, name| all.allow(*name)).unwrap();
         Engine::builder(registry)
             .workspace(Workspace::new(self.path("work")).unwrap())
             .permissions(permissions)
@@ -96,10 +98,13 @@ impl Place {
 async fn wants_host(request: ProcessRequest) -> ProcessOutcome {
     let wanted = WantedHost { host: "a.example".into(), port: 443, port_rule: None, group: None };
     match request.child_requests.expect("a script can ask").ask(wanted).await {
-        HostAnswer::Granted(_) => ended(Exit::Code(0), Vec::new()),
+        HostAnswer::Granted(_) => ended(ProcessExit::Code(0), Vec::new()),
         HostAnswer::Refused(why) => {
             let host = "a.example".to_owned();
-            ended(Exit::Code(1), vec![Refusal::Host { host, port: Some(443), why, grantable: true }])
+            ended(
+                ProcessExit::Code(1),
+                vec![ConfinementRefusal::Host { host, port: Some(443), why, grantable: true }],
+            )
         }
     }
 }
@@ -109,11 +114,15 @@ async fn wants_host(request: ProcessRequest) -> ProcessOutcome {
 struct DecidedRequests(Mutex<Vec<String>>);
 
 impl Recorder for DecidedRequests {
-    fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn before<'a>(&'a self, _: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(async { Ok(()) })
     }
 
-    fn after<'a>(&'a self, _: &'a Intent<'a>, _: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn after<'a>(
+        &'a self,
+        _: &'a CallIntent<'a>,
+        _: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(async { Ok(()) })
     }
 
@@ -130,9 +139,9 @@ async fn a_script_asks_for_hosts() {
     place.script("t", "true", json!({}));
     let allowed = "main 1 [\"a.example:443\"] allowed User";
     for (answer, says, decided) in [
-        (Some(Answer::Once), "", allowed),
+        (Some(ApprovalAnswer::Once), "", allowed),
         (
-            Some(Answer::NoBecause("not now".into())),
+            Some(ApprovalAnswer::NoBecause("not now".into())),
             "the user said no to `a.example`: not now",
             "not now User",
         ),
@@ -165,7 +174,7 @@ async fn one(engine: &Engine, name: &str, arguments: Value) -> ToolResult {
 
 fn outcome(result: &ToolResult) -> Result<String, (ErrorKind, String)> {
     let error = |error: &haft::ToolError| (error.kind(), error.message().to_owned());
-    result.outcome().map(haft::Output::to_text).map_err(error)
+    result.outcome().map(haft::ToolOutput::to_text).map_err(error)
 }
 
 fn manifest(name: &str, fields: Value) -> Value {
@@ -355,7 +364,7 @@ async fn progress_is_heard_and_nonsense_is_not() {
         .events()
         .into_iter()
         .filter_map(|event| match event.what {
-            What::Progress(progress) => Some((progress.fraction, progress.message)),
+            EventKind::Progress(progress) => Some((progress.fraction, progress.message)),
             _ => None,
         })
         .collect();
@@ -373,9 +382,9 @@ async fn a_script_runs_only_where_it_is_allowed() {
     assert_eq!(outcome(&one(&engine, "t", json!({})).await), Err((ErrorKind::Denied, words.into())));
     assert_eq!(outcome(&place.call("t", json!({})).await), Ok("ran".into()));
     let bypass =
-        builder.clone().permissions(Permissions::new().mode(PermissionMode::BypassPermissions)).build();
+        builder.clone().permissions(PermissionRules::new().mode(PermissionMode::BypassPermissions)).build();
     assert_eq!(outcome(&one(&bypass, "t", json!({})).await), Ok("ran".into()));
-    let asker = haft::testing::ScriptedAsker::new().then(haft::ports::Answer::Once);
+    let asker = haft::testing::ScriptedAsker::new().then(haft::ports::ApprovalAnswer::Once);
     assert_eq!(outcome(&one(&builder.asker(asker.clone()).build(), "t", json!({})).await), Ok("ran".into()));
     let asked = &asker.approvals()[0];
     assert!(asked.unconfined && !asked.effects.unknown);
@@ -659,7 +668,8 @@ fn what_can_not_be_registered_is_a_problem_of_its_tool() {
     let read = haft::tool("Read", "Reads.", |_: haft::NoInput, _| async { Ok("") }).alias("read_file");
     let registry = Registry::new().with(read).unwrap();
     let said = |problems: Vec<ScriptProblem>| -> Vec<String> {
-        let plain = |problem: ScriptProblem| problem.to_string().replace(place.path("").to_str().unwrap(), "");
+        let plain =
+            |problem: ScriptProblem| problem.to_string().replace(place.path("").to_str().unwrap(), "");
         problems.into_iter().map(plain).collect()
     };
     let (registry, problems) = place.load().register(&registry, "script:test");
@@ -668,7 +678,8 @@ fn what_can_not_be_registered_is_a_problem_of_its_tool() {
         "tools/a/tool.json: /aliases/1: `read_file` is a name of the built-in tool `Read`; give another",
     ];
     assert_eq!((said(problems), registry.len()), (expected.map(str::to_owned).into(), 2));
-    let (again, problems) = load_scripts(&place.path("tools/good")).unwrap().register(&registry, "script:test");
+    let (again, problems) =
+        load_scripts(&place.path("tools/good")).unwrap().register(&registry, "script:test");
     let expected = "tools/good/tool.json: tool `good` can't be called `good`: that is a name of `good`";
     assert_eq!((said(problems), again.len()), (vec![expected.to_owned()], 2));
 }

@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
-use haft::effects::table::Facts;
-use haft::view::{Part, Stage};
-use haft::{Engine, ErrorKind, Permissions, Registry, Tool as _, Workspace};
+use haft::effects::table::EffectFacts;
+use haft::view::{CallStage, ViewPart};
+use haft::{Engine, ErrorKind, PermissionRules, Registry, Tool as _, Workspace};
 use serde_json::{Value, json};
 
 use crate::room::{Room, make_pipe, run};
@@ -72,17 +72,17 @@ fn a_person_sees_the_change_or_the_beginning() {
     let room = Room::with(&[("f", "a\nb\n")]);
     let view = room.view("Write", write("f", "a\nc\n"));
     assert_eq!((view.title.as_str(), view.summary.as_deref()), ("f", Some("+1 −1")));
-    assert!(matches!(&view.body[..], [Part::Diff { lines, .. }] if lines.len() == 3), "{view:?}");
+    assert!(matches!(&view.body[..], [ViewPart::Diff { lines, .. }] if lines.len() == 3), "{view:?}");
     let long = "line\n".repeat(50);
     let view = room.view("Write", write("new", &long));
     assert_eq!(view.summary.as_deref(), Some("created, 50 lines"));
-    assert!(matches!(&view.body[..], [Part::Code { text, .. }] if *text == long), "{view:?}");
+    assert!(matches!(&view.body[..], [ViewPart::Code { text, .. }] if *text == long), "{view:?}");
     let huge = room.view("Write", write("huge", &"line\n".repeat(100_000)));
-    let [Part::Code { text, .. }] = &huge.body[..] else { panic!("{huge:?}") };
+    let [ViewPart::Code { text, .. }] = &huge.body[..] else { panic!("{huge:?}") };
     let (shown, last) = text.rsplit_once('\n').unwrap();
     assert_eq!(last, format!("… {} more lines", 100_000 - shown.lines().count()));
     let input = write("x", "a\n");
-    let before = Write::default().view(&Stage::Use { input: &input, complete: true }).unwrap();
+    let before = Write::default().view(&CallStage::Use { input: &input, complete: true }).unwrap();
     assert_eq!(before.summary.as_deref(), Some("1 line"));
 }
 
@@ -91,7 +91,7 @@ fn a_person_sees_the_change_or_the_beginning() {
 fn a_second_name_of_a_protected_file_does_not_lead_to_it() {
     let room = Room::with(&[("keep/settings", "protected"), ("f", "x")]);
     fs::hard_link(room.path("keep/settings"), room.path("alias")).unwrap();
-    let permissions = Permissions::new().allow("Write").unwrap().allow("Edit").unwrap();
+    let permissions = PermissionRules::new().allow("Write").unwrap().allow("Edit").unwrap();
     let workspace = Workspace::new(room.path("")).unwrap().with_protected(room.path("keep"));
     let engine = Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(workspace)
@@ -117,7 +117,7 @@ fn it_is_listed_as_what_its_effects_say() {
     let tool = haft::tool::AnyTool::typed(Write::default()).unwrap();
     assert_eq!(
         tool.listed_class(),
-        Write::default().effects(&input).judge(&Facts::unresolved()).class.into()
+        Write::default().effects(&input).judge(&EffectFacts::unresolved()).class.into()
     );
 }
 
@@ -126,11 +126,11 @@ fn who_is_asked_sees_the_change_to_a_file_that_is_there() {
     let room = Room::with(&[("f", "a\nb\n")]);
     let asked = room.asked("Write", write("f", "a\nc\n"));
     assert_eq!((asked.view.title.as_str(), asked.view.summary.as_deref()), ("f", Some("+1 −1")));
-    assert!(matches!(&asked.view.body[..], [Part::Diff { lines, .. }] if lines.len() == 3), "{asked:?}");
+    assert!(matches!(&asked.view.body[..], [ViewPart::Diff { lines, .. }] if lines.len() == 3), "{asked:?}");
     assert_eq!(asked.warnings().len(), 1, "what was there is in no call");
     assert_eq!(room.content("f"), "a\nb\n");
     let asked = room.asked("Write", write("new", "a\n"));
-    assert!(matches!(&asked.view.body[..], [Part::Code { .. }]), "{asked:?}");
+    assert!(matches!(&asked.view.body[..], [ViewPart::Code { .. }]), "{asked:?}");
     assert!(asked.warnings().is_empty());
 }
 

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use haft_scheduler::Cancel;
 use haft_scheduler::sync::lock;
 
-use super::{Call, Context, Moved, Place};
-use crate::content::Output;
+use super::{AgentPlacement, CallState, Context, DirectoryChange};
+use crate::content::ToolOutput;
 use crate::dispatch::background;
 use crate::effects::resolved::Workspace;
 use crate::error::ToolError;
 use crate::ports::{
-    Asker, Background, CallPlace, ChildRequests, Mode, Processes, Recorder, SubAgents, TaskId, TaskLog,
-    Tasks, TraceContext, Traced,
+    Asker, BackgroundFlag, CallPlace, ChildRequests, ModeControl, Processes, Recorder, SubAgents, TaskId,
+    TaskLog, Tasks, TraceContext, TracedProcesses,
 };
 use crate::results::OffloadStore;
 
@@ -87,7 +87,7 @@ impl<'a> AgentLocation<'a> {
 
     /// Moves the scope of this agent back to where the session began.
     pub fn leave(self) {
-        *lock(&self.0.call.host.place) = Place::default();
+        *lock(&self.0.call.host.place) = AgentPlacement::default();
     }
 
     /// The directory that the scope of this agent was moved into, if it was.
@@ -96,7 +96,7 @@ impl<'a> AgentLocation<'a> {
     }
 
     /// Where this agent has moved to.
-    pub fn moved(self) -> Moved {
+    pub fn moved(self) -> DirectoryChange {
         self.0.call.host.moved()
     }
 }
@@ -109,10 +109,10 @@ pub struct ContextPorts<'a>(pub(super) &'a Context);
 impl<'a> ContextPorts<'a> {
     /// Child processes. Where the call is traced, each gets its place in the trace.
     pub fn processes(self) -> Option<&'a dyn Processes> {
-        let call: &'a Call = &self.0.call;
+        let call: &'a CallState = &self.0.call;
         let processes = call.host.ports.processes.as_ref()?;
         let traced = call.traced.get_or_init(|| {
-            self.0.tracing().context().map(|context| Traced::new(processes.clone(), context))
+            self.0.tracing().context().map(|context| TracedProcesses::new(processes.clone(), context))
         });
         Some(traced.as_ref().map_or(&**processes, |traced| traced))
     }
@@ -134,7 +134,7 @@ impl<'a> ContextPorts<'a> {
     }
 
     /// The live permission mode.
-    pub fn mode(self) -> Option<&'a dyn Mode> {
+    pub fn mode(self) -> Option<&'a dyn ModeControl> {
         self.0.call.host.ports.mode.as_deref()
     }
 
@@ -169,7 +169,7 @@ impl<'a> BackgroundControl<'a> {
     /// The work itself, unchanged, and the reason: the host has no background tasks, or too many run already.
     pub fn spawn<F>(self, about: impl Into<String>, cancel: Cancel, work: F) -> Result<TaskId, (F, String)>
     where
-        F: Future<Output = Result<Output, ToolError>> + Send + 'static,
+        F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     {
         background::go_on(self.0, about.into(), cancel, work)
     }
@@ -186,7 +186,7 @@ impl<'a> BackgroundControl<'a> {
     }
 
     /// Whether this call has moved to the background, or leaves something there: for the processes that it starts.
-    pub fn state(self) -> &'a Background {
+    pub fn state(self) -> &'a BackgroundFlag {
         self.0.call.running.background()
     }
 }
@@ -199,19 +199,19 @@ impl CallTracing<'_> {
     /// The place of this call in its trace, to pass on to others; `None` where the call is not traced.
     pub fn context(self) -> Option<TraceContext> {
         let tracer = self.0.call.host.ports.tracer.as_ref()?;
-        crate::future::guarded(|| tracer.context(self.place())).ok().flatten()
+        crate::future::catch_panic(|| tracer.context(self.place())).ok().flatten()
     }
 
     /// Adds an attribute to the trace of this call, by its name in the conventions of OpenTelemetry. `value` is computed
     /// only where the call is traced.
     pub fn note(self, name: &'static str, value: impl FnOnce() -> serde_json::Value) {
         if let Some(tracer) = &self.0.call.host.ports.tracer {
-            let _ = crate::future::guarded(|| tracer.note(self.place(), name, value()));
+            let _ = crate::future::catch_panic(|| tracer.note(self.place(), name, value()));
         }
     }
 
     fn place(&self) -> CallPlace<'_> {
-        let Call { host, turn, reference, .. } = &*self.0.call;
+        let CallState { host, turn, reference, .. } = &*self.0.call;
         CallPlace::new(&host.session, &host.agent, *turn, reference)
     }
 }

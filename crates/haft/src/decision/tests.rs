@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::effects::Effects;
-use crate::effects::table::Class;
+use crate::effects::table::ConcurrencyClass;
 use crate::files::PathTable;
 
 use DecisionSource as S;
@@ -69,20 +69,20 @@ fn expected(reasons: &[DecisionReason], may_vouch: bool) -> Verdict {
 fn effects(is_known: bool) -> CallEffects {
     let declared = if is_known { Effects::none() } else { Effects::unknown() };
     let class = EffectClass {
-        class: if is_known { Class::ReadOnly } else { Class::Unsafe },
-        asks: if is_known { Asks::No } else { Asks::Always },
+        class: if is_known { ConcurrencyClass::ReadOnly } else { ConcurrencyClass::Unsafe },
+        asks: if is_known { ApprovalNeed::No } else { ApprovalNeed::Always },
         read_only: is_known,
         destructive: !is_known,
         concurrency_safe: is_known,
         rerunnable: is_known,
     };
-    let resolved = Resolved::resolve(Arc::new(declared), Path::new("/"), &PathTable::default());
+    let resolved = ResolvedEffects::resolve(Arc::new(declared), Path::new("/"), &PathTable::default());
     CallEffects { resolved, class, unconfined_child: false }
 }
 
 /// Decides on every combination. What the rules leave open is decided by the effects.
 fn check_every_decision(is_known: bool) {
-    let workspace = Workspace::nowhere();
+    let workspace = Workspace::without_dirs();
     let context =
         DecisionContext { workspace: &workspace, runs_in_child: false, has_user: true, may_ask: &|_| true };
     let effects = effects(is_known);
@@ -127,7 +127,7 @@ fn the_table_holds_for_calls_with_unknown_effects() {
 }
 
 fn folded(reasons: &[DecisionReason], may_vouch: bool) -> (Verdict, Option<S>) {
-    match fold(reasons, may_vouch).map(|at| &reasons[at]) {
+    match deciding_reason(reasons, may_vouch).map(|at| &reasons[at]) {
         Some(reason) => (reason.verdict, Some(reason.source)),
         None => (Allow, None),
     }

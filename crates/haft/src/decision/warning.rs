@@ -8,7 +8,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::ports::Request;
+use crate::ports::AuthorizationRequest;
 
 /// A harm that a call is known to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -46,9 +46,9 @@ impl fmt::Display for CallWarning {
 
 impl CallWarning {
     /// The warnings that follow from what a call declares, without knowledge of names, settings or checkpoints.
-    pub fn from_effects(request: &Request<'_>) -> Vec<CallWarning> {
+    pub fn from_effects(request: &AuthorizationRequest<'_>) -> Vec<CallWarning> {
         let (effects, declared) = (request.effects, request.declared());
-        if !declared.warns() {
+        if !declared.needs_warning() {
             return Vec::new();
         }
         let overwritten =

@@ -12,28 +12,28 @@ use haft_scheduler::{Cancel, Cause, ConflictKeys};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::content::Output;
-use crate::context::{Context, Host};
+use crate::content::ToolOutput;
+use crate::context::{AgentHost, Context};
 use crate::effects::conflict::conflict_keys;
-use crate::effects::resolved::Resolved;
+use crate::effects::resolved::ResolvedEffects;
 use crate::error::ToolError;
-use crate::event::What;
-use crate::future::{BoxFuture, Guarded};
+use crate::event::EventKind;
+use crate::future::{BoxFuture, GuardedFuture};
 use crate::limits;
 use crate::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
-use crate::registry::Entry;
+use crate::registry::RegisteredTool;
 use crate::result::ToolResult;
 
 /// What runs in the background of a session, and what it touches.
 #[derive(Default)]
-pub(crate) struct Background {
-    running: Mutex<Vec<Behind>>,
+pub(crate) struct BackgroundCalls {
+    running: Mutex<Vec<BackgroundCall>>,
     /// How many there are: nearly always none, which every call asks.
     count: AtomicUsize,
 }
 
 /// A task, and what it touches.
-struct Behind {
+struct BackgroundCall {
     task: TaskId,
     tool: Arc<str>,
     keys: ConflictKeys,
@@ -41,10 +41,10 @@ struct Behind {
     told: Vec<Arc<str>>,
 }
 
-impl Background {
+impl BackgroundCalls {
     pub(crate) fn add(&self, task: TaskId, tool: Arc<str>, keys: ConflictKeys) {
         let mut running = lock(&self.running);
-        running.push(Behind { task, tool, keys, told: Vec::new() });
+        running.push(BackgroundCall { task, tool, keys, told: Vec::new() });
         self.count.store(running.len(), Ordering::Release);
     }
 
@@ -56,11 +56,11 @@ impl Background {
 
     /// Adds the background tasks, other than its `own`, that a call meets. Of one that may touch anything every agent is
     /// told once: it meets every call, and says nothing about any of them.
-    pub(crate) fn meet(
+    pub(crate) fn add_conflicts(
         &self,
-        resolved: &Resolved,
-        entry: &Entry,
-        host: &Host,
+        resolved: &ResolvedEffects,
+        entry: &RegisteredTool,
+        host: &AgentHost,
         own: Option<TaskId>,
         met: &mut Vec<(TaskId, Arc<str>)>,
     ) {
@@ -102,7 +102,7 @@ impl Background {
 /// The work back, and why it can't.
 pub(crate) fn go_on<F>(cx: &Context, about: String, cancel: Cancel, work: F) -> Result<TaskId, (F, String)>
 where
-    F: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
 {
     let (host, running) = (cx.host(), cx.running());
     let (Some(tasks), Some(entry)) = (host.ports.tasks.as_deref(), cx.entry()) else {
@@ -122,24 +122,24 @@ where
     let keys = running.conflict_keys(entry, cx, host.confined);
     host.background.add(task, tool, keys);
     // Made before the task: one that is dropped before it ran has ended too.
-    let mut ends = Ends { cx: cx.clone(), task, started: Instant::now(), over: false };
+    let mut ends = TaskFinisher { cx: cx.clone(), task, started: Instant::now(), over: false };
     runtime.spawn(async move {
-        let outcome = Guarded::new(|| -> BoxFuture<'static, _> { Box::pin(work) }).await;
-        ends.with(outcome.unwrap_or_else(|_| Err(crate::pipeline::panicked(&ends.cx.call_ref().tool))));
+        let outcome = GuardedFuture::new(|| -> BoxFuture<'static, _> { Box::pin(work) }).await;
+        ends.with(outcome.unwrap_or_else(|_| Err(crate::pipeline::panic_error(&ends.cx.call_ref().tool))));
     });
     Ok(task)
 }
 
 /// Says how a background task ended, exactly once.
-struct Ends {
+struct TaskFinisher {
     cx: Context,
     task: TaskId,
     started: Instant,
     over: bool,
 }
 
-impl Ends {
-    fn with(&mut self, outcome: Result<Output, ToolError>) {
+impl TaskFinisher {
+    fn with(&mut self, outcome: Result<ToolOutput, ToolError>) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
@@ -155,11 +155,11 @@ impl Ends {
         if let Some(tasks) = host.ports.tasks.as_deref() {
             tasks.finish(self.task, result.clone());
         }
-        host.tell(self.cx.call().turn(), Some(call), || What::BackgroundFinished(result));
+        host.tell(self.cx.call().turn(), Some(call), || EventKind::BackgroundFinished(result));
     }
 }
 
-impl Drop for Ends {
+impl Drop for TaskFinisher {
     fn drop(&mut self) {
         if !self.over {
             let words = format!("{} was {}", self.cx.call_ref().tool, Cause::Shutdown.words());
@@ -171,12 +171,12 @@ impl Drop for Ends {
 /// The background tasks of a session, in memory: the [`Tasks`] port of a host that has nothing better.
 #[derive(Default)]
 pub struct TaskTable {
-    tasks: Mutex<Vec<Kept>>,
+    tasks: Mutex<Vec<TaskEntry>>,
     /// Told whenever one ends.
     ended: Notify,
 }
 
-struct Kept {
+struct TaskEntry {
     id: TaskId,
     task: NewTask,
     started: Instant,
@@ -202,7 +202,7 @@ impl Tasks for TaskTable {
             tasks.remove(oldest);
         }
         let id = TaskId(tasks.last().map_or(1, |last| last.id.0 + 1));
-        tasks.push(Kept { id, task, started: Instant::now(), end: None });
+        tasks.push(TaskEntry { id, task, started: Instant::now(), end: None });
         Ok(id)
     }
 
@@ -214,7 +214,7 @@ impl Tasks for TaskTable {
     }
 
     fn list(&self) -> Vec<TaskState> {
-        let state = |kept: &Kept| TaskState {
+        let state = |kept: &TaskEntry| TaskState {
             id: kept.id,
             tool: kept.task.tool.clone(),
             about: kept.task.about.clone(),

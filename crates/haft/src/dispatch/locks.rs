@@ -11,34 +11,34 @@ use haft_scheduler::sync::lock;
 use tokio::sync::Notify;
 
 use crate::effects::conflict::conflict_keys;
-use crate::effects::resolved::Resolved;
-use crate::registry::Entry;
+use crate::effects::resolved::ResolvedEffects;
+use crate::registry::RegisteredTool;
 
 /// The locks of a session.
 #[derive(Default)]
-pub(crate) struct Locks {
-    queue: Mutex<Queue>,
+pub(crate) struct FileLocks {
+    queue: Mutex<ClaimQueue>,
     freed: Notify,
 }
 
 #[derive(Default)]
-struct Queue {
+struct ClaimQueue {
     /// Held and wanted, oldest first.
     claims: Vec<(u64, ConflictKeys)>,
     next: u64,
 }
 
-impl Locks {
+impl FileLocks {
     /// Waits for the files that a call changes; nothing for a call that changes none.
     ///
     /// What an ancestor of the call holds is not in its way: the ancestor waits for this call, not the other way
     /// round. Nor is who waits for that ancestor, or for one who does, and so on.
     pub(crate) async fn take(
-        self: &Arc<Locks>,
-        resolved: &Resolved,
-        entry: &Entry,
-        ancestors: &[Ancestor],
-    ) -> Option<Held> {
+        self: &Arc<FileLocks>,
+        resolved: &ResolvedEffects,
+        entry: &RegisteredTool,
+        ancestors: &[AncestorCall],
+    ) -> Option<HeldLocks> {
         if resolved.writes.is_empty() && resolved.deletes.is_empty() {
             return None;
         }
@@ -49,7 +49,7 @@ impl Locks {
             let ticket = queue.next;
             queue.claims.push((ticket, keys));
             // From here on the claim is taken back when the future is dropped.
-            Held { locks: self.clone(), ticket }
+            HeldLocks { locks: self.clone(), ticket }
         };
         loop {
             let freed = self.freed.notified();
@@ -60,7 +60,7 @@ impl Locks {
         }
     }
 
-    fn is_first(&self, ticket: u64, ancestors: &[Ancestor]) -> bool {
+    fn is_first(&self, ticket: u64, ancestors: &[AncestorCall]) -> bool {
         let queue = lock(&self.queue);
         let Some(at) = queue.claims.iter().position(|(claim, _)| *claim == ticket) else { return true };
         let mine = &queue.claims[at].1;
@@ -82,7 +82,7 @@ impl Locks {
 
 /// A call that a worker's calls run on behalf of, and what it held when the worker was made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ancestor {
+pub(crate) struct AncestorCall {
     /// Its claim on files.
     pub(crate) ticket: Option<u64>,
     /// The tool whose place it has, if that tool has a limit.
@@ -90,18 +90,18 @@ pub(crate) struct Ancestor {
 }
 
 /// Gives the files free when dropped.
-pub(crate) struct Held {
-    locks: Arc<Locks>,
+pub(crate) struct HeldLocks {
+    locks: Arc<FileLocks>,
     ticket: u64,
 }
 
-impl Held {
+impl HeldLocks {
     pub(crate) fn ticket(&self) -> u64 {
         self.ticket
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLocks {
     fn drop(&mut self) {
         lock(&self.locks.queue).claims.retain(|(claim, _)| *claim != self.ticket);
         self.locks.freed.notify_waiters();
@@ -113,26 +113,26 @@ mod tests {
     use super::*;
     use crate::effects::Effects;
     use crate::files::PathTable;
-    use crate::ports::Ports;
-    use crate::registry::{Assembly, Gates, Registry};
+    use crate::ports::HostPorts;
+    use crate::registry::{AssemblyInputs, Registry, ToolGates};
     use crate::{NoInput, tool};
 
     /// Whether the last of these claims is first in its turn; the first of them is its ancestor's.
     fn is_first(claims: &[&[&str]], with_ancestor: bool) -> bool {
         let tool = tool("t", "d", |_: NoInput, _| async { Ok(()) });
         let registry = Registry::new().with(tool).unwrap();
-        let snapshot = registry.snapshot(&Assembly::new(&Gates::default(), &Ports::default()));
+        let snapshot = registry.snapshot(&AssemblyInputs::new(&ToolGates::default(), &HostPorts::default()));
         let entry = &snapshot.find("t").unwrap().entry;
-        let locks = Arc::new(Locks::default());
+        let locks = Arc::new(FileLocks::default());
         for (ticket, names) in claims.iter().enumerate() {
             let path = |name: &&str| Effects::writes(format!("/no-such-folder-of-haft/{name}"));
             let effects = names.iter().map(path).fold(Effects::none(), Effects::and);
-            let resolved = Resolved::resolve(Arc::new(effects), "/".as_ref(), &PathTable::default());
+            let resolved = ResolvedEffects::resolve(Arc::new(effects), "/".as_ref(), &PathTable::default());
             let keys = conflict_keys(&resolved, u64::from(entry.number()), true).into_changed_paths();
             lock(&locks.queue).claims.push((ticket as u64, keys));
         }
-        let ancestor = Ancestor { ticket: Some(0), tool: None };
-        let ancestors: &[Ancestor] = if with_ancestor { &[ancestor] } else { &[] };
+        let ancestor = AncestorCall { ticket: Some(0), tool: None };
+        let ancestors: &[AncestorCall] = if with_ancestor { &[ancestor] } else { &[] };
         locks.is_first(claims.len() as u64 - 1, ancestors)
     }
 

@@ -14,22 +14,22 @@ use haft_scheduler::{
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-use self::call_task::{ResultGuard, drive};
+use self::call_task::{ResultGuard, drive_call};
 use crate::call::ToolCall;
 use crate::context::Context;
 use crate::effects::Effects;
 use crate::effects::conflict::conflict_keys;
-use crate::effects::resolved::Resolved;
-use crate::effects::table::Facts;
-use crate::engine::{Session, Shared};
+use crate::effects::resolved::ResolvedEffects;
+use crate::effects::table::EffectFacts;
+use crate::engine::{EngineCore, EngineSession};
 use crate::error::{ErrorKind, ToolError};
-use crate::event::{CallRef, What};
-use crate::future::{BoxFuture, guarded};
+use crate::event::{CallRef, EventKind};
+use crate::future::{BoxFuture, catch_panic};
 use crate::limits;
 use crate::pipeline::execute::not_run;
-use crate::pipeline::{self, Opened};
+use crate::pipeline::{self, OpenedCall};
 use crate::ports::{RefusedCall, TaskId};
-use crate::registry::{Entry, Offer, Snapshot};
+use crate::registry::{OfferedTool, RegisteredTool, Snapshot};
 use crate::result::{ToolResult, within_budget};
 
 /// The calls of one message.
@@ -45,37 +45,37 @@ use crate::result::{ToolResult, within_budget};
 pub struct Turn {
     shared: Arc<TurnShared>,
     /// Keeps the session alive as long as somebody waits for results.
-    _session: Arc<Session>,
+    _session: Arc<EngineSession>,
     finished: bool,
 }
 
 /// What the calls of a turn share.
 pub(crate) struct TurnShared {
-    engine: Arc<Shared>,
+    engine: Arc<EngineCore>,
     snapshot: Snapshot,
     number: u64,
-    batch: CallBatch<Job, ToolResult>,
+    batch: CallBatch<CallJob, ToolResult>,
     /// The runtime that the calls run on, whoever lets them begin.
     runtime: OnceLock<Handle>,
 }
 
 /// The calls of an agent.
-pub(crate) type AgentBoard = CallBoard<Job, ToolResult>;
+pub(crate) type AgentBoard = CallBoard<CallJob, ToolResult>;
 
 /// What a call needs to begin.
-pub(crate) struct Job {
+pub(crate) struct CallJob {
     turn: Arc<TurnShared>,
     start: JobStart,
 }
 
 enum JobStart {
-    Opened(Box<Start>),
+    Opened(Box<CallStart>),
     /// It never can: this is its result. It still takes its place in the order.
     Refused(ToolResult),
 }
 
-struct Start {
-    opened: Opened,
+struct CallStart {
+    opened: OpenedCall,
     /// The declaration that the footprint was made from.
     effects: Arc<Effects>,
     /// What the scheduler was told.
@@ -85,13 +85,18 @@ struct Start {
 
 /// A call that runs, as others see it.
 #[derive(Clone)]
-pub(crate) struct Live {
+pub(crate) struct LiveCall {
     turn: Arc<TurnShared>,
     cx: Context,
 }
 
 impl Turn {
-    pub(crate) fn new(session: Arc<Session>, engine: Arc<Shared>, snapshot: Snapshot, number: u64) -> Turn {
+    pub(crate) fn new(
+        session: Arc<EngineSession>,
+        engine: Arc<EngineCore>,
+        snapshot: Snapshot,
+        number: u64,
+    ) -> Turn {
         let batch = engine.board.open_batch();
         let shared = Arc::new(TurnShared { engine, snapshot, number, batch, runtime: OnceLock::new() });
         Turn { shared, _session: session, finished: false }
@@ -103,7 +108,7 @@ impl Turn {
     }
 
     /// The tools that the model is shown with their schemas, in a fixed order.
-    pub fn definitions(&self) -> impl Iterator<Item = &Offer> {
+    pub fn definitions(&self) -> impl Iterator<Item = &OfferedTool> {
         self.shared.snapshot.definitions()
     }
 
@@ -132,7 +137,7 @@ impl Turn {
         let engine = &self.shared.engine;
         let results = match engine.hooks.batch.is_empty() || results.is_empty() {
             true => results,
-            false => Box::pin(pipeline::hook::batch(engine, self.shared.number, results)).await,
+            false => Box::pin(pipeline::hook::run_batch_hooks(engine, self.shared.number, results)).await,
         };
         within_budget(results, engine.budget_chars, &engine.store)
     }
@@ -227,7 +232,7 @@ impl TurnHandle {
         let Some(turn) = self.turn.upgrade() else { return Vec::new() };
         turn.stop(cause, false);
         // What moved to the background still runs and is no longer waited for.
-        let goes_on = |call: &Live| {
+        let goes_on = |call: &LiveCall| {
             !call.cx.cancel().is_cancelled() && !call.turn.batch.is_done(call.cx.call().index())
         };
         turn.running().filter(goes_on).map(|call| call.cx.call_ref().tool.to_string()).collect()
@@ -245,19 +250,19 @@ impl TurnHandle {
     ///
     /// # Errors
     /// In words: there is no such port, no room, or the call doesn't run.
-    pub fn detach(&self, call: usize) -> Result<Detached, String> {
+    pub fn detach(&self, call: usize) -> Result<DetachedCall, String> {
         let not_there = || format!("call {call} of this turn doesn't run");
         let turn = self.turn.upgrade().ok_or_else(not_there)?;
         let running =
             turn.running().find(|running| running.cx.call().index() == call).ok_or_else(not_there)?;
-        running.detach().map(|task| Detached { task })
+        running.detach().map(|task| DetachedCall { task })
     }
 }
 
-impl Shared {
+impl EngineCore {
     /// The turn of this agent with this number, if a call of it runs.
-    pub(crate) fn running_turn(self: &Arc<Shared>, number: u64) -> Option<TurnHandle> {
-        let is_wanted = |call: &Live| Arc::ptr_eq(&call.turn.engine, self) && call.turn.number == number;
+    pub(crate) fn running_turn(self: &Arc<EngineCore>, number: u64) -> Option<TurnHandle> {
+        let is_wanted = |call: &LiveCall| Arc::ptr_eq(&call.turn.engine, self) && call.turn.number == number;
         let call = self.supervisor.running().into_iter().find(is_wanted)?;
         Some(TurnHandle { turn: Arc::downgrade(&call.turn) })
     }
@@ -265,7 +270,7 @@ impl Shared {
 
 /// A call that moved to the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Detached {
+pub struct DetachedCall {
     /// Its number among the background tasks.
     pub task: TaskId,
 }
@@ -276,15 +281,15 @@ impl TurnShared {
         self.note_runtime();
         // Only for who records what was refused.
         let asked = self.engine.host.ports.recorder.is_some().then(|| call.input.clone());
-        match pipeline::open(&self.engine, &self.snapshot, call) {
+        match pipeline::open_call(&self.engine, &self.snapshot, call) {
             Ok(opened) => {
                 let spec = opened.entry.tool().spec();
                 let (tool, limit, interrupt) = (opened.entry.number(), spec.concurrency, spec.interrupt);
                 let footprint = self.footprint(&opened.attempt.effects, &opened.entry, None);
                 let (safe, keys) = (footprint.safe, footprint.keys.clone());
                 let effects = opened.attempt.effects.clone();
-                let start = JobStart::Opened(Box::new(Start { opened, effects, safe, keys }));
-                let job = Job { turn: self.clone(), start };
+                let start = JobStart::Opened(Box::new(CallStart { opened, effects, safe, keys }));
+                let job = CallJob { turn: self.clone(), start };
                 self.batch.push(NewCall { job, footprint, tool, limit, interrupt })
             }
             // What can't be read is not safe, as the order of the calls has it.
@@ -293,7 +298,7 @@ impl TurnShared {
                     self.note_refusal(&result, &input.into_value());
                 }
                 self.batch.push(NewCall {
-                    job: Job { turn: self.clone(), start: JobStart::Refused(result) },
+                    job: CallJob { turn: self.clone(), start: JobStart::Refused(result) },
                     footprint: Footprint { safe: false, keys: None },
                     tool: 0,
                     limit: None,
@@ -309,7 +314,7 @@ impl TurnShared {
             "{} unfinished calls are the limit; call again when some of them have ended",
             limits::UNFINISHED_CALLS_MAX
         );
-        let error = ToolError::of(ErrorKind::Blocked, message).retryable();
+        let error = ToolError::with_kind(ErrorKind::Blocked, message).retryable();
         let result = ToolResult::refused(call.id, call.name, error);
         self.note_refusal(&result, &call.input.into_value());
         self.tell_end(0, result.clone());
@@ -317,10 +322,15 @@ impl TurnShared {
     }
 
     /// What the scheduler knows of a call: resolved already, or from what was declared.
-    fn footprint(&self, effects: &Arc<Effects>, entry: &Entry, resolved: Option<&Resolved>) -> Footprint {
+    fn footprint(
+        &self,
+        effects: &Arc<Effects>,
+        entry: &RegisteredTool,
+        resolved: Option<&ResolvedEffects>,
+    ) -> Footprint {
         let confined = self.engine.surroundings.confined;
-        let safe = effects.judge(&Facts { confined, ..Facts::unresolved() }).concurrency_safe;
-        let keys = |resolved: &Resolved| {
+        let safe = effects.judge(&EffectFacts { confined, ..EffectFacts::unresolved() }).concurrency_safe;
+        let keys = |resolved: &ResolvedEffects| {
             Some(Box::new(conflict_keys(resolved, u64::from(entry.number()), confined)))
         };
         let workspace = &self.engine.host.workspace;
@@ -328,7 +338,7 @@ impl TurnShared {
             (ConflictRule::Classes, _) => None,
             (ConflictRule::Effects, Some(resolved)) => keys(resolved),
             (ConflictRule::Effects, None) => {
-                keys(&Resolved::resolve(effects.clone(), workspace.cwd(), workspace.paths()))
+                keys(&ResolvedEffects::resolve(effects.clone(), workspace.cwd(), workspace.paths()))
             }
         };
         Footprint { safe, keys }
@@ -338,7 +348,7 @@ impl TurnShared {
     fn go(&self) {
         let next = || self.engine.board.next_call(|| self.engine.cancel.child());
         let mut begin = next();
-        while let Some(StartedCall { call, job: Job { turn, start }, cancel, more }) = begin {
+        while let Some(StartedCall { call, job: CallJob { turn, start }, cancel, more }) = begin {
             match start {
                 JobStart::Opened(start) => {
                     turn.spawn(call, start, cancel);
@@ -354,7 +364,7 @@ impl TurnShared {
         }
     }
 
-    fn spawn(self: Arc<TurnShared>, call: usize, start: Box<Start>, cancel: Cancel) {
+    fn spawn(self: Arc<TurnShared>, call: usize, start: Box<CallStart>, cancel: Cancel) {
         let opened = &start.opened;
         let entry = opened.entry.clone();
         let call = CallRef { index: call, id: opened.id.clone(), tool: entry.name().clone() };
@@ -365,7 +375,7 @@ impl TurnShared {
         let mut guard = ResultGuard::new(self, cx);
         match runtime {
             // Boxed: moved once, and not once for each layer of the runtime.
-            Some(runtime) => drop(runtime.spawn(Box::pin(drive(guard, start)))),
+            Some(runtime) => drop(runtime.spawn(Box::pin(drive_call(guard, start)))),
             None => drop(guard.complete(start.opened.refused(no_runtime()))),
         }
     }
@@ -418,7 +428,7 @@ impl TurnShared {
                 why: error.message(),
                 decision: error.decision(),
             };
-            let _ = guarded(|| recorder.refused(&refusal));
+            let _ = catch_panic(|| recorder.refused(&refusal));
         }
     }
 
@@ -429,7 +439,7 @@ impl TurnShared {
             self.note_refusal(&result, input);
         }
         let call = CallRef { index: call, id: parts.call_id.clone(), tool: parts.tool_name.clone() };
-        self.engine.host.tell(self.number, Some(&call), || What::Finished(result));
+        self.engine.host.tell(self.number, Some(&call), || EventKind::Finished(result));
     }
 
     fn stop(self: &Arc<TurnShared>, cause: Cause, force: bool) {
@@ -446,7 +456,7 @@ impl TurnShared {
     }
 
     /// The calls of this turn that run.
-    fn running(self: &Arc<TurnShared>) -> impl Iterator<Item = Live> {
+    fn running(self: &Arc<TurnShared>) -> impl Iterator<Item = LiveCall> {
         let turn = self.clone();
         self.engine.supervisor.running().into_iter().filter(move |call| Arc::ptr_eq(&call.turn, &turn))
     }
@@ -454,7 +464,7 @@ impl TurnShared {
     /// The call conflicts with others as it is now: it waits until it doesn't, and is judged again when it goes on.
     async fn reconsider(
         self: &Arc<TurnShared>,
-        start: &mut Start,
+        start: &mut CallStart,
         cx: &Context,
         asking: &(dyn Fn() + Sync),
     ) -> Result<(), ToolResult> {
@@ -489,7 +499,7 @@ impl TurnShared {
     }
 
     /// What the call is to the scheduler now, if that is not what it was told.
-    fn changed(&self, start: &Start) -> Option<Footprint> {
+    fn changed(&self, start: &CallStart) -> Option<Footprint> {
         let opened = &start.opened;
         // Without keys the declaration alone decides.
         let is_same = Arc::ptr_eq(&start.effects, &opened.attempt.effects);

@@ -5,16 +5,16 @@
 
 use haft_scheduler::{ConflictKeys, FileKey, KeySet, PathKey};
 
-use super::resolved::{Resolved, ResolvedPath};
-use super::table::{Class, Facts};
-use super::{Access, Effects, Extent};
+use super::resolved::{ResolvedEffects, ResolvedPath};
+use super::table::{ConcurrencyClass, EffectFacts};
+use super::{AccessKind, Effects, RootExtent};
 use crate::files::resolve::has_parent;
 
 /// Returns the conflict keys of a call. `tool` is the number of its tool, for writes that the tool synchronizes itself.
-pub(crate) fn conflict_keys(resolved: &Resolved, tool: u64, confined: bool) -> ConflictKeys {
+pub(crate) fn conflict_keys(resolved: &ResolvedEffects, tool: u64, confined: bool) -> ConflictKeys {
     let effects = &resolved.declared;
-    let judgement = effects.judge(&Facts { confined, ..Facts::unresolved() });
-    if judgement.class == Class::Unsafe || resolved.failed.is_some() {
+    let judgement = effects.judge(&EffectFacts { confined, ..EffectFacts::unresolved() });
+    if judgement.class == ConcurrencyClass::Unsafe || resolved.failed.is_some() {
         return ConflictKeys::exclusive();
     }
     let mut reads = KeySet { paths: path_keys(&resolved.reads), ..KeySet::default() };
@@ -34,16 +34,16 @@ pub(crate) fn conflict_keys(resolved: &Resolved, tool: u64, confined: bool) -> C
 
 /// Returns whether a path goes through a symlink and has a `..`: it leads where the symlink points, and to a place
 /// that has none of these names once the symlink is gone.
-fn has_ambiguous_path(resolved: &Resolved) -> bool {
+fn has_ambiguous_path(resolved: &ResolvedEffects) -> bool {
     let mut paths = resolved.reads.iter().chain(&resolved.writes).chain(&resolved.deletes);
     names_parent(&resolved.declared) && paths.any(|path| !path.at.links_on_the_way.is_empty())
 }
 
 /// Returns whether the call may change a file under a name that it doesn't list: a hard-linked file also has names in
 /// other directories, and a subtree may contain such files.
-fn may_write_hard_links(resolved: &Resolved) -> bool {
+fn may_write_hard_links(resolved: &ResolvedEffects) -> bool {
     let is_hard_linked = |path: &ResolvedPath| !path.at.is_dir && path.at.links > 1;
-    resolved.writes.iter().any(|path| is_hard_linked(path) || path.extent == Extent::Subtree)
+    resolved.writes.iter().any(|path| is_hard_linked(path) || path.extent == RootExtent::Subtree)
 }
 
 /// Returns whether a declared path has a `..` in it.
@@ -55,9 +55,9 @@ fn names_parent(effects: &Effects) -> bool {
 
 /// Adds the named resources of a declaration and of the commands in it.
 fn add_resources(effects: &Effects, reads: &mut KeySet, changes: &mut KeySet) {
-    let mut add = |access: Access, name: String| match access {
-        Access::Observe => reads.resources.push(name),
-        Access::Change => changes.resources.push(name),
+    let mut add = |access: AccessKind, name: String| match access {
+        AccessKind::Observe => reads.resources.push(name),
+        AccessKind::Change => changes.resources.push(name),
     };
     for state in &effects.state {
         add(state.access, format!("state:{}", state.resource));
@@ -66,7 +66,7 @@ fn add_resources(effects: &Effects, reads: &mut KeySet, changes: &mut KeySet) {
         add(reach.access, format!("host:{}", reach.host.to_ascii_lowercase()));
     }
     if effects.asks_user {
-        add(Access::Change, "user".to_owned());
+        add(AccessKind::Change, "user".to_owned());
     }
     for inner in effects.runs.iter().filter_map(|command| command.effects.as_deref()) {
         add_resources(inner, reads, changes);
@@ -98,7 +98,7 @@ mod tests {
     use crate::files::PathTable;
 
     fn keys(dir: &Path, effects: Effects) -> ConflictKeys {
-        conflict_keys(&Resolved::resolve(Arc::new(effects), dir, &PathTable::default()), 1, false)
+        conflict_keys(&ResolvedEffects::resolve(Arc::new(effects), dir, &PathTable::default()), 1, false)
     }
 
     #[test]

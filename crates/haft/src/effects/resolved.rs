@@ -6,10 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::table::{EffectClass, Facts};
-use super::{Effects, Extent, PathSet};
+use super::table::{EffectClass, EffectFacts};
+use super::{Effects, PathSet, RootExtent};
 use crate::files::resolve::ResolveErrorKind;
-use crate::files::{Access, PathTable, RealPath, ResolveError, Root, beneath, beneath_tidy, resolve};
+use crate::files::{
+    GrantedAccess, GrantedRoot, PathTable, RealPath, ResolveError, beneath_tidy, is_beneath, resolve_path,
+};
 
 /// The directories that a session works in.
 #[derive(Debug, Clone)]
@@ -31,7 +33,7 @@ impl Workspace {
     /// # Errors
     /// The directory doesn't exist or can't be looked at.
     pub fn new(cwd: impl AsRef<Path>) -> std::io::Result<Workspace> {
-        let (given, real) = directory(cwd.as_ref())?;
+        let (given, real) = canonical_directory(cwd.as_ref())?;
         Ok(Workspace {
             cwd: real.clone(),
             dirs: vec![(given, real)],
@@ -56,7 +58,7 @@ impl Workspace {
     }
 
     /// Nothing is inside: everything that a call touches asks.
-    pub(crate) fn nowhere() -> Workspace {
+    pub(crate) fn without_dirs() -> Workspace {
         let paths = PathTable::default();
         let cwd = PathBuf::from("/");
         Workspace { cwd, dirs: Vec::new(), readable: Vec::new(), protected: Vec::new(), paths }
@@ -75,7 +77,7 @@ impl Workspace {
     /// # Errors
     /// The directory doesn't exist or can't be looked at.
     pub fn with_dir(mut self, dir: impl AsRef<Path>) -> std::io::Result<Workspace> {
-        let dir = directory(&self.cwd.join(dir))?;
+        let dir = canonical_directory(&self.cwd.join(dir))?;
         self.dirs.push(dir);
         Ok(self)
     }
@@ -107,7 +109,7 @@ impl Workspace {
 
     /// Where a path of the host really leads, as far as it exists.
     fn real(&self, path: &Path) -> PathBuf {
-        resolve(&self.cwd, path).map_or_else(|_| self.cwd.join(path), |path| path.real)
+        resolve_path(&self.cwd, path).map_or_else(|_| self.cwd.join(path), |path| path.real)
     }
 
     /// The working directory.
@@ -158,22 +160,23 @@ impl Workspace {
     fn protecting(&self, path: &ResolvedPath) -> Option<&Path> {
         let real = &path.at.real;
         let meets = |root: &PathBuf| {
-            beneath(real, root) || (path.extent == Extent::Subtree || path.at.is_dir) && beneath(root, real)
+            is_beneath(real, root)
+                || (path.extent == RootExtent::Subtree || path.at.is_dir) && is_beneath(root, real)
         };
         self.protected.iter().find(|root| meets(root)).map(PathBuf::as_path)
     }
 
     /// What may be read before anything was granted: the insides, and nothing written.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> GrantedAccess {
         let own = self.paths.private_folder().map(Path::to_owned);
         let dirs = self.dirs().map(Path::to_path_buf).chain(self.readable.iter().cloned()).chain(own);
-        let read = dirs.map(|path| Root { path, extent: Extent::Subtree }).collect();
-        Access { read, ..Access::default() }
+        let read = dirs.map(|path| GrantedRoot { path, extent: RootExtent::Subtree }).collect();
+        GrantedAccess { read, ..GrantedAccess::default() }
     }
 }
 
 /// A directory as the user named it (absolute, without `.` and without a slash at the end), and as it really is.
-fn directory(path: &Path) -> std::io::Result<(PathBuf, PathBuf)> {
+fn canonical_directory(path: &Path) -> std::io::Result<(PathBuf, PathBuf)> {
     let given: PathBuf = std::path::absolute(path)?.components().collect();
     let real = given.canonicalize()?;
     if !real.is_dir() {
@@ -189,12 +192,12 @@ pub struct ResolvedPath {
     /// Where it is.
     pub at: RealPath,
     /// How much below it.
-    pub extent: Extent,
+    pub extent: RootExtent,
 }
 
 /// A declaration with its paths resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedEffects {
     /// What the tool said.
     pub declared: Arc<Effects>,
     /// Resolved reads, those of understood commands included.
@@ -207,10 +210,10 @@ pub struct Resolved {
     pub failed: Option<(PathBuf, String)>,
 }
 
-impl Resolved {
+impl ResolvedEffects {
     /// Looks at the disk, at where `paths` says. Without paths in the declaration this looks at nothing.
-    pub fn resolve(declared: Arc<Effects>, cwd: &Path, paths: &PathTable) -> Resolved {
-        let mut resolved = Resolved {
+    pub fn resolve(declared: Arc<Effects>, cwd: &Path, paths: &PathTable) -> ResolvedEffects {
+        let mut resolved = ResolvedEffects {
             reads: Vec::new(),
             writes: Vec::new(),
             deletes: Vec::new(),
@@ -222,16 +225,16 @@ impl Resolved {
         }
         let mut written = Vec::new();
         collect_written(&declared, &mut written);
-        let lookup = Lookup { cwd, paths, written };
+        let lookup = PathLookup { cwd, paths, written };
         resolved.take(&declared, &lookup, false);
         resolved
     }
 
     /// What a command names is partly guessed: `cp a b` writes `b/a` only if `b` is a folder. Behind a file nothing is and
     /// nothing can be made, so such a guess of a `command` is dropped, and granted to nobody.
-    fn take(&mut self, effects: &Effects, lookup: &Lookup<'_>, command: bool) {
+    fn take(&mut self, effects: &Effects, lookup: &PathLookup<'_>, command: bool) {
         let (cwd, failed) = (lookup.cwd, &mut self.failed);
-        type Look = fn(&Lookup<'_>, &Path) -> Result<RealPath, ResolveError>;
+        type Look = fn(&PathLookup<'_>, &Path) -> Result<RealPath, ResolveError>;
         let mut all = |into: &mut Vec<ResolvedPath>, sets: &[PathSet], look: Look| {
             for set in sets {
                 match look(lookup, &set.path) {
@@ -251,8 +254,8 @@ impl Resolved {
     }
 
     /// What the table needs to know.
-    pub fn facts(&self, workspace: &Workspace, surroundings: Surroundings) -> Facts {
-        Facts {
+    pub fn facts(&self, workspace: &Workspace, surroundings: HostCapabilities) -> EffectFacts {
+        EffectFacts {
             reads_outside: self.failed.is_some()
                 || self.reads.iter().any(|path| !workspace.is_readable(&path.at)),
             overwrites: !surroundings.checkpoints && self.writes.iter().any(|path| path.at.exists),
@@ -261,7 +264,7 @@ impl Resolved {
     }
 
     /// What follows from this declaration here.
-    pub fn judge(&self, workspace: &Workspace, surroundings: Surroundings) -> EffectClass {
+    pub fn judge(&self, workspace: &Workspace, surroundings: HostCapabilities) -> EffectClass {
         self.declared.judge(&self.facts(workspace, surroundings))
     }
 
@@ -270,18 +273,18 @@ impl Resolved {
         self.writes.iter().chain(&self.deletes).find_map(|path| workspace.protecting(path))
     }
 
-    /// The protected place in which this would change something, if any. Unlike [`meets_protected`](Resolved::meets_protected)
+    /// The protected place in which this would change something, if any. Unlike [`meets_protected`](ResolvedEffects::meets_protected)
     /// this leaves folders alone that a protected place lies in.
     pub fn within_protected<'a>(&'a self, workspace: &'a Workspace) -> Option<&'a Path> {
         let within = |path: &ResolvedPath| {
-            workspace.protected.iter().find(|root| beneath(&path.at.real, root)).map(PathBuf::as_path)
+            workspace.protected.iter().find(|root| is_beneath(&path.at.real, root)).map(PathBuf::as_path)
         };
         self.writes.iter().chain(&self.deletes).find_map(within)
     }
 
     /// The paths that this touches outside of the working directories, those first that nobody could resolve.
     pub fn outside<'a>(&'a self, workspace: &'a Workspace) -> impl Iterator<Item = &'a Path> {
-        let Resolved { reads, writes, deletes, failed, .. } = self;
+        let ResolvedEffects { reads, writes, deletes, failed, .. } = self;
         let reads = reads.iter().filter(|path| !workspace.is_readable(&path.at));
         let changes = writes.iter().chain(deletes).filter(|path| !workspace.contains(&path.at));
         let failed = failed.iter().map(|(path, _)| path.as_path());
@@ -289,20 +292,22 @@ impl Resolved {
     }
 
     /// What of a call's access it declared: without the rest of the working directories.
-    pub(crate) fn declared_access(&self, granted: &Access) -> Access {
-        let root = |path: &ResolvedPath| Root { path: path.at.real.clone(), extent: path.extent };
+    pub(crate) fn declared_access(&self, granted: &GrantedAccess) -> GrantedAccess {
+        let root = |path: &ResolvedPath| GrantedRoot { path: path.at.real.clone(), extent: path.extent };
         // Looked up anew, so a link that leads elsewhere since the call was allowed leads to nothing.
-        let within = |roots: &[Root], root: &Root| {
+        let within = |roots: &[GrantedRoot], root: &GrantedRoot| {
             roots.iter().any(|granted| match root.extent {
-                Extent::File => granted.covers(&root.path),
-                Extent::Subtree => granted.extent == Extent::Subtree && beneath(&root.path, &granted.path),
+                RootExtent::File => granted.covers(&root.path),
+                RootExtent::Subtree => {
+                    granted.extent == RootExtent::Subtree && is_beneath(&root.path, &granted.path)
+                }
             })
         };
         // A folder is shown as a whole, so it has to be declared as one.
-        let fits = |path: &&ResolvedPath| path.extent == Extent::Subtree || !path.at.is_dir;
+        let fits = |path: &&ResolvedPath| path.extent == RootExtent::Subtree || !path.at.is_dir;
         let read = self.reads.iter().filter(fits).map(root);
         let write = self.writes.iter().chain(&self.deletes).filter(fits).map(root);
-        Access {
+        GrantedAccess {
             read: read.filter(|root| within(&granted.read, root) || within(&granted.write, root)).collect(),
             write: write.filter(|root| within(&granted.write, root)).collect(),
             ..granted.clone()
@@ -323,14 +328,14 @@ impl Resolved {
 }
 
 /// How the paths of a declaration are resolved.
-struct Lookup<'a> {
+struct PathLookup<'a> {
     cwd: &'a Path,
     paths: &'a PathTable,
     /// What the declaration changes: it reads there what it has written itself.
     written: Vec<&'a Path>,
 }
 
-impl Lookup<'_> {
+impl PathLookup<'_> {
     fn read(&self, path: &Path) -> Result<RealPath, ResolveError> {
         match self.written.contains(&path) {
             true => self.paths.resolve(self.cwd, path),
@@ -347,7 +352,7 @@ fn collect_written<'e>(effects: &'e Effects, written: &mut Vec<&'e Path>) {
 
 /// What the host can do about effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Surroundings {
+pub struct HostCapabilities {
     /// Commands run where only their declared effects can happen.
     pub confined: bool,
     /// The content before each change is kept.

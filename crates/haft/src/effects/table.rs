@@ -5,12 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Effects};
+use super::{AccessKind, Effects};
 
 /// How a call gets along with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Class {
+pub enum ConcurrencyClass {
     /// Changes nothing; runs beside others.
     ReadOnly,
     /// Changes nothing by itself; what it starts is judged call by call. Runs beside others.
@@ -23,7 +23,7 @@ pub enum Class {
 
 /// Whether a call needs a yes when no rule speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Asks {
+pub enum ApprovalNeed {
     /// Runs unasked.
     No,
     /// Asks unless the tool's own opinion allows it.
@@ -36,7 +36,7 @@ pub enum Asks {
 
 /// Whether a call destroys what can't be brought back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Destroys {
+pub enum Destructiveness {
     /// Nothing.
     No,
     /// What was there before, if something was and no copy is kept.
@@ -47,7 +47,7 @@ pub enum Destroys {
 
 /// What a child process that serves the call may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Child {
+pub enum ChildAccess {
     /// Write nothing.
     NothingWritable,
     /// Read this.
@@ -70,7 +70,7 @@ pub enum Child {
 
 /// Something that a call can declare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Declared {
+pub enum DeclaredEffect {
     /// Nothing, explicitly.
     Nothing,
     /// Reads in the working directories.
@@ -101,53 +101,53 @@ pub enum Declared {
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct EffectRow {
     /// What is declared.
-    pub declared: Declared,
+    pub declared: DeclaredEffect,
     /// For the scheduler.
-    pub class: Class,
+    pub class: ConcurrencyClass,
     /// For the rules, when none speaks.
-    pub asks: Asks,
+    pub asks: ApprovalNeed,
     /// For rules and display.
-    pub destroys: Destroys,
+    pub destroys: Destructiveness,
     /// For the journal: whether it may be run again after a crash.
     pub rerun: bool,
     /// For the sandbox.
-    pub child: Child,
+    pub child: ChildAccess,
 }
 
-const fn row(
-    declared: Declared,
-    class: Class,
-    asks: Asks,
-    destroys: Destroys,
+const fn effect_row(
+    declared: DeclaredEffect,
+    class: ConcurrencyClass,
+    asks: ApprovalNeed,
+    destroys: Destructiveness,
     rerun: bool,
-    child: Child,
-) -> Row {
-    Row { declared, class, asks, destroys, rerun, child }
+    child: ChildAccess,
+) -> EffectRow {
+    EffectRow { declared, class, asks, destroys, rerun, child }
 }
 
 /// The table itself.
 #[rustfmt::skip]
-pub const TABLE: [Row; 13] = [
-    row(Declared::Nothing,     Class::ReadOnly,       Asks::No,     Destroys::No,          true,  Child::NothingWritable),
-    row(Declared::ReadInside,  Class::ReadOnly,       Asks::No,     Destroys::No,          true,  Child::Readable),
-    row(Declared::StateRead,   Class::ReadOnly,       Asks::No,     Destroys::No,          true,  Child::Readable),
-    row(Declared::ReadOutside, Class::ReadOnly,       Asks::Yes,    Destroys::No,          true,  Child::ReadableWhenGranted),
-    row(Declared::Observe,     Class::ReadOnly,       Asks::Yes,    Destroys::No,          true,  Child::ThatHost),
-    row(Declared::Write,       Class::WriteExclusive, Asks::Yes,    Destroys::Overwritten, false, Child::WritableWhenGranted),
-    row(Declared::Delete,      Class::WriteExclusive, Asks::Yes,    Destroys::Yes,         false, Child::AsGranted),
-    row(Declared::Change,      Class::WriteExclusive, Asks::Yes,    Destroys::Yes,         false, Child::AsGranted),
-    row(Declared::StateWrite,  Class::WriteExclusive, Asks::ByTool, Destroys::No,          false, Child::None),
-    row(Declared::Run,         Class::Unsafe,         Asks::Yes,    Destroys::Yes,         false, Child::AlwaysConfined),
-    row(Declared::Delegate,    Class::Delegating,     Asks::No,     Destroys::No,          false, Child::None),
-    row(Declared::AskUser,     Class::WriteExclusive, Asks::No,     Destroys::No,          false, Child::None),
-    row(Declared::Unknown,     Class::Unsafe,         Asks::Always, Destroys::Yes,         false, Child::Session),
+pub const TABLE: [EffectRow; 13] = [
+    effect_row(DeclaredEffect::Nothing,     ConcurrencyClass::ReadOnly,       ApprovalNeed::No,     Destructiveness::No,          true,  ChildAccess::NothingWritable),
+    effect_row(DeclaredEffect::ReadInside,  ConcurrencyClass::ReadOnly,       ApprovalNeed::No,     Destructiveness::No,          true,  ChildAccess::Readable),
+    effect_row(DeclaredEffect::StateRead,   ConcurrencyClass::ReadOnly,       ApprovalNeed::No,     Destructiveness::No,          true,  ChildAccess::Readable),
+    effect_row(DeclaredEffect::ReadOutside, ConcurrencyClass::ReadOnly,       ApprovalNeed::Yes,    Destructiveness::No,          true,  ChildAccess::ReadableWhenGranted),
+    effect_row(DeclaredEffect::Observe,     ConcurrencyClass::ReadOnly,       ApprovalNeed::Yes,    Destructiveness::No,          true,  ChildAccess::ThatHost),
+    effect_row(DeclaredEffect::Write,       ConcurrencyClass::WriteExclusive, ApprovalNeed::Yes,    Destructiveness::Overwritten, false, ChildAccess::WritableWhenGranted),
+    effect_row(DeclaredEffect::Delete,      ConcurrencyClass::WriteExclusive, ApprovalNeed::Yes,    Destructiveness::Yes,         false, ChildAccess::AsGranted),
+    effect_row(DeclaredEffect::Change,      ConcurrencyClass::WriteExclusive, ApprovalNeed::Yes,    Destructiveness::Yes,         false, ChildAccess::AsGranted),
+    effect_row(DeclaredEffect::StateWrite,  ConcurrencyClass::WriteExclusive, ApprovalNeed::ByTool, Destructiveness::No,          false, ChildAccess::None),
+    effect_row(DeclaredEffect::Run,         ConcurrencyClass::Unsafe,         ApprovalNeed::Yes,    Destructiveness::Yes,         false, ChildAccess::AlwaysConfined),
+    effect_row(DeclaredEffect::Delegate,    ConcurrencyClass::Delegating,     ApprovalNeed::No,     Destructiveness::No,          false, ChildAccess::None),
+    effect_row(DeclaredEffect::AskUser,     ConcurrencyClass::WriteExclusive, ApprovalNeed::No,     Destructiveness::No,          false, ChildAccess::None),
+    effect_row(DeclaredEffect::Unknown,     ConcurrencyClass::Unsafe,         ApprovalNeed::Always, Destructiveness::Yes,         false, ChildAccess::Session),
 ];
 
 /// What the table needs to know besides the declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
+pub struct EffectFacts {
     /// Some read lies outside of the working directories.
     pub reads_outside: bool,
     /// Some write meets a file that exists and of which no copy is kept.
@@ -156,10 +156,10 @@ pub struct Facts {
     pub confined: bool,
 }
 
-impl Facts {
+impl EffectFacts {
     /// Before anybody looked: the worst.
-    pub fn unresolved() -> Facts {
-        Facts { reads_outside: true, overwrites: true, confined: false }
+    pub fn unresolved() -> EffectFacts {
+        EffectFacts { reads_outside: true, overwrites: true, confined: false }
     }
 }
 
@@ -167,9 +167,9 @@ impl Facts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EffectClass {
     /// How it gets along with others.
-    pub class: Class,
+    pub class: ConcurrencyClass,
     /// Whether it needs a yes when no rule speaks.
-    pub asks: Asks,
+    pub asks: ApprovalNeed,
     /// Changes nothing.
     pub read_only: bool,
     /// Destroys what can't be brought back.
@@ -183,8 +183,8 @@ pub struct EffectClass {
 impl EffectClass {
     /// What follows from the first row alone, the most frequent one.
     const NOTHING: EffectClass = EffectClass {
-        class: Class::ReadOnly,
-        asks: Asks::No,
+        class: ConcurrencyClass::ReadOnly,
+        asks: ApprovalNeed::No,
         read_only: true,
         destructive: false,
         concurrency_safe: true,
@@ -194,58 +194,70 @@ impl EffectClass {
 
 impl Effects {
     /// The rows of [`TABLE`] that this declaration meets.
-    pub fn rows(&self, facts: &Facts) -> impl Iterator<Item = &'static Row> {
-        let met = self.met(facts);
-        TABLE.iter().filter(move |row| met & bit(row.declared) != 0)
+    pub fn rows(&self, facts: &EffectFacts) -> impl Iterator<Item = &'static EffectRow> {
+        let met = self.matching_rows(facts);
+        TABLE.iter().filter(move |row| met & effect_bit(row.declared) != 0)
     }
 
     /// The rows as a set of bits. The common declarations cost a few comparisons.
-    fn met(&self, facts: &Facts) -> u16 {
+    fn matching_rows(&self, facts: &EffectFacts) -> u16 {
         let mut met = 0;
-        let mut meet = |condition: bool, declared: Declared| {
+        let mut meet = |condition: bool, declared: DeclaredEffect| {
             if condition {
-                met |= bit(declared);
+                met |= effect_bit(declared);
             }
         };
-        meet(self.unknown, Declared::Unknown);
-        meet(!self.reads.is_empty() && !facts.reads_outside, Declared::ReadInside);
-        meet(!self.reads.is_empty() && facts.reads_outside, Declared::ReadOutside);
-        meet(!self.writes.is_empty(), Declared::Write);
-        meet(!self.deletes.is_empty(), Declared::Delete);
-        meet(self.delegates, Declared::Delegate);
-        meet(self.asks_user, Declared::AskUser);
+        meet(self.unknown, DeclaredEffect::Unknown);
+        meet(!self.reads.is_empty() && !facts.reads_outside, DeclaredEffect::ReadInside);
+        meet(!self.reads.is_empty() && facts.reads_outside, DeclaredEffect::ReadOutside);
+        meet(!self.writes.is_empty(), DeclaredEffect::Write);
+        meet(!self.deletes.is_empty(), DeclaredEffect::Delete);
+        meet(self.delegates, DeclaredEffect::Delegate);
+        meet(self.asks_user, DeclaredEffect::AskUser);
         for reach in &self.reaches {
-            meet(true, if reach.access == Access::Observe { Declared::Observe } else { Declared::Change });
+            meet(
+                true,
+                if reach.access == AccessKind::Observe {
+                    DeclaredEffect::Observe
+                } else {
+                    DeclaredEffect::Change
+                },
+            );
         }
         for state in &self.state {
             meet(
                 true,
-                if state.access == Access::Observe { Declared::StateRead } else { Declared::StateWrite },
+                if state.access == AccessKind::Observe {
+                    DeclaredEffect::StateRead
+                } else {
+                    DeclaredEffect::StateWrite
+                },
             );
         }
         let mut inner = 0;
         for command in &self.runs {
             match &command.effects {
-                Some(effects) if facts.confined => inner |= effects.met(facts),
-                _ => inner |= bit(Declared::Run),
+                Some(effects) if facts.confined => inner |= effects.matching_rows(facts),
+                _ => inner |= effect_bit(DeclaredEffect::Run),
             }
         }
         met |= inner;
-        if met == 0 { bit(Declared::Nothing) } else { met }
+        if met == 0 { effect_bit(DeclaredEffect::Nothing) } else { met }
     }
 
     /// What follows from this declaration: the strictest of its rows, then the tool's stricter claims.
     ///
     /// Claims that contradict the declaration make it unknown.
-    pub fn judge(&self, facts: &Facts) -> EffectClass {
+    pub fn judge(&self, facts: &EffectFacts) -> EffectClass {
         if self.is_none() {
             return EffectClass::NOTHING;
         }
         if self.consistent().is_err() {
             return Effects::unknown().judge(facts);
         }
-        let (mut class, mut asks, mut destroys, mut rerun) = (Class::ReadOnly, Asks::No, Destroys::No, true);
-        let mut met = self.met(facts);
+        let (mut class, mut asks, mut destroys, mut rerun) =
+            (ConcurrencyClass::ReadOnly, ApprovalNeed::No, Destructiveness::No, true);
+        let mut met = self.matching_rows(facts);
         while met != 0 {
             let row = &TABLE[met.trailing_zeros() as usize];
             met &= met - 1;
@@ -254,24 +266,25 @@ impl Effects {
             destroys = destroys.max(row.destroys);
             rerun &= row.rerun;
         }
-        let destroyed = destroys == Destroys::Yes || (destroys == Destroys::Overwritten && facts.overwrites);
+        let destroyed = destroys == Destructiveness::Yes
+            || (destroys == Destructiveness::Overwritten && facts.overwrites);
         EffectClass {
             class,
             asks,
-            read_only: class == Class::ReadOnly && self.claims.read_only != Some(false),
+            read_only: class == ConcurrencyClass::ReadOnly && self.claims.read_only != Some(false),
             destructive: destroyed || self.claims.destructive == Some(true),
             concurrency_safe: match self.claims.concurrency_safe {
                 // What nobody can bound can't be synchronised by anybody.
-                Some(safe) => safe && class != Class::Unsafe,
-                None => class <= Class::Delegating,
+                Some(safe) => safe && class != ConcurrencyClass::Unsafe,
+                None => class <= ConcurrencyClass::Delegating,
             },
-            rerunnable: rerun || (self.repeatable && class != Class::Unsafe),
+            rerunnable: rerun || (self.repeatable && class != ConcurrencyClass::Unsafe),
         }
     }
 }
 
-/// The place of a row in the table, as a bit. Rows stand in the order of [`Declared`]; a test holds that.
-const fn bit(declared: Declared) -> u16 {
+/// The place of a row in the table, as a bit. Rows stand in the order of [`DeclaredEffect`]; a test holds that.
+const fn effect_bit(declared: DeclaredEffect) -> u16 {
     1 << declared as u16
 }
 
@@ -282,17 +295,17 @@ mod tests {
     /// One line a row of the table in the documents: declared, then class, asks, destructive, may be run again.
     #[test]
     fn the_table_is_the_one_in_the_documents() {
-        let inside = Facts { reads_outside: false, overwrites: false, confined: false };
-        let worst = Facts::unresolved();
-        let confined = Facts { confined: true, ..inside };
+        let inside = EffectFacts { reads_outside: false, overwrites: false, confined: false };
+        let worst = EffectFacts::unresolved();
+        let confined = EffectFacts { confined: true, ..inside };
         let listing = Effects {
-            runs: vec![super::super::Command {
+            runs: vec![super::super::CommandEffect {
                 text: "ls".into(),
                 effects: Some(Box::new(Effects::reads("."))),
             }],
             ..Effects::none()
         };
-        let check = |effects: &Effects, facts: &Facts, expected: &str| {
+        let check = |effects: &Effects, facts: &EffectFacts, expected: &str| {
             let class = effects.judge(facts);
             let words = format!(
                 "{:?} asks:{:?} destructive:{} rerun:{}",
@@ -325,15 +338,18 @@ mod tests {
     #[test]
     fn several_things_add_up_to_the_strictest() {
         let effects = Effects::reads("a").and(Effects::writes_state("s")).and(Effects::observes("h"));
-        let class = effects.judge(&Facts { reads_outside: false, overwrites: false, confined: false });
-        assert_eq!((class.class, class.asks), (Class::WriteExclusive, Asks::Yes));
-        let declared: Vec<_> = effects.rows(&Facts::unresolved()).map(|row| row.declared).collect();
-        assert_eq!(declared, [Declared::ReadOutside, Declared::Observe, Declared::StateWrite]);
+        let class = effects.judge(&EffectFacts { reads_outside: false, overwrites: false, confined: false });
+        assert_eq!((class.class, class.asks), (ConcurrencyClass::WriteExclusive, ApprovalNeed::Yes));
+        let declared: Vec<_> = effects.rows(&EffectFacts::unresolved()).map(|row| row.declared).collect();
+        assert_eq!(
+            declared,
+            [DeclaredEffect::ReadOutside, DeclaredEffect::Observe, DeclaredEffect::StateWrite]
+        );
     }
 
     #[test]
     fn claims_make_it_stricter_and_contradictions_make_it_unknown() {
-        let worst = Facts::unresolved();
+        let worst = EffectFacts::unresolved();
         assert!(!Effects::reads("a").exclusive().judge(&worst).concurrency_safe);
         assert!(Effects::reads("a").destructive().judge(&worst).destructive);
         assert!(Effects::writes("a").synchronised().judge(&worst).concurrency_safe);
@@ -344,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_declared_repetition_counts_only_where_effects_are_known() {
-        let worst = Facts::unresolved();
+        let worst = EffectFacts::unresolved();
         assert!(Effects::writes("a").repeatable().judge(&worst).rerunnable);
         assert!(!Effects::unknown().repeatable().judge(&worst).rerunnable);
     }

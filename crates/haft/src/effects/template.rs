@@ -2,23 +2,23 @@
 //!
 //! `{name}` is the argument `name` of the call; `{{` and `}}` are braces. A list gives one text for each of its items.
 //!
-//! Script tools declare so for themselves ([`Declaration::effects`]): an argument that isn't given, or is null, gives no
+//! Script tools declare so for themselves ([`EffectTemplates::effects`]): an argument that isn't given, or is null, gives no
 //! text at all, since who wrote the script knows what it does without; whatever else can't be written as text refuses the
-//! call. Users declare in settings for tools that declare nothing ([`Declaration::told`]): there nobody knows what a
+//! call. Users declare in settings for tools that declare nothing ([`EffectTemplates::told`]): there nobody knows what a
 //! server does without an argument, so what the list would name isn't known.
 //!
-//! Hosts are read as browsers read them ([`host`]), however they are spelt: rules for hosts compare what is reached.
+//! Hosts are read as browsers read them ([`parse_host`]), however they are spelt: rules for hosts compare what is reached.
 
 use serde_json::Value;
 use url::{Host, Url};
 
-use super::{Access, Effects, PathSet};
-use crate::schema::Violation;
+use super::{AccessKind, Effects, PathSet};
+use crate::schema::InputViolation;
 use crate::text::truncate_chars;
 
 /// What a declaration says, as it was written.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Lists<'a> {
+pub struct EffectLists<'a> {
     /// Files that are read; `/` or `/**` at the end means everything below a folder.
     pub reads: &'a [String],
     /// Files that are created or changed.
@@ -35,26 +35,26 @@ pub struct Lists<'a> {
 ///
 /// ```
 /// use haft::Effects;
-/// use haft::effects::template::{Declaration, Lists};
+/// use haft::effects::template::{EffectTemplates, EffectLists};
 /// use serde_json::json;
 ///
 /// let writes = ["out/{name}.txt".to_owned()];
-/// let lists = Lists { writes: &writes, ..Lists::default() };
-/// let declaration = Declaration::read(&lists, None, &mut |place, words| panic!("{place}: {words}"));
+/// let lists = EffectLists { writes: &writes, ..Lists::default() };
+/// let declaration = EffectTemplates::read(&lists, None, &mut |place, words| panic!("{place}: {words}"));
 /// assert_eq!(declaration.effects(&json!({"name": "a"})), Ok(Effects::writes("out/a.txt")));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Declaration {
-    reads: Vec<Template>,
-    writes: Vec<Template>,
-    deletes: Vec<Template>,
-    runs: Vec<Template>,
-    reaches: Vec<(Access, Template)>,
+pub struct EffectTemplates {
+    reads: Vec<TextTemplate>,
+    writes: Vec<TextTemplate>,
+    deletes: Vec<TextTemplate>,
+    runs: Vec<TextTemplate>,
+    reaches: Vec<(AccessKind, TextTemplate)>,
 }
 
 /// A list of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum EffectList {
     /// What is read.
     Reads,
     /// What is created or changed.
@@ -69,25 +69,25 @@ pub enum Kind {
 
 /// What a declaration says of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct FilledEffects {
     /// What is touched as far as the arguments say.
     pub effects: Effects,
     /// Lists of which something isn't known, each with the argument and what is wrong with it.
-    pub open: Vec<(Kind, Violation)>,
+    pub open: Vec<(EffectList, InputViolation)>,
 }
 
 /// Reads one entry: a template, and whether it only looks.
-type Read<'a> = dyn Fn(&str) -> Result<(Access, Template), String> + 'a;
+type EntryParser<'a> = dyn Fn(&str) -> Result<(AccessKind, TextTemplate), String> + 'a;
 
-impl Declaration {
+impl EffectTemplates {
     /// Reads a declaration for a tool with these arguments, or with any; says what is wrong by list and place in it, as in
     /// `reads/0`. What is wrong is left out.
     pub fn read(
-        lists: &Lists<'_>,
+        lists: &EffectLists<'_>,
         arguments: Option<&[&str]>,
         wrong: &mut dyn FnMut(&str, String),
-    ) -> Declaration {
-        let mut each = |field: &str, texts: &[String], read: &Read<'_>| {
+    ) -> EffectTemplates {
+        let mut each = |field: &str, texts: &[String], read: &EntryParser<'_>| {
             let mut templates = Vec::new();
             for (at, text) in texts.iter().enumerate() {
                 match read(text) {
@@ -98,7 +98,7 @@ impl Declaration {
             templates
         };
         let path = |text: &str| {
-            let template = Template::parse(text, arguments)?;
+            let template = TextTemplate::parse(text, arguments)?;
             if text == "~" || text.starts_with("~/") {
                 return Err(format!("`{text}`: `~` is not expanded; give the whole path"));
             }
@@ -108,12 +108,13 @@ impl Declaration {
                     "`{text}`: a `*` is understood only in `/**` at the end, for a whole folder"
                 ));
             }
-            Ok((Access::Observe, template))
+            Ok((AccessKind::Observe, template))
         };
-        let plain = |text: &str| Ok((Access::Observe, Template::parse(text, arguments)?));
-        let reach = |text: &str| reach(text, arguments);
-        let only = |templates: Vec<(Access, Template)>| templates.into_iter().map(|(_, one)| one).collect();
-        Declaration {
+        let plain = |text: &str| Ok((AccessKind::Observe, TextTemplate::parse(text, arguments)?));
+        let reach = |text: &str| parse_reach(text, arguments);
+        let only =
+            |templates: Vec<(AccessKind, TextTemplate)>| templates.into_iter().map(|(_, one)| one).collect();
+        EffectTemplates {
             reads: only(each("reads", lists.reads, &path)),
             writes: only(each("writes", lists.writes, &path)),
             deletes: only(each("deletes", lists.deletes, &path)),
@@ -123,24 +124,24 @@ impl Declaration {
     }
 
     /// Everything in the working directory is read, and nothing else done.
-    pub fn reads_all() -> Declaration {
-        let here = Template(vec![Piece::Text("./".to_owned())]);
-        Declaration { reads: vec![here], ..Declaration::default() }
+    pub fn reads_all() -> EffectTemplates {
+        let here = TextTemplate(vec![TemplatePiece::Text("./".to_owned())]);
+        EffectTemplates { reads: vec![here], ..EffectTemplates::default() }
     }
 
     /// What one call touches. What isn't given isn't touched.
     ///
     /// # Errors
     /// An argument that doesn't say what the call would touch: anything may happen.
-    pub fn effects(&self, arguments: &Value) -> Result<Effects, Violation> {
-        let lenient = |filled: Result<Vec<String>, Unfilled>| match filled {
-            Err(Unfilled::NotGiven(_)) => Ok(Vec::new()),
-            Err(Unfilled::Refused(violation)) => Err(violation),
+    pub fn effects(&self, arguments: &Value) -> Result<Effects, InputViolation> {
+        let lenient = |filled: Result<Vec<String>, FillError>| match filled {
+            Err(FillError::NotGiven(_)) => Ok(Vec::new()),
+            Err(FillError::Refused(violation)) => Err(violation),
             Ok(texts) => Ok(texts),
         };
         let mut effects = Effects::none();
         for (kind, access, template) in self.entries() {
-            for text in lenient(template.fill(arguments, kind == Kind::Runs))? {
+            for text in lenient(template.fill(arguments, kind == EffectList::Runs))? {
                 effects = effects.and(template.effect(kind, access, text)?);
             }
         }
@@ -149,10 +150,10 @@ impl Declaration {
 
     /// What one call touches as far as its arguments say, and which of its lists aren't complete: for a tool whose maker
     /// didn't write the declaration. Effects are unknown if one isn't.
-    pub fn told(&self, arguments: &Value) -> Told {
-        let mut told = Told { effects: Effects::none(), open: Vec::new() };
+    pub fn told(&self, arguments: &Value) -> FilledEffects {
+        let mut told = FilledEffects { effects: Effects::none(), open: Vec::new() };
         for (kind, access, template) in self.entries() {
-            let texts = template.fill(arguments, kind == Kind::Runs).map_err(Unfilled::into_violation);
+            let texts = template.fill(arguments, kind == EffectList::Runs).map_err(FillError::into_violation);
             let filled = texts.and_then(|texts| {
                 texts
                     .into_iter()
@@ -168,16 +169,16 @@ impl Declaration {
         told
     }
 
-    fn entries(&self) -> impl Iterator<Item = (Kind, Access, &Template)> {
+    fn entries(&self) -> impl Iterator<Item = (EffectList, AccessKind, &TextTemplate)> {
         let lists = [
-            (Kind::Reads, &self.reads),
-            (Kind::Writes, &self.writes),
-            (Kind::Deletes, &self.deletes),
-            (Kind::Runs, &self.runs),
+            (EffectList::Reads, &self.reads),
+            (EffectList::Writes, &self.writes),
+            (EffectList::Deletes, &self.deletes),
+            (EffectList::Runs, &self.runs),
         ];
-        let one = |kind: Kind| move |template| (kind, Access::Observe, template);
+        let one = |kind: EffectList| move |template| (kind, AccessKind::Observe, template);
         let paths = lists.into_iter().flat_map(move |(kind, templates)| templates.iter().map(one(kind)));
-        paths.chain(self.reaches.iter().map(|(access, template)| (Kind::Reaches, *access, template)))
+        paths.chain(self.reaches.iter().map(|(access, template)| (EffectList::Reaches, *access, template)))
     }
 
     /// Effects of the same shape, whatever the arguments.
@@ -191,7 +192,7 @@ impl Declaration {
             effects = effects.and(Effects::runs("x"));
         }
         for (access, _) in &self.reaches {
-            effects = effects.and(reached(*access, "x".into()));
+            effects = effects.and(host_effects(*access, "x".into()));
         }
         effects
     }
@@ -204,34 +205,34 @@ const TEXT_SHOWN_CHARS: usize = 100;
 
 /// A text with arguments in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Template(Vec<Piece>);
+struct TextTemplate(Vec<TemplatePiece>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
     Argument(String),
 }
 
 /// Why a template gives no text.
-enum Unfilled {
+enum FillError {
     /// An argument of this name isn't given, or is null.
     NotGiven(String),
     /// Something that is no text.
-    Refused(Violation),
+    Refused(InputViolation),
 }
 
-impl Unfilled {
-    fn into_violation(self) -> Violation {
+impl FillError {
+    fn into_violation(self) -> InputViolation {
         match self {
-            Unfilled::NotGiven(name) => Violation::new(pointer(&name), "isn't given".to_owned()),
-            Unfilled::Refused(violation) => violation,
+            FillError::NotGiven(name) => InputViolation::new(json_pointer(&name), "isn't given".to_owned()),
+            FillError::Refused(violation) => violation,
         }
     }
 }
 
-impl Template {
+impl TextTemplate {
     /// Reads a template whose arguments are among these, or any.
-    fn parse(text: &str, arguments: Option<&[&str]>) -> Result<Template, String> {
+    fn parse(text: &str, arguments: Option<&[&str]>) -> Result<TextTemplate, String> {
         let mut pieces = Vec::new();
         let mut plain = String::new();
         let mut rest = text;
@@ -258,22 +259,22 @@ impl Template {
                 return Err(format!("`{{{name}}}` is no argument of `input_schema`; {known}"));
             }
             if !plain.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                pieces.push(TemplatePiece::Text(std::mem::take(&mut plain)));
             }
-            pieces.push(Piece::Argument(name.to_owned()));
+            pieces.push(TemplatePiece::Argument(name.to_owned()));
             rest = after;
         }
         plain.push_str(rest);
         if !plain.is_empty() || pieces.is_empty() {
-            pieces.push(Piece::Text(plain));
+            pieces.push(TemplatePiece::Text(plain));
         }
-        Ok(Template(pieces))
+        Ok(TextTemplate(pieces))
     }
 
     /// The text, if no argument is in it.
     fn plain(&self) -> Option<&str> {
         match self.0.as_slice() {
-            [Piece::Text(text)] => Some(text),
+            [TemplatePiece::Text(text)] => Some(text),
             _ => None,
         }
     }
@@ -281,33 +282,37 @@ impl Template {
     /// The pieces of text between the arguments.
     fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
-            Piece::Text(text) => Some(text.as_str()),
-            Piece::Argument(_) => None,
+            TemplatePiece::Text(text) => Some(text.as_str()),
+            TemplatePiece::Argument(_) => None,
         })
     }
 
     /// The texts for these arguments, none of which is empty unless it may be.
-    fn fill(&self, arguments: &Value, may_be_empty: bool) -> Result<Vec<String>, Unfilled> {
+    fn fill(&self, arguments: &Value, may_be_empty: bool) -> Result<Vec<String>, FillError> {
         let mut texts = vec![String::new()];
         for piece in &self.0 {
             let values = match piece {
-                Piece::Text(text) => vec![text.clone()],
-                Piece::Argument(name) => match arguments.get(name) {
-                    None | Some(Value::Null) => return Err(Unfilled::NotGiven(name.clone())),
+                TemplatePiece::Text(text) => vec![text.clone()],
+                TemplatePiece::Argument(name) => match arguments.get(name) {
+                    None | Some(Value::Null) => return Err(FillError::NotGiven(name.clone())),
                     Some(Value::Array(items)) => {
                         let each = items.iter().enumerate();
-                        let text =
-                            |(at, item)| scalar(item, &format!("{}/{at}", pointer(name)), may_be_empty);
-                        each.map(text).collect::<Result<_, _>>().map_err(Unfilled::Refused)?
+                        let text = |(at, item)| {
+                            scalar_text(item, &format!("{}/{at}", json_pointer(name)), may_be_empty)
+                        };
+                        each.map(text).collect::<Result<_, _>>().map_err(FillError::Refused)?
                     }
                     Some(value) => {
-                        vec![scalar(value, &pointer(name), may_be_empty).map_err(Unfilled::Refused)?]
+                        vec![
+                            scalar_text(value, &json_pointer(name), may_be_empty)
+                                .map_err(FillError::Refused)?,
+                        ]
                     }
                 },
             };
             if texts.len() * values.len() > TEXTS_MAX {
                 let words = format!("gives too many texts; at most {TEXTS_MAX} are accepted");
-                return Err(Unfilled::Refused(self.refused(words)));
+                return Err(FillError::Refused(self.refused(words)));
             }
             texts = texts
                 .iter()
@@ -321,40 +326,40 @@ impl Template {
     ///
     /// # Errors
     /// A text that is no host.
-    fn effect(&self, kind: Kind, access: Access, text: String) -> Result<Effects, Violation> {
+    fn effect(&self, kind: EffectList, access: AccessKind, text: String) -> Result<Effects, InputViolation> {
         let mut effects = Effects::none();
         match kind {
-            Kind::Reads => effects.reads.push(path_set(&text)),
-            Kind::Writes => effects.writes.push(path_set(&text)),
-            Kind::Deletes => effects.deletes.push(path_set(&text)),
-            Kind::Runs => effects = Effects::runs(text),
-            Kind::Reaches => {
-                let host = host(&text).ok_or_else(|| {
+            EffectList::Reads => effects.reads.push(path_set(&text)),
+            EffectList::Writes => effects.writes.push(path_set(&text)),
+            EffectList::Deletes => effects.deletes.push(path_set(&text)),
+            EffectList::Runs => effects = Effects::runs(text),
+            EffectList::Reaches => {
+                let host = parse_host(&text).ok_or_else(|| {
                     let shown = truncate_chars(&text, TEXT_SHOWN_CHARS);
                     let accepted = "a host's name, its address or a URL is accepted";
                     self.refused(format!("`{shown}` has no host; {accepted}"))
                 })?;
-                effects = reached(access, host);
+                effects = host_effects(access, host);
             }
         }
         Ok(effects)
     }
 
     /// Something that is wrong with what the arguments gave, at the first of them.
-    fn refused(&self, words: String) -> Violation {
+    fn refused(&self, words: String) -> InputViolation {
         let argument = self.0.iter().find_map(|piece| match piece {
-            Piece::Argument(name) => Some(name.as_str()),
-            Piece::Text(_) => None,
+            TemplatePiece::Argument(name) => Some(name.as_str()),
+            TemplatePiece::Text(_) => None,
         });
-        Violation::new(argument.map(pointer).unwrap_or_default(), words)
+        InputViolation::new(argument.map(json_pointer).unwrap_or_default(), words)
     }
 }
 
-fn pointer(name: &str) -> String {
+fn json_pointer(name: &str) -> String {
     format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-fn scalar(value: &Value, at: &str, may_be_empty: bool) -> Result<String, Violation> {
+fn scalar_text(value: &Value, at: &str, may_be_empty: bool) -> Result<String, InputViolation> {
     let what = match value {
         Value::String(text) if text.is_empty() && !may_be_empty => "is empty",
         Value::String(text) => return Ok(text.clone()),
@@ -367,13 +372,13 @@ fn scalar(value: &Value, at: &str, may_be_empty: bool) -> Result<String, Violati
     let words = format!(
         "{what}, which doesn't say what the call would touch; a string, a number, a boolean or an array of these is accepted"
     );
-    Err(Violation::new(at, words))
+    Err(InputViolation::new(at, words))
 }
 
-fn reached(access: Access, host: String) -> Effects {
+fn host_effects(access: AccessKind, host: String) -> Effects {
     match access {
-        Access::Observe => Effects::observes(host),
-        Access::Change => Effects::changes(host),
+        AccessKind::Observe => Effects::observes(host),
+        AccessKind::Change => Effects::changes(host),
     }
 }
 
@@ -387,17 +392,17 @@ fn path_set(text: &str) -> PathSet {
 }
 
 /// `HOST`, or `change HOST`; the host is a name, an address or an argument.
-fn reach(text: &str, arguments: Option<&[&str]>) -> Result<(Access, Template), String> {
+fn parse_reach(text: &str, arguments: Option<&[&str]>) -> Result<(AccessKind, TextTemplate), String> {
     let (access, place) = match text.split_once(' ') {
-        Some(("change", host)) => (Access::Change, host.trim()),
+        Some(("change", host)) => (AccessKind::Change, host.trim()),
         Some((_, _)) => {
             return Err(format!(
                 "`{text}` is not accepted; `HOST` is where it only looks something up, `change HOST` where it may change something"
             ));
         }
-        None => (Access::Observe, text),
+        None => (AccessKind::Observe, text),
     };
-    let template = Template::parse(place, arguments)?;
+    let template = TextTemplate::parse(place, arguments)?;
     if template.plain().is_some_and(|plain| !is_host(plain)) {
         return Err(format!(
             "`{place}` is not a host; give its name or address, without scheme, port and path"
@@ -406,18 +411,18 @@ fn reach(text: &str, arguments: Option<&[&str]>) -> Result<(Access, Template), S
     Ok((access, template))
 }
 
-/// The host of a URL, of `host:port` or of a bare name or address, as browsers read it: small letters, `xn--` labels,
+/// The host of a URL, of `parse_host:port` or of a bare name or address, as browsers read it: small letters, `xn--` labels,
 /// addresses in their one form, no brackets, no dot at the end. Nothing if there is none.
 ///
 /// ```
-/// use haft::effects::template::host;
+/// use haft::effects::template::parse_host;
 ///
 /// for text in ["https:EXAMPLE.com", r"http:\\ex%61mple.com\x", "example.com.", "example.com:8080"] {
-///     assert_eq!(host(text).as_deref(), Some("example.com"));
+///     assert_eq!(parse_host(text).as_deref(), Some("example.com"));
 /// }
-/// assert_eq!(host("http://0x7f.1/").as_deref(), Some("127.0.0.1"));
+/// assert_eq!(parse_host("http://0x7f.1/").as_deref(), Some("127.0.0.1"));
 /// ```
-pub fn host(text: &str) -> Option<String> {
+pub fn parse_host(text: &str) -> Option<String> {
     match Url::parse(text) {
         Ok(url) if url.has_host() => url.host_str().and_then(host_name),
         // The parser forgets the host of a file behind a drive's letter, which the standard keeps.
@@ -461,7 +466,7 @@ pub fn read_at(address: &str) -> Effects {
             let path = here.and_then(|url| url.to_file_path().ok());
             path.map_or_else(Effects::unknown, Effects::reads)
         }
-        "http" | "https" => host(address).map_or_else(Effects::unknown, Effects::observes),
+        "http" | "https" => parse_host(address).map_or_else(Effects::unknown, Effects::observes),
         _ => Effects::none(),
     }
 }
@@ -520,10 +525,10 @@ mod tests {
 
     #[track_caller]
     fn check(template: &str, arguments: Value, expected: Result<&[&str], &str>) {
-        let filled = Template::parse(template, Some(&ARGUMENTS)).unwrap().fill(&arguments, false);
+        let filled = TextTemplate::parse(template, Some(&ARGUMENTS)).unwrap().fill(&arguments, false);
         let filled = match filled {
-            Err(Unfilled::NotGiven(_)) => Ok(Vec::new()),
-            filled => filled.map_err(Unfilled::into_violation),
+            Err(FillError::NotGiven(_)) => Ok(Vec::new()),
+            filled => filled.map_err(FillError::into_violation),
         };
         assert_eq!(
             filled.map_err(|violation| violation.to_string()),
@@ -565,19 +570,19 @@ mod tests {
             Err("/list: gives too many texts; at most 1000 are accepted"),
         );
         let may_be_empty =
-            Template::parse("git log {a}", Some(&ARGUMENTS)).unwrap().fill(&json!({"a": ""}), true);
+            TextTemplate::parse("git log {a}", Some(&ARGUMENTS)).unwrap().fill(&json!({"a": ""}), true);
         assert_eq!(may_be_empty.ok(), Some(vec!["git log ".to_owned()]));
     }
 
     #[test]
     fn mistakes_are_found_when_a_tool_is_loaded() {
-        let refused = |template: &str| Template::parse(template, Some(&ARGUMENTS)).unwrap_err();
+        let refused = |template: &str| TextTemplate::parse(template, Some(&ARGUMENTS)).unwrap_err();
         assert_eq!(refused("{c}"), "`{c}` is no argument of `input_schema`; they are `a`, `b`, `list`");
         assert_eq!(refused("{a"), "`{a` has a single `{`; write `{{` for the character");
         assert_eq!(refused("a}"), "`a}` has a single `}`; write `}}` for the character");
         assert_eq!(refused("{}"), "`{}` is no argument of `input_schema`; they are `a`, `b`, `list`");
         assert_eq!(
-            Template::parse("{c}", Some(&[])).unwrap_err(),
+            TextTemplate::parse("{c}", Some(&[])).unwrap_err(),
             "`{c}` is no argument of `input_schema`; it has none"
         );
     }
@@ -587,9 +592,10 @@ mod tests {
     fn what_is_not_given_is_not_known_of_a_stranger() {
         let texts = |text: &str| vec![text.to_owned()];
         let (reads, writes, reaches) = (texts("{a}"), texts("out/{b}"), texts("{list}"));
-        let lists = Lists { reads: &reads, writes: &writes, reaches: &reaches, ..Lists::default() };
-        let declaration = Declaration::read(&lists, None, &mut |place, words| panic!("{place}: {words}"));
-        let check = |arguments: Value, open: &[(Kind, &str)], known: Effects| {
+        let lists =
+            EffectLists { reads: &reads, writes: &writes, reaches: &reaches, ..EffectLists::default() };
+        let declaration = EffectTemplates::read(&lists, None, &mut |place, words| panic!("{place}: {words}"));
+        let check = |arguments: Value, open: &[(EffectList, &str)], known: Effects| {
             let told = declaration.told(&arguments);
             let said: Vec<_> = told.open.iter().map(|(kind, why)| (*kind, why.to_string())).collect();
             let expected: Vec<_> =
@@ -601,17 +607,20 @@ mod tests {
         let hosts = Effects::observes("p.io").and(Effects::observes("q.io"));
         check(json!({"a": "x", "b": "y", "list": ["p.io", "https://q.io/x"]}), &[], both.clone().and(hosts));
         check(json!({"a": "x", "b": "y", "list": []}), &[], both.clone());
-        check(json!({"a": "x", "b": "y"}), &[(Kind::Reaches, "/list: isn't given")], both.clone());
+        check(json!({"a": "x", "b": "y"}), &[(EffectList::Reaches, "/list: isn't given")], both.clone());
         check(
             json!({"a": "x", "b": null, "list": []}),
-            &[(Kind::Writes, "/b: isn't given")],
+            &[(EffectList::Writes, "/b: isn't given")],
             Effects::reads("x"),
         );
         check(
             json!({"a": {"deep": 1}, "b": "y", "list": "a b"}),
             &[
-                (Kind::Reads, "/a: is an object…"),
-                (Kind::Reaches, "/list: `a b` has no host; a host's name, its address or a URL is accepted"),
+                (EffectList::Reads, "/a: is an object…"),
+                (
+                    EffectList::Reaches,
+                    "/list: `a b` has no host; a host's name, its address or a URL is accepted",
+                ),
             ],
             Effects::writes("out/y"),
         );
@@ -650,7 +659,7 @@ mod tests {
             ("file://x.io/C:/", Some("x.io")),
             ("", None),
         ] {
-            assert_eq!(host(text).as_deref(), expected, "{text}");
+            assert_eq!(parse_host(text).as_deref(), expected, "{text}");
         }
     }
 }

@@ -6,23 +6,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft_scheduler::Cancel;
 
-use super::{Engine, MAIN_AGENT, Session, assembled};
+use super::{Engine, EngineSession, MAIN_AGENT, assemble_snapshot};
 use crate::decision::{CallGrants, DecisionReason, DecisionSource, Verdict};
 use crate::dispatch::ConflictRule;
-use crate::dispatch::background::Background;
-use crate::dispatch::locks::{Ancestor, Locks};
-use crate::dispatch::turn::Live;
+use crate::dispatch::background::BackgroundCalls;
+use crate::dispatch::locks::{AncestorCall, FileLocks};
+use crate::dispatch::turn::LiveCall;
 use crate::effects::resolved::Workspace;
 use crate::event::EventSink;
-use crate::files::Hidden;
+use crate::files::HiddenPaths;
 use crate::future::BoxFuture;
-use crate::hooks::Hooks;
+use crate::hooks::HookSet;
 use crate::limits;
-use crate::permission::Permissions;
-use crate::ports::{Asker, Authorizer, Ports, Request, RuleSetId, bind_processes};
-use crate::registry::{Gates, Loaded, Registry, Snapshot};
+use crate::permission::PermissionRules;
+use crate::ports::{Asker, AuthorizationRequest, Authorizer, HostPorts, RuleSetId, bind_processes};
+use crate::registry::{LoadedNames, Registry, Snapshot, ToolGates};
 use crate::results::OffloadStore;
-use crate::supervise::{Supervisor, Threads};
+use crate::supervise::{BlockingThreads, CallSupervisor};
 use crate::tool::{AnyTool, SiblingPolicy};
 
 /// Collects what an [`Engine`] is made of: rules, hooks, ports, limits.
@@ -32,11 +32,11 @@ use crate::tool::{AnyTool, SiblingPolicy};
 /// ([`Engine::refresh_with`], [`Engine::load`]).
 ///
 /// ```
-/// use haft::{Engine, Permissions, Registry};
+/// use haft::{Engine, PermissionRules, Registry};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let engine = Engine::builder(Registry::new())
-///     .permissions(Permissions::new().deny("Write")?)
+///     .permissions(PermissionRules::new().deny("Write")?)
 ///     .max_concurrency(4)
 ///     .build();
 /// # drop(engine); Ok(()) }
@@ -58,11 +58,11 @@ pub(super) struct EngineConfig {
     pub(super) session: Arc<str>,
     pub(super) agent: Arc<str>,
     pub(super) workspace: Workspace,
-    pub(super) ports: Ports,
+    pub(super) ports: HostPorts,
     pub(super) events: Option<Arc<dyn EventSink>>,
     pub(super) authorizer: Arc<dyn Authorizer>,
-    pub(super) hooks: Hooks,
-    pub(super) gates: Gates,
+    pub(super) hooks: HookSet,
+    pub(super) gates: ToolGates,
     pub(super) rule: ConflictRule,
     pub(super) cap: usize,
     pub(super) siblings: SiblingPolicy,
@@ -77,15 +77,15 @@ pub(super) struct EngineConfig {
     pub(super) parent: Option<Arc<dyn Authorizer>>,
     pub(super) parent_workspace: Option<Workspace>,
     /// The calls that this agent works for, the outermost first.
-    pub(super) ancestors: Arc<[Ancestor]>,
+    pub(super) ancestors: Arc<[AncestorCall]>,
 }
 
 #[derive(Clone)]
 pub(super) struct SessionState {
-    pub(super) locks: Arc<Locks>,
-    pub(super) background: Arc<Background>,
-    pub(super) supervisor: Arc<Supervisor<Live>>,
-    pub(super) threads: Arc<Threads>,
+    pub(super) locks: Arc<FileLocks>,
+    pub(super) background: Arc<BackgroundCalls>,
+    pub(super) supervisor: Arc<CallSupervisor<LiveCall>>,
+    pub(super) threads: Arc<BlockingThreads>,
 }
 
 impl EngineBuilder {
@@ -94,12 +94,12 @@ impl EngineBuilder {
             registry,
             session: fresh_id().into(),
             agent: MAIN_AGENT.into(),
-            workspace: Workspace::new(".").unwrap_or_else(|_| Workspace::nowhere()),
-            ports: Ports::default(),
+            workspace: Workspace::new(".").unwrap_or_else(|_| Workspace::without_dirs()),
+            ports: HostPorts::default(),
             events: None,
-            authorizer: Arc::new(Permissions::new()),
-            hooks: Hooks::new(),
-            gates: Gates::default(),
+            authorizer: Arc::new(PermissionRules::new()),
+            hooks: HookSet::new(),
+            gates: ToolGates::default(),
             rule: ConflictRule::Classes,
             cap: limits::CONCURRENCY,
             siblings: SiblingPolicy::Never,
@@ -110,7 +110,7 @@ impl EngineBuilder {
             common: SessionState {
                 locks: Arc::default(),
                 background: Arc::default(),
-                supervisor: Supervisor::new(),
+                supervisor: CallSupervisor::new(),
                 threads: Arc::default(),
             },
             parent: None,
@@ -134,7 +134,7 @@ impl EngineBuilder {
         config.cancel = config.cancel.child();
         let EngineConfig { ports, authorizer, .. } = &mut config;
         ports.processes = ports.processes.take().map(|processes| bind_processes(processes, &**authorizer));
-        Engine { session: Arc::new(Session::new(config)) }
+        Engine { session: Arc::new(EngineSession::new(config)) }
     }
 
     /// The directories that the agent works in. Default: the current one.
@@ -149,7 +149,7 @@ impl EngineBuilder {
         })
     }
 
-    /// The rules. Default: [`Permissions::new`]. A child's calls are also judged by its parent's rules.
+    /// The rules. Default: [`PermissionRules::new`]. A child's calls are also judged by its parent's rules.
     pub fn permissions(self, authorizer: impl Authorizer) -> EngineBuilder {
         self.set(|config| {
             let own: Arc<dyn Authorizer> = Arc::new(authorizer);
@@ -166,7 +166,7 @@ impl EngineBuilder {
     }
 
     /// Changes the ports.
-    pub fn ports(self, change: impl FnOnce(&mut Ports)) -> EngineBuilder {
+    pub fn ports(self, change: impl FnOnce(&mut HostPorts)) -> EngineBuilder {
         self.set(|config| change(&mut config.ports))
     }
 
@@ -176,16 +176,16 @@ impl EngineBuilder {
     }
 
     /// The hooks. Default: none.
-    pub fn hooks(self, hooks: Hooks) -> EngineBuilder {
+    pub fn hooks(self, hooks: HookSet) -> EngineBuilder {
         self.set(|config| config.hooks = hooks)
     }
 
     /// Which tools are switched off, and when tools are deferred. Default: none, and above 60 tools.
-    pub fn gates(self, gates: Gates) -> EngineBuilder {
+    pub fn gates(self, gates: ToolGates) -> EngineBuilder {
         self.set(|config| config.gates = gates)
     }
 
-    /// How many tokens fit into the model's context window; sets [`Gates::window_tokens`] and leaves the other gates alone.
+    /// How many tokens fit into the model's context window; sets [`ToolGates::window_tokens`] and leaves the other gates alone.
     /// Tools are deferred if their definitions would take too much of it.
     pub fn window_tokens(self, tokens: Option<u64>) -> EngineBuilder {
         self.set(|config| config.gates.window_tokens = tokens)
@@ -235,7 +235,7 @@ impl EngineBuilder {
     /// The tools that the first turn would have.
     pub fn snapshot(&self) -> Snapshot {
         let EngineConfig { registry, gates, ports, authorizer, .. } = &self.config;
-        assembled(registry, &Loaded::new(), gates, &**authorizer, ports)
+        assemble_snapshot(registry, &LoadedNames::new(), gates, &**authorizer, ports)
     }
 
     fn set(mut self, change: impl FnOnce(&mut EngineConfig)) -> EngineBuilder {
@@ -251,7 +251,7 @@ struct StricterRules {
 }
 
 impl Authorizer for StricterRules {
-    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, request: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         let mut reasons = self.parent.reasons(request);
         reasons
             .extend(self.own.reasons(request).into_iter().filter(|reason| reason.verdict != Verdict::Allow));
@@ -262,7 +262,7 @@ impl Authorizer for StricterRules {
         self.parent.may_ask(source) && self.own.may_ask(source)
     }
 
-    fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
+    fn grants(&self, request: &AuthorizationRequest<'_>, approved: bool) -> CallGrants {
         let mut grants = self.parent.grants(request, approved);
         let own = self.own.grants(request, approved);
         grants.hosts.retain(|host| own.hosts.contains(host));
@@ -290,36 +290,44 @@ impl Authorizer for StricterRules {
 
     fn classify<'a>(
         &'a self,
-        request: &'a Request<'a>,
+        request: &'a AuthorizationRequest<'a>,
         reason: &'a str,
     ) -> BoxFuture<'a, Option<DecisionReason>> {
         self.parent.classify(request, reason)
     }
 
-    fn classify_statically(&self, request: &Request<'_>, reason: &str) -> Option<DecisionReason> {
+    fn classify_statically(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        reason: &str,
+    ) -> Option<DecisionReason> {
         self.parent.classify_statically(request, reason)
     }
 
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
-        self.parent.hides(name, tool).or_else(|| self.own.hides(name, tool))
+    fn tool_denial(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
+        self.parent.tool_denial(name, tool).or_else(|| self.own.tool_denial(name, tool))
     }
 
-    fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
+    fn hidden(&self, request: &AuthorizationRequest<'_>) -> Option<HiddenPaths> {
         match (self.parent.hidden(request), self.own.hidden(request)) {
             (Some(parent), Some(own)) => Some(parent.or(own)),
             (parent, own) => parent.or(own),
         }
     }
 
-    fn remember(&self, request: &Request<'_>, answer: &crate::ports::Answer) -> Result<(), String> {
+    fn remember(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        answer: &crate::ports::ApprovalAnswer,
+    ) -> Result<(), String> {
         self.parent.remember(request, answer)
     }
 
-    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
-        self.parent.lasting(request)
+    fn lasting_rules(&self, request: &AuthorizationRequest<'_>) -> Vec<String> {
+        self.parent.lasting_rules(request)
     }
 
-    fn propose(&self, request: &Request<'_>) -> Option<String> {
+    fn propose(&self, request: &AuthorizationRequest<'_>) -> Option<String> {
         self.parent.propose(request)
     }
 }

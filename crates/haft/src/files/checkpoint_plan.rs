@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-use super::Extent;
+use super::RootExtent;
 
 /// How many files are kept for one call.
 pub const CHECKPOINT_FILES_MAX: usize = 500;
@@ -23,7 +23,7 @@ pub struct PlannedChange<'p> {
     /// A file or a folder.
     pub path: &'p Path,
     /// The folder alone, or everything in it.
-    pub extent: Extent,
+    pub extent: RootExtent,
     /// Only some of what is in the folder, and which isn't known.
     pub partial: bool,
 }
@@ -58,7 +58,7 @@ impl CheckpointPlan {
         Some(plan)
     }
 
-    fn add(&mut self, path: &Path, extent: Extent) -> Option<()> {
+    fn add(&mut self, path: &Path, extent: RootExtent) -> Option<()> {
         let found = match path.symlink_metadata() {
             Ok(found) => found,
             // Behind a file there is nothing.
@@ -78,7 +78,7 @@ impl CheckpointPlan {
             return None;
         }
         // What is in a folder stays if only the folder is named.
-        let inside = (extent == Extent::Subtree).then(|| fs::read_dir(path));
+        let inside = (extent == RootExtent::Subtree).then(|| fs::read_dir(path));
         for entry in inside.transpose().ok()?.into_iter().flatten() {
             self.entries += 1;
             if self.entries > ENTRIES_MAX {
@@ -102,8 +102,8 @@ mod tests {
         for name in ["a", "d/b", "d/e/c"] {
             fs::write(at(name), "x").unwrap();
         }
-        let check = |names: &[(&str, Extent)], expected: Option<&[&str]>| {
-            let places: Vec<(PathBuf, Extent)> =
+        let check = |names: &[(&str, RootExtent)], expected: Option<&[&str]>| {
+            let places: Vec<(PathBuf, RootExtent)> =
                 names.iter().map(|(name, extent)| (at(name), *extent)).collect();
             let plan = CheckpointPlan::new(places.iter().map(|(path, extent)| PlannedChange {
                 path,
@@ -113,19 +113,19 @@ mod tests {
             let expected = expected.map(|names| names.iter().map(|name| at(name)).collect::<Vec<_>>());
             assert_eq!(plan.map(|plan| plan.files), expected, "{names:?}");
         };
-        check(&[("a", Extent::File), ("gone", Extent::Subtree)], Some(&["a"]));
+        check(&[("a", RootExtent::File), ("gone", RootExtent::Subtree)], Some(&["a"]));
         check(
-            &[("d", Extent::Subtree), ("a", Extent::File), ("d/b", Extent::File)],
+            &[("d", RootExtent::Subtree), ("a", RootExtent::File), ("d/b", RootExtent::File)],
             Some(&["a", "d/b", "d/e/c"]),
         );
-        check(&[("d", Extent::File)], Some(&[]));
+        check(&[("d", RootExtent::File)], Some(&[]));
         std::os::unix::fs::symlink("a", at("d/link")).unwrap();
-        check(&[("d", Extent::Subtree)], None);
-        check(&[("d/link", Extent::File)], None);
+        check(&[("d", RootExtent::Subtree)], None);
+        check(&[("d/link", RootExtent::File)], None);
         let large = fs::File::create(at("large")).unwrap();
         large.set_len(CHECKPOINT_BYTES_MAX + 1).unwrap();
-        check(&[("large", Extent::File)], None);
-        let change = |path, partial| PlannedChange { path, extent: Extent::Subtree, partial };
+        check(&[("large", RootExtent::File)], None);
+        let change = |path, partial| PlannedChange { path, extent: RootExtent::Subtree, partial };
         let (dir, a) = (dir.path(), at("a"));
         assert_eq!(CheckpointPlan::new([change(dir, false)]), None);
         let plan = CheckpointPlan::new([change(dir, true), change(&a, false)]);

@@ -32,15 +32,15 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 use rustix::io::{Errno, pread};
 
-use super::error::{FileError, FileErrorKind, show};
-use super::nolink::{self, Kernel, is_dir, is_link};
-use super::replace::{Over, remove, rename, replace};
+use super::error::{FileError, FileErrorKind, display_path};
+use super::nolink::{self, OpenMethod, is_dir, is_link};
+use super::replace::{ReplaceTarget, remove_file, rename_entry, replace_file};
 use super::resolve::{FileId, RealPath, ResolveError, ResolveErrorKind};
 use super::resolve::{on_procfs, resolve_entry_with, resolve_read_with, resolve_with};
 use super::tree::LocalDir;
 use super::{
-    Access, Entry, Extent, Files, Hidden, Kind, Metadata, Need, OpenDir, OpenFile, PathTable, WriteMode,
-    Written,
+    DirEntry, FileKind, FileMetadata, Files, GrantedAccess, HiddenPaths, OpenDir, OpenFile, PathTable,
+    RequiredAccess, RootExtent, WriteMode, WriteOutcome,
 };
 use crate::future::BoxFuture;
 use crate::limits;
@@ -48,7 +48,7 @@ use crate::limits;
 /// The file system of this machine.
 #[derive(Clone, Debug, Default)]
 pub struct DirFiles {
-    kernel: Kernel,
+    kernel: OpenMethod,
     paths: PathTable,
 }
 
@@ -66,7 +66,7 @@ impl DirFiles {
 
     #[cfg(test)]
     pub(crate) fn walking() -> DirFiles {
-        DirFiles { kernel: Kernel::Walk, ..DirFiles::default() }
+        DirFiles { kernel: OpenMethod::Walk, ..DirFiles::default() }
     }
 }
 
@@ -77,14 +77,14 @@ impl Files for DirFiles {
 
     fn open<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
     ) -> BoxFuture<'a, Result<Box<dyn OpenFile>, FileError>> {
         Box::pin(async move {
             let (file, has_other_names) = self.open_file(access, path)?;
             if let Some(hidden) = access.hidden.clone().filter(|_| has_other_names) {
                 let (path, id) = (path.to_owned(), file.metadata.id);
-                offload(move || refuse_hard_link(&hidden, id, &path)).await?;
+                offload_work(move || refuse_hard_link(&hidden, id, &path)).await?;
             }
             Ok(Box::new(file) as Box<dyn OpenFile>)
         })
@@ -92,38 +92,42 @@ impl Files for DirFiles {
 
     fn metadata<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
-    ) -> BoxFuture<'a, Result<Metadata, FileError>> {
+    ) -> BoxFuture<'a, Result<FileMetadata, FileError>> {
         Box::pin(async move {
             let file = self.reach(access, path, OFlags::PATH)?;
-            stat_of(&file, path).map(|stat| metadata(&stat))
+            stat_of(&file, path).map(|stat| metadata_from_stat(&stat))
         })
     }
 
     fn list<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
-    ) -> BoxFuture<'a, Result<Vec<Entry>, FileError>> {
+    ) -> BoxFuture<'a, Result<Vec<DirEntry>, FileError>> {
         Box::pin(async move {
             let dir = self.reach(access, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK)?;
             // The size of a directory grows with its entries on every common file system.
-            let large = metadata(&stat_of(&dir, path)?).len > limits::INLINE_IO_BYTES as u64;
+            let large = metadata_from_stat(&stat_of(&dir, path)?).len > limits::INLINE_IO_BYTES as u64;
             let path = path.to_owned();
-            if large { offload(move || entries(dir, &path)).await } else { entries(dir, &path) }
+            if large {
+                offload_work(move || read_entries(dir, &path)).await
+            } else {
+                read_entries(dir, &path)
+            }
         })
     }
 
     fn open_dir<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
     ) -> BoxFuture<'a, Result<Box<dyn OpenDir>, FileError>> {
         Box::pin(async move {
             // A grant for one file says nothing about what is beneath a directory of that name.
-            let read = access.roots(Need::Read).filter(|root| root.extent == Extent::Subtree);
-            let whole = Access { read: read.cloned().collect(), ..Access::default() };
+            let read = access.roots(RequiredAccess::Read).filter(|root| root.extent == RootExtent::Subtree);
+            let whole = GrantedAccess { read: read.cloned().collect(), ..GrantedAccess::default() };
             let dir = self.reach(&whole, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK)?;
             Ok(Box::new(LocalDir::new(dir, path, access.hidden.clone())) as Box<dyn OpenDir>)
         })
@@ -131,66 +135,68 @@ impl Files for DirFiles {
 
     fn write<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
         bytes: &'a [u8],
         how: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FileError>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome, FileError>> {
         let files = self.clone();
         let (access, path, bytes) = (access.clone(), path.to_owned(), bytes.to_vec());
         Box::pin(offload_change(move || {
-            settle(&path, || {
-                let place = files.place(&access, Need::Write, &path)?;
-                let Some((dir, name)) = files.parent(&place, Parents::Create, &path)? else {
+            retry_until_settled(&path, || {
+                let place = files.place(&access, RequiredAccess::Write, &path)?;
+                let Some((dir, name)) = files.parent(&place, MissingParents::Create, &path)? else {
                     return Ok(None);
                 };
                 files.paths.check_room(&place.real, bytes.len())?;
-                replace(&dir, &name, &path, &bytes, how.into())
+                replace_file(&dir, &name, &path, &bytes, how.into())
             })
         }))
     }
 
     fn swap<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
         old: Bytes,
         new: Bytes,
-    ) -> BoxFuture<'a, Result<Written, FileError>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome, FileError>> {
         let files = self.clone();
         let (access, path) = (access.clone(), path.to_owned());
         Box::pin(offload_change(move || {
-            settle(&path, || {
-                let place = files.place(&access, Need::Write, &path)?;
-                let Some((dir, name)) = files.parent(&place, Parents::Find, &path)? else {
+            retry_until_settled(&path, || {
+                let place = files.place(&access, RequiredAccess::Write, &path)?;
+                let Some((dir, name)) = files.parent(&place, MissingParents::Find, &path)? else {
                     return Ok(None);
                 };
                 files.paths.check_room(&place.real, new.len())?;
-                replace(&dir, &name, &path, &new, Over::Content(&old))
+                replace_file(&dir, &name, &path, &new, ReplaceTarget::Content(&old))
             })
         }))
     }
 
     fn remove<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
         old: Option<&'a [u8]>,
     ) -> BoxFuture<'a, Result<(), FileError>> {
         let files = self.clone();
         let (access, path, old) = (access.clone(), path.to_owned(), old.map(<[u8]>::to_vec));
         Box::pin(offload_change(move || {
-            settle(&path, || {
+            retry_until_settled(&path, || {
                 let place = files.entry(&access, &path)?;
-                let Some((dir, name)) = files.parent(&place, Parents::Find, &path)? else { return Ok(None) };
-                remove(&dir, &name, &path, old.as_deref()).map(Some)
+                let Some((dir, name)) = files.parent(&place, MissingParents::Find, &path)? else {
+                    return Ok(None);
+                };
+                remove_file(&dir, &name, &path, old.as_deref()).map(Some)
             })
         }))
     }
 
     fn rename<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         from: &'a Path,
         to: &'a Path,
     ) -> BoxFuture<'a, Result<(), FileError>> {
@@ -198,9 +204,9 @@ impl Files for DirFiles {
         let (access, from, to) = (access.clone(), from.to_owned(), to.to_owned());
         Box::pin(offload_change(move || {
             let (from, to) = (&*from, &*to);
-            settle(from, || {
+            retry_until_settled(from, || {
                 let (old, new) = (files.entry(&access, from)?, files.entry(&access, to)?);
-                let Some((old_dir, old_name)) = files.parent(&old, Parents::Find, from)? else {
+                let Some((old_dir, old_name)) = files.parent(&old, MissingParents::Find, from)? else {
                     return Ok(None);
                 };
                 let found = statat(&old_dir, &old_name, AtFlags::SYMLINK_NOFOLLOW)
@@ -208,26 +214,33 @@ impl Files for DirFiles {
                 if is_dir(&found) {
                     // The grant of one file must not move a whole tree.
                     for (place, path) in [(&old, from), (&new, to)] {
-                        let whole =
-                            |root: &super::Root| root.extent == Extent::Subtree && root.covers(&place.real);
-                        if !access.roots(Need::Write).any(whole) {
-                            return Err(FileError::not_granted(&access, Need::Write, path, false));
+                        let whole = |root: &super::GrantedRoot| {
+                            root.extent == RootExtent::Subtree && root.covers(&place.real)
+                        };
+                        if !access.roots(RequiredAccess::Write).any(whole) {
+                            return Err(FileError::not_granted(&access, RequiredAccess::Write, path, false));
                         }
                     }
                 }
-                let Some((new_dir, new_name)) = files.parent(&new, Parents::Create, to)? else {
+                let Some((new_dir, new_name)) = files.parent(&new, MissingParents::Create, to)? else {
                     return Ok(None);
                 };
-                rename((&old_dir, &old_name, from), (&new_dir, &new_name, to)).map(Some)
+                rename_entry((&old_dir, &old_name, from), (&new_dir, &new_name, to)).map(Some)
             })
         }))
     }
 
-    fn create_dir<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
+    fn create_dir<'a>(
+        &'a self,
+        access: &'a GrantedAccess,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<(), FileError>> {
         Box::pin(async move {
-            settle(path, || {
-                let place = self.place(access, Need::Write, path)?;
-                let Some((dir, name)) = self.parent(&place, Parents::Create, path)? else { return Ok(None) };
+            retry_until_settled(path, || {
+                let place = self.place(access, RequiredAccess::Write, path)?;
+                let Some((dir, name)) = self.parent(&place, MissingParents::Create, path)? else {
+                    return Ok(None);
+                };
                 mkdirat(&dir, &name, Mode::from_raw_mode(0o777))
                     .map_err(|errno| FileError::from_io("created", path, errno))
                     .map(Some)
@@ -237,27 +250,27 @@ impl Files for DirFiles {
 }
 
 /// Refuses a file with several names, one of which is hidden.
-pub(super) fn refuse_hard_link(hidden: &Hidden, file: FileId, path: &Path) -> Result<(), FileError> {
+pub(super) fn refuse_hard_link(hidden: &HiddenPaths, file: FileId, path: &Path) -> Result<(), FileError> {
     let Some(why) = hidden.refuses_hard_link(file) else { return Ok(()) };
-    Err(FileError::new(FileErrorKind::NotGranted, format!("`{}` {why}", show(path))))
+    Err(FileError::new(FileErrorKind::NotGranted, format!("`{}` {why}", display_path(path))))
 }
 
 /// What to do about parent directories that do not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Parents {
+enum MissingParents {
     Find,
     Create,
 }
 
 impl DirFiles {
     /// Opens a file, and says whether it has other names.
-    fn open_file(&self, access: &Access, path: &Path) -> Result<(LocalFile, bool), FileError> {
+    fn open_file(&self, access: &GrantedAccess, path: &Path) -> Result<(LocalFile, bool), FileError> {
         // Without NONBLOCK a pipe would wait here for its writer; without NOCTTY a terminal would become ours.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.reach(access, path, flags)?;
         let stat = stat_of(&file, path)?;
         must_be_regular(&file, &stat, path)?;
-        let metadata = metadata(&stat);
+        let metadata = metadata_from_stat(&stat);
         Ok((
             LocalFile { file: Arc::new(file), path: path.to_owned(), metadata, offset: 0 },
             stat.st_nlink > 1,
@@ -265,15 +278,15 @@ impl DirFiles {
     }
 
     /// Opens what is at `path` for reading, by the three steps above.
-    fn reach(&self, access: &Access, path: &Path, flags: OFlags) -> Result<OwnedFd, FileError> {
+    fn reach(&self, access: &GrantedAccess, path: &Path, flags: OFlags) -> Result<OwnedFd, FileError> {
         must_be_usable(path)?;
-        if let Some(root) = access.root_for(Need::Read, path).filter(|_| !self.paths.moves(path)) {
-            match nolink::open(self.kernel, path, flags) {
+        if let Some(root) = access.root_for(RequiredAccess::Read, path).filter(|_| !self.paths.moves(path)) {
+            match nolink::open_nolink(self.kernel, path, flags) {
                 Ok(file) => return Ok(file),
                 Err(Errno::LOOP) => {}
                 Err(errno) => return Err(FileError::from_io("read", path, errno)),
             }
-            if let (Extent::Subtree, Kernel::Openat2, Ok(relative)) =
+            if let (RootExtent::Subtree, OpenMethod::Openat2, Ok(relative)) =
                 (root.extent, self.kernel, path.strip_prefix(&root.path))
                 // The kernel would follow a symlink to where the session has a folder of its own.
                 && !self.paths.moves_within(&root.path)
@@ -282,9 +295,9 @@ impl DirFiles {
                 return Ok(file);
             }
         }
-        settle(path, || {
-            let place = self.place(access, Need::Read, path)?;
-            match nolink::open(self.kernel, &place.real, flags) {
+        retry_until_settled(path, || {
+            let place = self.place(access, RequiredAccess::Read, path)?;
+            match nolink::open_nolink(self.kernel, &place.real, flags) {
                 Ok(file) => Ok(Some(file)),
                 Err(Errno::LOOP) => Ok(None),
                 Err(errno) => Err(FileError::from_io("read", path, errno)),
@@ -293,30 +306,40 @@ impl DirFiles {
     }
 
     /// Resolves a path, following links, and finds a root that covers where it really leads.
-    fn place(&self, access: &Access, need: Need, path: &Path) -> Result<RealPath, FileError> {
+    fn place(
+        &self,
+        access: &GrantedAccess,
+        need: RequiredAccess,
+        path: &Path,
+    ) -> Result<RealPath, FileError> {
         must_be_usable(path)?;
         let root = Path::new("/");
-        if need == Need::Read
+        if need == RequiredAccess::Read
             && let Ok(found) = resolve_read_with(self.kernel, &self.paths, root, path)
             // A file that only the host has is there for the calls that may read it.
             && access.root_for(need, &found.real).is_some()
         {
             return Ok(found);
         }
-        covered(access, need, path, resolve_with(self.kernel, &self.paths, root, path))
+        granted_path(access, need, path, resolve_with(self.kernel, &self.paths, root, path))
     }
 
     /// The same for the name itself: a link at the end is not followed.
-    fn entry(&self, access: &Access, path: &Path) -> Result<RealPath, FileError> {
+    fn entry(&self, access: &GrantedAccess, path: &Path) -> Result<RealPath, FileError> {
         must_be_usable(path)?;
-        covered(access, Need::Write, path, resolve_entry_with(self.kernel, &self.paths, Path::new("/"), path))
+        granted_path(
+            access,
+            RequiredAccess::Write,
+            path,
+            resolve_entry_with(self.kernel, &self.paths, Path::new("/"), path),
+        )
     }
 
     /// Opens the directory that holds a real path; none if a link has appeared on the way to it.
     fn parent(
         &self,
         place: &RealPath,
-        parents: Parents,
+        parents: MissingParents,
         path: &Path,
     ) -> Result<Option<(OwnedFd, OsString)>, FileError> {
         let (Some(parent), Some(name)) = (place.real.parent(), place.real.file_name()) else {
@@ -324,9 +347,9 @@ impl DirFiles {
         };
         // Readable, so that it can be synced; a directory that may be searched but not read works without.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let found = match nolink::open(self.kernel, parent, flags) {
-            Err(Errno::ACCESS) => nolink::open(self.kernel, parent, OFlags::PATH | OFlags::DIRECTORY),
-            Err(Errno::NOENT) if parents == Parents::Create => self.create_path(parent),
+        let found = match nolink::open_nolink(self.kernel, parent, flags) {
+            Err(Errno::ACCESS) => nolink::open_nolink(self.kernel, parent, OFlags::PATH | OFlags::DIRECTORY),
+            Err(Errno::NOENT) if parents == MissingParents::Create => self.create_path(parent),
             found => found,
         };
         match found {
@@ -341,7 +364,7 @@ impl DirFiles {
         let mut missing: Vec<&OsStr> = Vec::new();
         let mut existing = path;
         let mut at = loop {
-            match nolink::open(self.kernel, existing, OFlags::PATH | OFlags::DIRECTORY) {
+            match nolink::open_nolink(self.kernel, existing, OFlags::PATH | OFlags::DIRECTORY) {
                 Ok(at) => break at,
                 Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),
@@ -371,13 +394,16 @@ impl DirFiles {
 }
 
 /// Tries again while links appear between resolving and opening, a bounded number of times.
-fn settle<T>(path: &Path, mut attempt: impl FnMut() -> Result<Option<T>, FileError>) -> Result<T, FileError> {
+fn retry_until_settled<T>(
+    path: &Path,
+    mut attempt: impl FnMut() -> Result<Option<T>, FileError>,
+) -> Result<T, FileError> {
     for _ in 0..limits::RESOLVE_TRIES_MAX {
         if let Some(done) = attempt()? {
             return Ok(done);
         }
     }
-    let text = format!("`{}` keeps changing while it is being opened; try again later", show(path));
+    let text = format!("`{}` keeps changing while it is being opened; try again later", display_path(path));
     Err(FileError::new(FileErrorKind::Io, text))
 }
 
@@ -389,12 +415,12 @@ fn must_be_usable(path: &Path) -> Result<(), FileError> {
     } else {
         return Ok(());
     };
-    Err(FileError::new(FileErrorKind::NotFound, format!("`{}` {wrong}", show(path))))
+    Err(FileError::new(FileErrorKind::NotFound, format!("`{}` {wrong}", display_path(path))))
 }
 
-fn covered(
-    access: &Access,
-    need: Need,
+fn granted_path(
+    access: &GrantedAccess,
+    need: RequiredAccess,
     path: &Path,
     resolved: Result<RealPath, ResolveError>,
 ) -> Result<RealPath, FileError> {
@@ -425,7 +451,7 @@ pub(super) fn must_be_regular(file: &OwnedFd, stat: &Stat, path: &Path) -> Resul
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
         FileType::Directory => {
-            let text = format!("`{}` is a directory, not a file; list it instead", show(path));
+            let text = format!("`{}` is a directory, not a file; list it instead", display_path(path));
             return Err(FileError::new(FileErrorKind::IsDirectory, text));
         }
         FileType::Fifo => return Err(not_a_file(path, "a pipe")),
@@ -441,7 +467,7 @@ pub(super) fn must_be_regular(file: &OwnedFd, stat: &Stat, path: &Path) -> Resul
 }
 
 fn not_a_file(path: &Path, what: &str) -> FileError {
-    let text = format!("`{}` is {what}; only regular files can be read", show(path));
+    let text = format!("`{}` is {what}; only regular files can be read", display_path(path));
     FileError::new(FileErrorKind::NotAFile, text)
 }
 
@@ -449,18 +475,18 @@ fn stat_of(file: &OwnedFd, path: &Path) -> Result<Stat, FileError> {
     fstat(file).map_err(|errno| FileError::from_io("read", path, errno))
 }
 
-pub(super) fn metadata(stat: &Stat) -> Metadata {
-    Metadata {
-        kind: kind(FileType::from_raw_mode(stat.st_mode)),
+pub(super) fn metadata_from_stat(stat: &Stat) -> FileMetadata {
+    FileMetadata {
+        kind: file_kind(FileType::from_raw_mode(stat.st_mode)),
         len: u64::try_from(stat.st_size).unwrap_or(0),
-        modified: modified(stat),
-        id: FileId::of(stat),
+        modified: modified_time(stat),
+        id: FileId::from_stat(stat),
         mode: Some(Mode::from_raw_mode(stat.st_mode).bits() & 0o777),
     }
 }
 
 #[expect(clippy::unnecessary_cast, reason = "the fields have other widths on other architectures")]
-fn modified(stat: &Stat) -> Option<SystemTime> {
+fn modified_time(stat: &Stat) -> Option<SystemTime> {
     let (seconds, nanos) = (stat.st_mtime as i64, stat.st_mtime_nsec as u64);
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let base = SystemTime::UNIX_EPOCH;
@@ -468,16 +494,16 @@ fn modified(stat: &Stat) -> Option<SystemTime> {
     base?.checked_add(Duration::from_nanos(nanos))
 }
 
-pub(super) fn kind(of: FileType) -> Kind {
+pub(super) fn file_kind(of: FileType) -> FileKind {
     match of {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Link,
-        _ => Kind::Other,
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        _ => FileKind::Other,
     }
 }
 
-fn entries(dir: OwnedFd, path: &Path) -> Result<Vec<Entry>, FileError> {
+fn read_entries(dir: OwnedFd, path: &Path) -> Result<Vec<DirEntry>, FileError> {
     let fail = |errno| FileError::from_io("listed", path, errno);
     let mut entries = Vec::new();
     let mut stream = Dir::new(dir).map_err(fail)?;
@@ -488,7 +514,7 @@ fn entries(dir: OwnedFd, path: &Path) -> Result<Vec<Entry>, FileError> {
             continue;
         }
         if entries.len() == limits::LIST_ENTRIES_MAX {
-            let text = format!("`{}` has more than {} entries", show(path), limits::LIST_ENTRIES_MAX);
+            let text = format!("`{}` has more than {} entries", display_path(path), limits::LIST_ENTRIES_MAX);
             return Err(FileError::new(FileErrorKind::TooLarge, text));
         }
         let kind = match entry.file_type() {
@@ -496,14 +522,14 @@ fn entries(dir: OwnedFd, path: &Path) -> Result<Vec<Entry>, FileError> {
             FileType::Unknown => {
                 let dir = stream.fd().map_err(fail)?;
                 match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(stat) => kind(FileType::from_raw_mode(stat.st_mode)),
+                    Ok(stat) => file_kind(FileType::from_raw_mode(stat.st_mode)),
                     Err(Errno::NOENT) => continue,
                     Err(errno) => return Err(fail(errno)),
                 }
             }
-            known => kind(known),
+            known => file_kind(known),
         };
-        entries.push(Entry { name: OsString::from_vec(name.to_bytes().to_vec()), kind });
+        entries.push(DirEntry { name: OsString::from_vec(name.to_bytes().to_vec()), kind });
     }
     entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     Ok(entries)
@@ -517,10 +543,10 @@ const CHANGE_WAIT: Duration = Duration::from_secs(1);
 ///
 /// # Cancel safety
 /// Work that has not begun is not done when the future is dropped.
-async fn offload<T: Send + 'static>(
+async fn offload_work<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, FileError> {
-    offloaded(work, Duration::ZERO).await
+    offload_with_wait(work, Duration::ZERO).await
 }
 
 /// Changes files on a thread for that, or right here without a runtime or a thread.
@@ -531,22 +557,22 @@ async fn offload<T: Send + 'static>(
 async fn offload_change<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, FileError> {
-    offloaded(work, CHANGE_WAIT).await
+    offload_with_wait(work, CHANGE_WAIT).await
 }
 
-async fn offloaded<T: Send + 'static>(
+async fn offload_with_wait<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
     wait: Duration,
 ) -> Result<T, FileError> {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work() };
-    let (work, theirs) = shared(work);
+    let (work, theirs) = share_work(work);
     let (tell, result) = sync_channel(1);
     let offloaded = OffloadedWork { work, result, wait };
     // The runtime panics where the machine gives it no thread, and keeps the work for whoever gets one later. So it is taken
     // back: what was said to have failed must not be done after all.
     let begin = || {
         runtime.spawn_blocking(move || {
-            let answer = taken(&theirs).map(|work| work());
+            let answer = take_work(&theirs).map(|work| work());
             answer.is_some_and(|answer| tell.send(answer).is_ok())
         })
     };
@@ -557,7 +583,7 @@ async fn offloaded<T: Send + 'static>(
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(_) => Err(gone()),
         },
-        Err(_) => match taken(&offloaded.work) {
+        Err(_) => match take_work(&offloaded.work) {
             Some(work) => work(),
             // Somebody got a thread in the meantime and is at it.
             None => offloaded.result.recv().map_err(|_| gone())?,
@@ -567,7 +593,7 @@ async fn offloaded<T: Send + 'static>(
 
 /// Work on another thread, as the future that waits for it sees it.
 struct OffloadedWork<W, T> {
-    work: Shared<W>,
+    work: SharedWork<W>,
     result: Receiver<T>,
     /// How long dropping this waits for work that has begun.
     wait: Duration,
@@ -576,33 +602,33 @@ struct OffloadedWork<W, T> {
 impl<W, T> Drop for OffloadedWork<W, T> {
     fn drop(&mut self) {
         // After the result there is no sender any more, so this waits for nothing.
-        if taken(&self.work).is_none() && !self.wait.is_zero() {
+        if take_work(&self.work).is_none() && !self.wait.is_zero() {
             let _ = self.result.recv_timeout(self.wait);
         }
     }
 }
 
 /// Work that is done once, by the first who takes it.
-type Shared<W> = Arc<std::sync::Mutex<Option<W>>>;
+type SharedWork<W> = Arc<std::sync::Mutex<Option<W>>>;
 
-fn shared<W>(work: W) -> (Shared<W>, Shared<W>) {
+fn share_work<W>(work: W) -> (SharedWork<W>, SharedWork<W>) {
     let shared = Arc::new(std::sync::Mutex::new(Some(work)));
     (Arc::clone(&shared), shared)
 }
 
-fn taken<W>(work: &Shared<W>) -> Option<W> {
+fn take_work<W>(work: &SharedWork<W>) -> Option<W> {
     lock(work).take()
 }
 
 struct LocalFile {
     file: Arc<OwnedFd>,
     path: PathBuf,
-    metadata: Metadata,
+    metadata: FileMetadata,
     offset: u64,
 }
 
 impl OpenFile for LocalFile {
-    fn metadata(&self) -> &Metadata {
+    fn metadata(&self) -> &FileMetadata {
         &self.metadata
     }
 
@@ -613,7 +639,7 @@ impl OpenFile for LocalFile {
             let room = max.min(rest + READ_SLACK_BYTES);
             let bytes = if room > limits::INLINE_IO_BYTES {
                 let (file, path, offset) = (Arc::clone(&self.file), self.path.clone(), self.offset);
-                offload(move || read_at(&file, &path, offset, room)).await?
+                offload_work(move || read_at(&file, &path, offset, room)).await?
             } else {
                 read_at(&self.file, &self.path, self.offset, room)?
             };

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use rustix::fs::{CWD, RenameFlags, mkfifoat, renameat_with};
 
-use super::super::Root;
+use super::super::GrantedRoot;
 use super::super::scoped::ScopedFiles;
 use super::FileErrorKind::*;
 use super::*;
@@ -23,7 +23,7 @@ struct Place {
     _temp: tempfile::TempDir,
     root: PathBuf,
     outside: PathBuf,
-    access: Access,
+    access: GrantedAccess,
 }
 
 impl Place {
@@ -45,7 +45,7 @@ impl Place {
         fs::write(root.join("d/f"), "inside").unwrap();
         fs::write(outside.join("f"), "outside").unwrap();
         fs::write(base.join("root_evil/f"), "outside").unwrap();
-        let access = Access { write: vec![Root::subtree(&root)], ..Access::default() };
+        let access = GrantedAccess { write: vec![GrantedRoot::subtree(&root)], ..GrantedAccess::default() };
         Place { _temp: temp, root, outside, access }
     }
 
@@ -206,10 +206,10 @@ fn one_file_is_exactly_one_file() {
     place.links();
     fs::write(place.root.join("d/g"), "other").unwrap();
     let new = place.root.join("made/on/the/way");
-    place.access = Access {
-        read: vec![Root::file(place.root.join("d/f")), Root::file(place.root.join("out_rel"))],
-        write: vec![Root::file(&new)],
-        ..Access::default()
+    place.access = GrantedAccess {
+        read: vec![GrantedRoot::file(place.root.join("d/f")), GrantedRoot::file(place.root.join("out_rel"))],
+        write: vec![GrantedRoot::file(&new)],
+        ..GrantedAccess::default()
     };
     place.both(|files| {
         assert_eq!(kind(now(files.read_to_string(Path::new("d/f")))), Ok("inside".to_owned()));
@@ -227,7 +227,7 @@ fn one_file_is_exactly_one_file() {
     // The grant of a name does not move a tree that took the name.
     fs::remove_file(&new).unwrap();
     fs::create_dir(&new).unwrap();
-    place.access.write.push(Root::file(place.root.join("moved")));
+    place.access.write.push(GrantedRoot::file(place.root.join("moved")));
     place.both(|files| {
         assert_eq!(kind(now(files.rename(&new, Path::new("moved")))), Err(NotGranted));
     });
@@ -256,7 +256,7 @@ fn a_refusal_says_what_is_allowed() {
 #[test]
 fn what_is_not_a_file_is_refused_at_once() {
     let mut place = Place::new();
-    place.access.read.extend(["/dev", "/proc"].map(Root::subtree));
+    place.access.read.extend(["/dev", "/proc"].map(GrantedRoot::subtree));
     mkfifoat(CWD, place.root.join("pipe"), Mode::from_raw_mode(0o600)).unwrap();
     let _listener = std::os::unix::net::UnixListener::bind(place.root.join("socket")).unwrap();
     fs::write(place.root.join("empty"), "").unwrap();
@@ -271,10 +271,10 @@ fn what_is_not_a_file_is_refused_at_once() {
         assert_eq!(kind(now(files.read(Path::new("empty")))), Ok(Vec::new()));
         let written = now(files.write(Path::new("pipe"), b"x", WriteMode::Replace));
         assert_eq!(kind(written), Err(NotAFile));
-        assert_eq!(kind(now(files.metadata(Path::new("pipe")))).map(|m| m.kind), Ok(Kind::Other));
+        assert_eq!(kind(now(files.metadata(Path::new("pipe")))).map(|m| m.kind), Ok(FileKind::Other));
     });
     // Magic links lead nowhere, even where everything may be read.
-    place.access.read.push(Root::subtree("/"));
+    place.access.read.push(GrantedRoot::subtree("/"));
     let cwd = format!("/proc/self/root{}", place.root.join("empty").display());
     place.both(|files| {
         assert_eq!(kind(now(files.read(&place.root.join("empty")))), Ok(Vec::new()));
@@ -422,12 +422,14 @@ fn a_failed_write_leaves_the_old_file_and_nothing_else() {
         }
     });
     // The last step fails, for root too: the name leads into a directory that is not there.
-    let fd = nolink::open(Kernel::Openat2, &dir, OFlags::RDONLY | OFlags::DIRECTORY).unwrap();
+    let fd = nolink::open_nolink(OpenMethod::Openat2, &dir, OFlags::RDONLY | OFlags::DIRECTORY).unwrap();
     for how in [WriteMode::Create, WriteMode::Replace] {
-        let got = replace(&fd, OsStr::new("none/x"), Path::new("none/x"), b"new", how.into());
+        let got = replace_file(&fd, OsStr::new("none/x"), Path::new("none/x"), b"new", how.into());
         assert_eq!(kind(got), Err(NotFound));
         assert_eq!(temps(&place.root), 0);
-        assert!(replace(&fd, OsStr::new(&format!("{how:?}")), Path::new("x"), b"new", how.into()).is_ok());
+        assert!(
+            replace_file(&fd, OsStr::new(&format!("{how:?}")), Path::new("x"), b"new", how.into()).is_ok()
+        );
     }
 }
 
@@ -484,18 +486,18 @@ fn listings_are_sorted_and_name_what_is_there() {
     place.both(|files| {
         now(files.write(&Path::new("d").join(&odd), b"x", WriteMode::Replace)).unwrap();
         assert_eq!(now(files.read(&Path::new("d").join(&odd))).unwrap(), b"x");
-        let entry = |name: &OsStr, kind| Entry { name: name.to_owned(), kind };
+        let entry = |name: &OsStr, kind| DirEntry { name: name.to_owned(), kind };
         let expected = vec![
-            entry(OsStr::new("e"), Kind::Directory),
-            entry(OsStr::new("f"), Kind::File),
-            entry(&odd, Kind::File),
+            entry(OsStr::new("e"), FileKind::Directory),
+            entry(OsStr::new("f"), FileKind::File),
+            entry(&odd, FileKind::File),
         ];
         assert_eq!(now(files.list(Path::new("d"))).unwrap(), expected);
         assert_eq!(now(files.list(Path::new("in_dir"))).unwrap(), expected);
         assert_eq!(kind(now(files.list(Path::new("d/f")))), Err(NotADirectory));
         assert_eq!(kind(now(files.list(Path::new("out_dir")))), Err(NotGranted));
         let root = now(files.list(Path::new("."))).unwrap();
-        assert!(root.contains(&entry(OsStr::new("out_dir"), Kind::Link)));
+        assert!(root.contains(&entry(OsStr::new("out_dir"), FileKind::Link)));
     });
 }
 
@@ -507,11 +509,11 @@ fn metadata_says_what_std_says() {
         for path in ["d/f", "in_abs", "d"] {
             let got = now(files.metadata(Path::new(path))).unwrap();
             let std = fs::metadata(place.root.join(path)).unwrap();
-            let kind = if std.is_dir() { Kind::Directory } else { Kind::File };
+            let kind = if std.is_dir() { FileKind::Directory } else { FileKind::File };
             let id = FileId { device: std.dev(), inode: std.ino() };
             assert_eq!(
                 got,
-                Metadata {
+                FileMetadata {
                     kind,
                     len: std.len(),
                     modified: std.modified().ok(),

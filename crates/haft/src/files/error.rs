@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::{Access, Need};
+use super::{GrantedAccess, RequiredAccess};
 use crate::limits;
 
 /// Why a file operation failed.
@@ -49,7 +49,7 @@ pub enum FileErrorKind {
 }
 
 /// What the operating system said, in words that say what to do about it where there is something to be done.
-pub(super) fn words(error: &io::Error) -> String {
+pub(super) fn io_error_text(error: &io::Error) -> String {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::MFILE | Errno::NFILE) => "too many files are open at once; try again later".to_owned(),
         Some(Errno::IO) => "the disk reports a failure".to_owned(),
@@ -79,7 +79,7 @@ impl FileError {
     /// An error of the operating system while `path` was being `done` ("read", "written", "removed").
     pub fn from_io(done: &str, path: &Path, error: impl Into<io::Error>) -> FileError {
         let error = error.into();
-        let path = show(path);
+        let path = display_path(path);
         let number = error.raw_os_error().map(Errno::from_raw_os_error);
         let (kind, text) = match error.kind() {
             // What opening a socket, or a device without a driver, is answered with.
@@ -110,22 +110,27 @@ impl FileError {
                     "`{path}` can't be {done}: the two places are on different file systems; copy it instead"
                 ),
             ),
-            _ => (FileErrorKind::Io, format!("`{path}` can't be {done}: {}", words(&error))),
+            _ => (FileErrorKind::Io, format!("`{path}` can't be {done}: {}", io_error_text(&error))),
         };
         FileError { kind, text, source: Some(error) }
     }
 
     /// A file that isn't what it was when it was looked at.
     pub(crate) fn changed(path: &Path) -> FileError {
-        let text = format!("`{}` has changed since it was looked at; read it again", show(path));
+        let text = format!("`{}` has changed since it was looked at; read it again", display_path(path));
         FileError::new(FileErrorKind::Changed, text)
     }
 
     /// The refusal of a path that no root covers.
-    pub(crate) fn not_granted(access: &Access, need: Need, path: &Path, by_link: bool) -> FileError {
+    pub(crate) fn not_granted(
+        access: &GrantedAccess,
+        need: RequiredAccess,
+        path: &Path,
+        by_link: bool,
+    ) -> FileError {
         let verb = need.verb();
         let how = if by_link { "leads by a link outside of" } else { "is outside of" };
-        let mut text = format!("`{}` {how} what this call may {verb}; it may {verb}: ", show(path));
+        let mut text = format!("`{}` {how} what this call may {verb}; it may {verb}: ", display_path(path));
         let mut rest = 0;
         let mut shown = 0;
         for root in access.roots(need) {
@@ -136,7 +141,7 @@ impl FileError {
             if shown > 0 {
                 text.push_str(", ");
             }
-            text.push_str(&show(&root.path));
+            text.push_str(&display_path(&root.path));
             shown += 1;
         }
         if shown == 0 {
@@ -162,7 +167,7 @@ impl std::error::Error for FileError {
 }
 
 /// A path for a message: bounded, and without characters that would break the line or hide text.
-pub(crate) fn show(path: &Path) -> String {
+pub(crate) fn display_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     let mut shown = String::with_capacity(text.len());
     for (count, character) in text.chars().enumerate() {
@@ -182,27 +187,30 @@ pub(crate) fn show(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Root;
+    use crate::files::GrantedRoot;
 
     #[test]
     fn refusals_name_the_path_and_what_is_granted() {
-        let mut access = Access::default();
-        let said = |access: &Access| {
-            FileError::not_granted(access, Need::Read, Path::new("/etc/passwd"), false).to_string()
+        let mut access = GrantedAccess::default();
+        let said = |access: &GrantedAccess| {
+            FileError::not_granted(access, RequiredAccess::Read, Path::new("/etc/passwd"), false).to_string()
         };
         assert_eq!(
             said(&access),
             "`/etc/passwd` is outside of what this call may read; it may read: nothing"
         );
-        access.read.push(Root::subtree("/srv/x"));
+        access.read.push(GrantedRoot::subtree("/srv/x"));
         assert_eq!(said(&access), "`/etc/passwd` is outside of what this call may read; it may read: /srv/x");
-        access.write.extend((0..8).map(|n| Root::file(format!("/w/{n}"))));
+        access.write.extend((0..8).map(|n| GrantedRoot::file(format!("/w/{n}"))));
         assert!(said(&access).ends_with("/srv/x, /w/0, /w/1, /w/2, /w/3 and 4 more"), "{}", said(&access));
     }
 
     #[test]
     fn shown_paths_stay_on_one_line() {
-        assert_eq!(show(Path::new("/a\nb\u{202e}'c")), "/a\\nb\\u{202e}'c");
-        assert_eq!(show(Path::new(&"x".repeat(5000))).chars().count(), limits::PATH_CHARS_SHOWN_MAX + 1);
+        assert_eq!(display_path(Path::new("/a\nb\u{202e}'c")), "/a\\nb\\u{202e}'c");
+        assert_eq!(
+            display_path(Path::new(&"x".repeat(5000))).chars().count(),
+            limits::PATH_CHARS_SHOWN_MAX + 1
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! nothing to race against. One call also costs less than opening the root and then the file beneath it.
 //!
 //! `openat2` does this in one step. Where it is missing (kernels before 5.6, or a seccomp filter that answers
-//! EPERM) the same walk is done here, one `openat` with `O_NOFOLLOW` per component. [`Kernel`] chooses, so that
+//! EPERM) the same walk is done here, one `openat` with `O_NOFOLLOW` per component. [`OpenMethod`] chooses, so that
 //! tests can ask for the second way on a kernel that has the first.
 
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ use crate::limits;
 
 /// Which way of walking a path to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Kernel {
+pub(crate) enum OpenMethod {
     /// `openat2`, and the walk where the kernel has none.
     #[default]
     Openat2,
@@ -31,19 +31,19 @@ pub(crate) enum Kernel {
 ///
 /// `ELOOP` says that there is a link somewhere on the way or at the end. The path may contain `.`, and `..` where
 /// `openat2` exists; the walk refuses `..` with `EXDEV`.
-pub(crate) fn open(kernel: Kernel, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_nolink(kernel: OpenMethod, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     debug_assert!(path.is_absolute(), "the caller made the path absolute");
     match kernel {
-        Kernel::Openat2 => {
+        OpenMethod::Openat2 => {
             let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             match openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), how) {
                 // EPERM is how seccomp filters refuse calls that they don't know. If it came from the file
                 // itself, the walk meets it again and reports it.
-                Err(Errno::NOSYS | Errno::PERM) => walk(path, flags),
+                Err(Errno::NOSYS | Errno::PERM) => walk_nolink(path, flags),
                 answer => answer,
             }
         }
-        Kernel::Walk => walk(path, flags),
+        OpenMethod::Walk => walk_nolink(path, flags),
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn open(kernel: Kernel, path: &Path, flags: OFlags) -> Result<OwnedFd
 /// `EXDEV` says that a link or `..` left the root, or that a link was absolute; `ELOOP` that it was one of the
 /// kernel's magic links, or a loop. The root itself is reached without links.
 pub(crate) fn open_beneath(root: &Path, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let root = open(Kernel::Openat2, root, OFlags::PATH | OFlags::DIRECTORY)?;
+    let root = open_nolink(OpenMethod::Openat2, root, OFlags::PATH | OFlags::DIRECTORY)?;
     let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let mut answer = Err(Errno::AGAIN);
     for _ in 0..limits::BENEATH_TRIES_MAX {
@@ -64,7 +64,7 @@ pub(crate) fn open_beneath(root: &Path, relative: &Path, flags: OFlags) -> Resul
     answer
 }
 
-fn walk(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn walk_nolink(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let ends_as_directory = path.as_os_str().as_bytes().ends_with(b"/");
     let mut names = path.components().filter(|part| *part != Component::RootDir).peekable();
@@ -141,12 +141,12 @@ mod tests {
             ("d/e/filelink", path, Err(Errno::LOOP)),
         ];
         for (name, flags, expected) in table {
-            for kernel in [Kernel::Openat2, Kernel::Walk] {
-                let got = open(kernel, &base.join(name), *flags).map(drop);
+            for kernel in [OpenMethod::Openat2, OpenMethod::Walk] {
+                let got = open_nolink(kernel, &base.join(name), *flags).map(drop);
                 assert_eq!(got, *expected, "{kernel:?} {name} {flags:?}");
             }
         }
-        assert!(open(Kernel::Walk, Path::new("/"), dir).is_ok());
-        assert_eq!(open(Kernel::Walk, &base.join("d/../d"), dir).map(drop), Err(Errno::XDEV));
+        assert!(open_nolink(OpenMethod::Walk, Path::new("/"), dir).is_ok());
+        assert_eq!(open_nolink(OpenMethod::Walk, &base.join("d/../d"), dir).map(drop), Err(Errno::XDEV));
     }
 }

@@ -16,16 +16,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::error::{FileError, FileErrorKind};
-use super::nolink::Kernel;
+use super::nolink::OpenMethod;
 use super::resolve::{RealPath, ResolveError, resolve_entry_with, resolve_read_with, resolve_with};
 
 /// Says where the paths of a session lie on the host. By default they lie where they say.
 #[derive(Clone, Default)]
-pub struct PathTable(Option<Arc<Mapping>>);
+pub struct PathTable(Option<Arc<PathMapping>>);
 
 type RoomCheck = Box<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
 
-struct Mapping {
+struct PathMapping {
     /// The path of which the session has a folder of its own.
     prefix: PathBuf,
     /// Where that folder really is.
@@ -59,7 +59,7 @@ impl PathTable {
         // The folder itself has a path of the host, by which it is known as well.
         host.push(target.clone());
         let (make, is_made) = (Box::new(make), OnceLock::new());
-        PathTable(Some(Arc::new(Mapping { prefix, target, host, make, room: None, is_made })))
+        PathTable(Some(Arc::new(PathMapping { prefix, target, host, make, room: None, is_made })))
     }
 
     /// Bounds the session's folder: `room` is asked before file tools write so many bytes to it, and its error says why there
@@ -86,28 +86,28 @@ impl PathTable {
         checked.map_err(|why| FileError::new(FileErrorKind::NoSpace, why))
     }
 
-    /// Resolves a path as [`resolve`](fn@super::resolve) does, to where the session writes it.
+    /// Resolves a path as [`resolve`](fn@super::resolve_path) does, to where the session writes it.
     ///
     /// # Errors
-    /// As for [`resolve`](fn@super::resolve).
+    /// As for [`resolve`](fn@super::resolve_path).
     pub fn resolve(&self, cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
-        resolve_with(Kernel::Openat2, self, cwd, path)
+        resolve_with(OpenMethod::Openat2, self, cwd, path)
     }
 
     /// Resolves a path to where the session reads it: where only the host has something at it, that.
     ///
     /// # Errors
-    /// As for [`resolve`](fn@super::resolve).
+    /// As for [`resolve`](fn@super::resolve_path).
     pub fn resolve_read(&self, cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
-        resolve_read_with(Kernel::Openat2, self, cwd, path)
+        resolve_read_with(OpenMethod::Openat2, self, cwd, path)
     }
 
     /// Resolves the place of a name as [`resolve_entry`](super::resolve_entry) does.
     ///
     /// # Errors
-    /// As for [`resolve`](fn@super::resolve).
+    /// As for [`resolve`](fn@super::resolve_path).
     pub fn resolve_entry(&self, cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
-        resolve_entry_with(Kernel::Openat2, self, cwd, path)
+        resolve_entry_with(OpenMethod::Openat2, self, cwd, path)
     }
 
     /// Where a path of the session lies on the host, symlinks aside. The path has no `..`.
@@ -116,14 +116,14 @@ impl PathTable {
         if mapping.host.iter().any(|host| path.starts_with(host)) {
             return path.into();
         }
-        join(&mapping.target, path.strip_prefix(&mapping.prefix).unwrap_or(path)).into()
+        join_rest(&mapping.target, path.strip_prefix(&mapping.prefix).unwrap_or(path)).into()
     }
 
     /// How the session names a path of the host, symlinks aside.
     pub fn session_path<'p>(&self, real: &'p Path) -> Cow<'p, Path> {
         match &self.0 {
             Some(mapping) if real.starts_with(&mapping.target) => {
-                join(&mapping.prefix, real.strip_prefix(&mapping.target).unwrap_or(real)).into()
+                join_rest(&mapping.prefix, real.strip_prefix(&mapping.target).unwrap_or(real)).into()
             }
             _ => real.into(),
         }
@@ -175,19 +175,19 @@ impl PathTable {
     }
 
     /// The mapping, for a path that it is about.
-    fn mapping_of(&self, path: &Path) -> Option<&Mapping> {
+    fn mapping_of(&self, path: &Path) -> Option<&PathMapping> {
         let mapping = self.0.as_deref().filter(|mapping| path.starts_with(&mapping.prefix))?;
         mapping.is_made.get_or_init(|| (mapping.make)(&mapping.target)).then_some(mapping)
     }
 }
 
-fn join(folder: &Path, rest: &Path) -> PathBuf {
+fn join_rest(folder: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() { folder.to_owned() } else { folder.join(rest) }
 }
 
 impl fmt::Debug for PathTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Mapping { prefix, target, host, .. }) = self.0.as_deref() else {
+        let Some(PathMapping { prefix, target, host, .. }) = self.0.as_deref() else {
             return f.write_str("PathTable");
         };
         f.debug_struct("PathTable")

@@ -7,7 +7,7 @@
 //!
 //! The last step, taking the name, is done under a lock on the folder that every process of ours honours (`flock` on its
 //! descriptor: no file is left behind, and it ends with the process that holds it). Whoever has looked at the file before
-//! ([`Over::Content`]) has it compared under the same lock, so of two that change it at the same time one is told. Where a
+//! ([`ReplaceTarget::Content`]) has it compared under the same lock, so of two that change it at the same time one is told. Where a
 //! folder can't be locked, as some network file systems and folders that can't be read, the comparison is made all the
 //! same, and what is left open is the moment between it and the renaming. Removing and renaming take the same lock.
 //!
@@ -33,10 +33,10 @@ use rustix::io::{Errno, read};
 use rustix::process::{Gid, Uid};
 
 use super::attributes::keep_attributes;
-use super::error::{FileError, FileErrorKind, show, words};
+use super::error::{FileError, FileErrorKind, display_path, io_error_text};
 #[cfg(test)]
 use super::replace_tests::{fchmod, fsync, openat, renameat, renameat_with, write};
-use super::{WriteMode, Written};
+use super::{WriteMode, WriteOutcome};
 use crate::limits;
 
 /// Between two tries for the lock of a folder.
@@ -45,7 +45,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(4);
 
 /// What may be there before.
 #[derive(Clone, Copy)]
-pub(super) enum Over<'a> {
+pub(super) enum ReplaceTarget<'a> {
     /// Nothing; a file that was there before gets the mode that it had.
     Nothing(Option<u32>),
     Anything,
@@ -53,24 +53,24 @@ pub(super) enum Over<'a> {
     Content(&'a [u8]),
 }
 
-impl From<WriteMode> for Over<'_> {
+impl From<WriteMode> for ReplaceTarget<'_> {
     fn from(mode: WriteMode) -> Self {
         match mode {
-            WriteMode::Create => Over::Nothing(None),
-            WriteMode::CreateAs(mode) => Over::Nothing(Some(mode)),
-            WriteMode::Replace => Over::Anything,
+            WriteMode::Create => ReplaceTarget::Nothing(None),
+            WriteMode::CreateAs(mode) => ReplaceTarget::Nothing(Some(mode)),
+            WriteMode::Replace => ReplaceTarget::Anything,
         }
     }
 }
 
 /// Writes `bytes` under `name` in `dir`; `path` is for messages. None if there is a link of that name.
-pub(super) fn replace(
+pub(super) fn replace_file(
     dir: &OwnedFd,
     name: &OsStr,
     path: &Path,
     bytes: &[u8],
-    over: Over<'_>,
-) -> Result<Option<Written>, FileError> {
+    over: ReplaceTarget<'_>,
+) -> Result<Option<WriteOutcome>, FileError> {
     let fail = |errno| FileError::from_io("written", path, errno);
     let old = match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(old) => Some(old),
@@ -81,18 +81,21 @@ pub(super) fn replace(
         match FileType::from_raw_mode(old.st_mode) {
             FileType::Symlink => return Ok(None),
             FileType::Directory => return Err(fail(Errno::ISDIR)),
-            _ if matches!(over, Over::Nothing(_)) => return Err(fail(Errno::EXIST)),
+            _ if matches!(over, ReplaceTarget::Nothing(_)) => return Err(fail(Errno::EXIST)),
             FileType::RegularFile => {}
             _ => {
-                let text =
-                    format!("`{}` is a pipe, a socket or a device; only files can be written", show(path));
+                let text = format!(
+                    "`{}` is a pipe, a socket or a device; only files can be written",
+                    display_path(path)
+                );
                 return Err(FileError::new(FileErrorKind::NotAFile, text));
             }
         }
         // Renaming over a file asks nobody whether the file may be written; its owner may have said no. Where nobody may
         // write it, that is meant for those too whom the kernel does not ask.
         if Mode::from_raw_mode(old.st_mode).intersection(Mode::WUSR | Mode::WGRP | Mode::WOTH).is_empty() {
-            let text = format!("`{}` is read-only: nobody may write it, as its mode says", show(path));
+            let text =
+                format!("`{}` is read-only: nobody may write it, as its mode says", display_path(path));
             return Err(FileError::new(FileErrorKind::Io, text));
         }
         if let Err(errno @ (Errno::ACCESS | Errno::ROFS)) =
@@ -104,7 +107,7 @@ pub(super) fn replace(
 
     // What is another one by now needn't be written to be found out. Of a large file that is looked at once only, under
     // the lock: nearly always it is as it was.
-    if let Over::Content(content) = over
+    if let ReplaceTarget::Content(content) = over
         && content.len() <= limits::INLINE_IO_BYTES
         && !has_content(dir, name, content).map_err(fail)?
     {
@@ -114,19 +117,19 @@ pub(super) fn replace(
     // A new file gets the mode that the kernel gives to any new file here; a replacement is private until it has
     // the mode of the old one.
     let mode = Mode::from_raw_mode(match (&old, over) {
-        (Some(_), _) | (None, Over::Nothing(Some(_))) => 0o600,
+        (Some(_), _) | (None, ReplaceTarget::Nothing(Some(_))) => 0o600,
         (None, _) => 0o666,
     });
-    let mut temp = Temp::create(dir, mode).map_err(fail)?;
+    let mut temp = TempFile::create(dir, mode).map_err(fail)?;
     write_all(&temp.file, bytes).map_err(fail)?;
-    let mut written = Written { existed: old.is_some(), ..Written::default() };
+    let mut written = WriteOutcome { existed: old.is_some(), ..WriteOutcome::default() };
     match (&old, over) {
         (Some(old), _) => {
             written.other_names = other_names(old);
             written.lost_owner = !keep_mode(&temp.file, old).map_err(fail)?;
             written.lost_attributes = !keep_attributes(dir, name, &temp.file);
         }
-        (None, Over::Nothing(Some(mode))) => {
+        (None, ReplaceTarget::Nothing(Some(mode))) => {
             fchmod(&temp.file, Mode::from_raw_mode(mode & 0o777)).map_err(fail)?;
         }
         (None, _) => {}
@@ -134,11 +137,13 @@ pub(super) fn replace(
     fsync(&temp.file).map_err(fail)?;
     let lock = FolderLock::take(dir, path)?;
     match over {
-        Over::Content(content) if !has_content(dir, name, content).map_err(fail)? => {
+        ReplaceTarget::Content(content) if !has_content(dir, name, content).map_err(fail)? => {
             return Err(FileError::changed(path));
         }
-        Over::Content(_) | Over::Anything => renameat(dir, &temp.name, dir, name).map_err(fail)?,
-        Over::Nothing(_) => rename_file(dir, OsStr::new(&temp.name), dir, name).map_err(fail)?,
+        ReplaceTarget::Content(_) | ReplaceTarget::Anything => {
+            renameat(dir, &temp.name, dir, name).map_err(fail)?
+        }
+        ReplaceTarget::Nothing(_) => rename_file(dir, OsStr::new(&temp.name), dir, name).map_err(fail)?,
     }
     temp.placed = true;
     drop(lock);
@@ -148,7 +153,7 @@ pub(super) fn replace(
         Ok(()) | Err(Errno::INVAL | Errno::BADF) => {}
         Err(errno) => {
             // It can be read already, so to say that nothing was written would be wrong.
-            let (path, why) = (show(path), words(&errno.into()));
+            let (path, why) = (display_path(path), io_error_text(&errno.into()));
             let text = format!(
                 "`{path}` was written, but whether it outlives a failure of the machine is not known: {why}"
             );
@@ -164,7 +169,12 @@ fn other_names(file: &Stat) -> u64 {
 }
 
 /// Removes what has a name in `dir`: with `old`, only if it is a file that is still exactly that.
-pub(super) fn remove(dir: &OwnedFd, name: &OsStr, path: &Path, old: Option<&[u8]>) -> Result<(), FileError> {
+pub(super) fn remove_file(
+    dir: &OwnedFd,
+    name: &OsStr,
+    path: &Path,
+    old: Option<&[u8]>,
+) -> Result<(), FileError> {
     let fail = |errno| FileError::from_io("removed", path, errno);
     let _lock = FolderLock::take(dir, path)?;
     let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(fail)?;
@@ -181,7 +191,7 @@ pub(super) fn remove(dir: &OwnedFd, name: &OsStr, path: &Path, old: Option<&[u8]
 ///
 /// Only the first folder is locked: whoever changes the file there either did it before, or finds it gone. The new name needs
 /// no lock, as it is taken in one step or not at all.
-pub(super) fn rename(
+pub(super) fn rename_entry(
     (old_dir, old_name, from): (&OwnedFd, &OsStr, &Path),
     (new_dir, new_name, to): (&OwnedFd, &OsStr, &Path),
 ) -> Result<(), FileError> {
@@ -257,7 +267,7 @@ impl<'a> FolderLock<'a> {
                 Err(Errno::WOULDBLOCK) if start.elapsed() >= limits::FOLDER_LOCK_WAIT => {
                     let text = format!(
                         "`{}` was not changed: another process holds a lock on its folder; try again later",
-                        show(path)
+                        display_path(path)
                     );
                     return Err(FileError::new(FileErrorKind::Io, text));
                 }
@@ -280,15 +290,15 @@ impl Drop for FolderLock<'_> {
 }
 
 /// A temporary file that removes itself unless it was placed.
-struct Temp<'a> {
+struct TempFile<'a> {
     dir: &'a OwnedFd,
     name: String,
     file: OwnedFd,
     placed: bool,
 }
 
-impl<'a> Temp<'a> {
-    fn create(dir: &'a OwnedFd, mode: Mode) -> Result<Temp<'a>, Errno> {
+impl<'a> TempFile<'a> {
+    fn create(dir: &'a OwnedFd, mode: Mode) -> Result<TempFile<'a>, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut answer = Errno::EXIST;
         for _ in 0..limits::TEMP_NAME_TRIES_MAX {
@@ -296,7 +306,7 @@ impl<'a> Temp<'a> {
             // Nothing rests on it, `EXCL` decides; it keeps two writers from waiting on each other's names.
             let name = format!(".haft-{:016x}.tmp", RandomState::new().hash_one(std::process::id()));
             match openat(dir, &name, flags, mode) {
-                Ok(file) => return Ok(Temp { dir, name, file, placed: false }),
+                Ok(file) => return Ok(TempFile { dir, name, file, placed: false }),
                 Err(Errno::EXIST) => {}
                 Err(errno) => {
                     answer = errno;
@@ -308,7 +318,7 @@ impl<'a> Temp<'a> {
     }
 }
 
-impl Drop for Temp<'_> {
+impl Drop for TempFile<'_> {
     fn drop(&mut self) {
         if !self.placed {
             // Nothing more can be done about a failure here.

@@ -1,6 +1,6 @@
 //! A disk that fails at the n-th thing that is asked of it, for every n: the old file stays whole, or the new one is.
 //!
-//! What `replace.rs` asks of the kernel goes through here in tests. Writes take a few bytes at a time, so that there are
+//! What `replace_file.rs` asks of the kernel goes through here in tests. Writes take a few bytes at a time, so that there are
 //! many places to fail in the middle of a file.
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 use super::WriteMode;
-use super::replace::{Over, replace};
+use super::replace::{ReplaceTarget, replace_file};
 
 /// How many bytes one write takes while faults are counted.
 const PIECE_BYTES: usize = 3;
@@ -83,10 +83,10 @@ pub(super) fn renameat_with(
 fn a_disk_that_fails_at_any_moment_leaves_a_whole_file() {
     let (old, new) = ("the old text, some bytes long", "and a new one that is a good deal longer than that");
     let mut faults = 0;
-    type Way = fn(&[u8]) -> Over<'_>;
+    type Way = fn(&[u8]) -> ReplaceTarget<'_>;
     let ways: [(bool, Way); 4] = [
         (true, |_| WriteMode::Replace.into()),
-        (true, |old| Over::Content(old)),
+        (true, |old| ReplaceTarget::Content(old)),
         (false, |_| WriteMode::Replace.into()),
         (false, |_| WriteMode::Create.into()),
     ];
@@ -102,7 +102,7 @@ fn a_disk_that_fails_at_any_moment_leaves_a_whole_file() {
                 FAILED.set(false);
                 FAULT.set(Some((at, errno)));
                 let over = over(old.as_bytes());
-                let done = replace(&dir, OsStr::new("file"), Path::new("file"), new.as_bytes(), over);
+                let done = replace_file(&dir, OsStr::new("file"), Path::new("file"), new.as_bytes(), over);
                 FAULT.set(None);
                 let found = fs::read_to_string(&path).ok();
                 let names = fs::read_dir(folder.path()).unwrap().count();

@@ -1,7 +1,7 @@
 //! Where a path really leads, for everybody who judges a call before it runs.
 //!
 //! Rules compare paths, the scheduler looks for conflicts, the sandbox is built from directories: all of them need
-//! one answer to "which file is that". [`resolve`] gives it for files that exist and for files that a call is about
+//! one answer to "which file is that". [`resolve_path`] gives it for files that exist and for files that a call is about
 //! to create, because a write to a new file is judged like any other.
 //!
 //! The answer is a judgement at one moment, never an authority: a link may appear a microsecond later. What opens
@@ -22,8 +22,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, fstatfs, openat, readl
 use rustix::io::Errno;
 
 use super::PathTable;
-use super::error::{show, words};
-use super::nolink::{self, Kernel, is_dir, is_link};
+use super::error::{display_path, io_error_text};
+use super::nolink::{self, OpenMethod, is_dir, is_link};
 use crate::limits;
 
 /// Who a file is, whatever it is called.
@@ -37,7 +37,7 @@ pub struct FileId {
 
 impl FileId {
     #[expect(clippy::unnecessary_cast, reason = "the fields have other widths on other architectures")]
-    pub(crate) fn of(stat: &Stat) -> FileId {
+    pub(crate) fn from_stat(stat: &Stat) -> FileId {
         FileId { device: stat.st_dev as u64, inode: stat.st_ino as u64 }
     }
 }
@@ -68,19 +68,19 @@ pub struct RealPath {
 }
 
 impl RealPath {
-    /// Whether this path is `root` or lies beneath it; see [`beneath`].
+    /// Whether this path is `root` or lies beneath it; see [`is_beneath`].
     pub fn is_beneath(&self, root: &RealPath) -> bool {
-        beneath(&self.real, &root.real)
+        is_beneath(&self.real, &root.real)
     }
 
     fn existing(given: PathBuf, real: PathBuf, stat: &Stat) -> RealPath {
         RealPath {
             given,
             real,
-            anchor: FileId::of(stat),
+            anchor: FileId::from_stat(stat),
             exists: true,
             is_dir: is_dir(stat),
-            links: if is_dir(stat) { 1 } else { links(stat) },
+            links: if is_dir(stat) { 1 } else { link_count(stat) },
             links_on_the_way: Vec::new(),
         }
     }
@@ -90,7 +90,7 @@ impl RealPath {
         RealPath {
             given,
             real,
-            anchor: FileId::of(ancestor),
+            anchor: FileId::from_stat(ancestor),
             exists: false,
             is_dir: false,
             links: 0,
@@ -100,19 +100,19 @@ impl RealPath {
 }
 
 #[expect(clippy::unnecessary_cast, reason = "the field has other widths on other architectures")]
-fn links(stat: &Stat) -> u64 {
+fn link_count(stat: &Stat) -> u64 {
     stat.st_nlink as u64
 }
 
 /// Whether `path` is `root` or lies beneath it, component by component: `/a_evil` is not beneath `/a`.
 ///
 /// Both must be absolute and free of `..`, or the answer is no.
-pub fn beneath(path: &Path, root: &Path) -> bool {
+pub fn is_beneath(path: &Path, root: &Path) -> bool {
     let plain = |path: &Path| path.is_absolute() && !has_parent(path);
     plain(root) && plain(path) && path.starts_with(root)
 }
 
-/// [`beneath`] for two paths that [`resolve`] gave: absolute and tidy, so that their bytes show their components.
+/// [`is_beneath`] for two paths that [`resolve_path`] gave: absolute and tidy, so that their bytes show their components.
 pub(crate) fn beneath_tidy(path: &Path, root: &Path) -> bool {
     let (path, root) = (path.as_os_str().as_bytes(), root.as_os_str().as_bytes());
     match path.strip_prefix(root) {
@@ -165,8 +165,8 @@ pub enum ResolveErrorKind {
 
 impl fmt::Display for ResolveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = show(&self.path);
-        let at = show(&self.at);
+        let path = display_path(&self.path);
+        let at = display_path(&self.at);
         match self.kind {
             ResolveErrorKind::Empty => write!(f, "the path is empty"),
             ResolveErrorKind::Nul => write!(f, "`{path}` contains a NUL byte"),
@@ -187,7 +187,7 @@ impl fmt::Display for ResolveError {
             ResolveErrorKind::MagicLink => write!(f, "`{at}` is a link of the kernel and is not followed"),
             ResolveErrorKind::Io => {
                 write!(f, "`{path}` can't be resolved at `{at}`")?;
-                self.source.as_ref().map_or(Ok(()), |error| write!(f, ": {}", words(error)))
+                self.source.as_ref().map_or(Ok(()), |error| write!(f, ": {}", io_error_text(error)))
             }
         }
     }
@@ -207,34 +207,34 @@ impl std::error::Error for ResolveError {
 /// # Errors
 /// When the path is malformed, leads in a circle or through something that is not a directory, or may not be
 /// looked at. That something does not exist is no error.
-pub fn resolve(cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
+pub fn resolve_path(cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
     PathTable::default().resolve(cwd, path)
 }
 
-/// Resolves the place of a name: like [`resolve`], but a link at the very end is not followed.
+/// Resolves the place of a name: like [`resolve_path`], but a link at the very end is not followed.
 ///
 /// For effects on the name itself: removing or renaming a link concerns the link, not what it leads to.
 ///
 /// # Errors
-/// As for [`resolve`].
+/// As for [`resolve_path`].
 pub fn resolve_entry(cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
     PathTable::default().resolve_entry(cwd, path)
 }
 
 pub(crate) fn resolve_with(
-    kernel: Kernel,
+    kernel: OpenMethod,
     paths: &PathTable,
     cwd: &Path,
     path: &Path,
 ) -> Result<RealPath, ResolveError> {
-    let absolute = absolute(cwd, path)?;
+    let absolute = make_absolute(cwd, path)?;
     // What the table moves is looked up name by name. What a symlink leads to is as well, since that is met below.
-    if kernel == Kernel::Walk || paths.moves(&absolute) || (!paths.is_empty() && has_parent(&absolute)) {
-        return Walk::new(kernel, paths, path)?.run(&absolute);
+    if kernel == OpenMethod::Walk || paths.moves(&absolute) || (!paths.is_empty() && has_parent(&absolute)) {
+        return PathWalk::new(kernel, paths, path)?.run(&absolute);
     }
-    match nolink::open(kernel, &absolute, OFlags::PATH).and_then(fstat) {
+    match nolink::open_nolink(kernel, &absolute, OFlags::PATH).and_then(fstat) {
         Ok(stat) => {
-            let real = tidy(absolute);
+            let real = normalize_path(absolute);
             Ok(RealPath::existing(real.clone(), real, &stat))
         }
         Err(Errno::NOENT) if !has_parent(&absolute) => {
@@ -242,11 +242,12 @@ pub(crate) fn resolve_with(
             let mut ancestor = absolute.as_path();
             while let Some(parent) = ancestor.parent() {
                 ancestor = parent;
-                match nolink::open(kernel, ancestor, OFlags::PATH | OFlags::DIRECTORY).and_then(fstat) {
+                match nolink::open_nolink(kernel, ancestor, OFlags::PATH | OFlags::DIRECTORY).and_then(fstat)
+                {
                     Ok(stat) => {
-                        let real = tidy(absolute);
+                        let real = normalize_path(absolute);
                         if real.components().any(|part| part.as_os_str().len() > limits::NAME_BYTES_MAX) {
-                            return Err(failure(path, &real, Errno::NAMETOOLONG));
+                            return Err(resolve_failure(path, &real, Errno::NAMETOOLONG));
                         }
                         return Ok(RealPath::missing(real.clone(), real, &stat));
                     }
@@ -255,20 +256,20 @@ pub(crate) fn resolve_with(
                     Err(_) => break,
                 }
             }
-            Walk::new(kernel, paths, path)?.run(&absolute)
+            PathWalk::new(kernel, paths, path)?.run(&absolute)
         }
         // A link, or `..` behind something missing (EXDEV: before which the walk of `nolink` stops), or an error
         // of which the careful walk can say where it happened.
         Err(Errno::LOOP | Errno::NOENT | Errno::XDEV | Errno::NOTDIR | Errno::ACCESS) => {
-            Walk::new(kernel, paths, path)?.run(&absolute)
+            PathWalk::new(kernel, paths, path)?.run(&absolute)
         }
-        Err(errno) => Err(failure(path, &absolute, errno)),
+        Err(errno) => Err(resolve_failure(path, &absolute, errno)),
     }
 }
 
 /// Resolves like [`resolve_with`]; what is missing in the session's own folder may be the host's.
 pub(crate) fn resolve_read_with(
-    kernel: Kernel,
+    kernel: OpenMethod,
     paths: &PathTable,
     cwd: &Path,
     path: &Path,
@@ -282,12 +283,12 @@ pub(crate) fn resolve_read_with(
 }
 
 pub(crate) fn resolve_entry_with(
-    kernel: Kernel,
+    kernel: OpenMethod,
     paths: &PathTable,
     cwd: &Path,
     path: &Path,
 ) -> Result<RealPath, ResolveError> {
-    let absolute = absolute(cwd, path)?;
+    let absolute = make_absolute(cwd, path)?;
     // `file_name` ignores a slash or `.` at the end and is none for `/` and for `..`, which are no links.
     let (Some(name), Some(parent)) = (absolute.file_name(), absolute.parent()) else {
         return resolve_with(kernel, paths, cwd, path);
@@ -295,7 +296,7 @@ pub(crate) fn resolve_entry_with(
     let place = resolve_with(kernel, paths, cwd, parent)
         .map_err(|error| ResolveError { path: path.to_owned(), ..error })?;
     if place.exists && !place.is_dir {
-        return Err(failure(path, &place.real, Errno::NOTDIR));
+        return Err(resolve_failure(path, &place.real, Errno::NOTDIR));
     }
     let given = place.given.join(name);
     let real = match paths.begins(&paths.session_path(&place.real).join(name)) {
@@ -308,11 +309,11 @@ pub(crate) fn resolve_entry_with(
             Ok(RealPath { links_on_the_way, ..RealPath::existing(given, real, &stat) })
         }
         Err(Errno::NOENT) => Ok(RealPath { given, real, exists: false, is_dir: false, links: 0, ..place }),
-        Err(errno) => Err(failure(path, &real, errno)),
+        Err(errno) => Err(resolve_failure(path, &real, errno)),
     }
 }
 
-fn absolute(cwd: &Path, path: &Path) -> Result<PathBuf, ResolveError> {
+fn make_absolute(cwd: &Path, path: &Path) -> Result<PathBuf, ResolveError> {
     let refuse =
         |kind, at: &Path| Err(ResolveError { path: path.to_owned(), at: at.to_owned(), kind, source: None });
     if path.as_os_str().is_empty() {
@@ -332,7 +333,7 @@ fn absolute(cwd: &Path, path: &Path) -> Result<PathBuf, ResolveError> {
 }
 
 /// Takes `.`, `..`, doubled and final slashes out of an absolute path that is known to lead through no link.
-fn tidy(path: PathBuf) -> PathBuf {
+fn normalize_path(path: PathBuf) -> PathBuf {
     let bytes = path.as_os_str().as_bytes();
     let untidy = bytes.windows(2).any(|two| two == b"//" || two == b"/.") || bytes.ends_with(b"/");
     if !untidy {
@@ -351,7 +352,7 @@ fn tidy(path: PathBuf) -> PathBuf {
     clean
 }
 
-fn failure(path: &Path, at: &Path, errno: Errno) -> ResolveError {
+fn resolve_failure(path: &Path, at: &Path, errno: Errno) -> ResolveError {
     let kind = match errno {
         Errno::LOOP => ResolveErrorKind::TooManyLinks,
         Errno::NAMETOOLONG => ResolveErrorKind::NameTooLong,
@@ -363,8 +364,8 @@ fn failure(path: &Path, at: &Path, errno: Errno) -> ResolveError {
 }
 
 /// The careful walk: one component at a time, following links by their text.
-struct Walk<'a> {
-    kernel: Kernel,
+struct PathWalk<'a> {
+    kernel: OpenMethod,
     paths: &'a PathTable,
     asked: &'a Path,
     /// What exists so far: its descriptor, its state, and its path without links, as the session names it.
@@ -379,27 +380,27 @@ struct Walk<'a> {
     /// The links that were followed.
     links: Vec<PathBuf>,
     /// What is still to do, last first.
-    todo: Vec<Step>,
+    todo: Vec<PathStep>,
 }
 
-struct Step {
-    part: Part,
+struct PathStep {
+    part: PathComponent,
     /// Whether the step was asked for, rather than read from a link.
     asked: bool,
 }
 
-enum Part {
+enum PathComponent {
     Name(OsString),
     Up,
     /// `.` or a slash at the end: whatever is there must be a directory.
     Here,
 }
 
-impl<'a> Walk<'a> {
-    fn new(kernel: Kernel, paths: &'a PathTable, asked: &'a Path) -> Result<Walk<'a>, ResolveError> {
+impl<'a> PathWalk<'a> {
+    fn new(kernel: OpenMethod, paths: &'a PathTable, asked: &'a Path) -> Result<PathWalk<'a>, ResolveError> {
         let root = Path::new("/");
-        let (at, stat) = open_dir(kernel, root).map_err(|errno| failure(asked, root, errno))?;
-        Ok(Walk {
+        let (at, stat) = open_dir(kernel, root).map_err(|errno| resolve_failure(asked, root, errno))?;
+        Ok(PathWalk {
             kernel,
             paths,
             asked,
@@ -418,12 +419,12 @@ impl<'a> Walk<'a> {
         self.plan(absolute.as_os_str(), true);
         while let Some(step) = self.todo.pop() {
             match step.part {
-                Part::Name(name) => self.enter(name, step.asked)?,
-                Part::Up => self.leave(step.asked)?,
-                Part::Here => self.must_be_dir()?,
+                PathComponent::Name(name) => self.enter(name, step.asked)?,
+                PathComponent::Up => self.leave(step.asked)?,
+                PathComponent::Here => self.must_be_dir()?,
             }
         }
-        let here = self.paths.host_path(&self.here()).into_owned();
+        let here = self.paths.host_path(&self.current_path()).into_owned();
         if here.as_os_str().len() > limits::PATH_BYTES_MAX {
             return Err(self.fail(Errno::NAMETOOLONG));
         }
@@ -438,11 +439,11 @@ impl<'a> Walk<'a> {
     fn plan(&mut self, path: &OsStr, asked: bool) {
         for name in path.as_bytes().rsplit(|byte| *byte == b'/') {
             let part = match name {
-                b"" | b"." => Part::Here,
-                b".." => Part::Up,
-                name => Part::Name(OsStr::from_bytes(name).to_owned()),
+                b"" | b"." => PathComponent::Here,
+                b".." => PathComponent::Up,
+                name => PathComponent::Name(OsStr::from_bytes(name).to_owned()),
             };
-            self.todo.push(Step { part, asked });
+            self.todo.push(PathStep { part, asked });
         }
     }
 
@@ -454,7 +455,7 @@ impl<'a> Walk<'a> {
             self.given.push(&name);
             self.given_links.push(false);
         }
-        let next = self.here().join(&name);
+        let next = self.current_path().join(&name);
         match self.paths.begins(&next) {
             Some(elsewhere) if elsewhere == next => self.go_to_host(&next)?,
             Some(_) => return self.go_to(next),
@@ -517,7 +518,7 @@ impl<'a> Walk<'a> {
         }
         if asked {
             if self.given_links.pop() == Some(true) {
-                self.given = self.here();
+                self.given = self.current_path();
                 self.given_links = vec![false; self.given.components().count() - 1];
             } else {
                 self.given.pop();
@@ -541,7 +542,7 @@ impl<'a> Walk<'a> {
                     self.missing.extend(path.file_name().map(OsStr::to_owned));
                     path.pop();
                 }
-                Err(errno) => return Err(failure(self.asked, &host, errno)),
+                Err(errno) => return Err(resolve_failure(self.asked, &host, errno)),
             }
         }
         self.missing.reverse();
@@ -559,7 +560,7 @@ impl<'a> Walk<'a> {
                     break;
                 }
                 Err(Errno::NOENT) => self.missing.extend(folder.file_name().map(OsStr::to_owned)),
-                Err(errno) => return Err(failure(self.asked, folder, errno)),
+                Err(errno) => return Err(resolve_failure(self.asked, folder, errno)),
             }
         }
         self.missing.reverse();
@@ -570,19 +571,19 @@ impl<'a> Walk<'a> {
         if self.missing.is_empty() && !is_dir(&self.stat) { Err(self.fail(Errno::NOTDIR)) } else { Ok(()) }
     }
 
-    fn here(&self) -> PathBuf {
+    fn current_path(&self) -> PathBuf {
         let mut here = self.path.clone();
         here.extend(&self.missing);
         here
     }
 
     fn fail(&self, errno: Errno) -> ResolveError {
-        failure(self.asked, &self.paths.host_path(&self.path), errno)
+        resolve_failure(self.asked, &self.paths.host_path(&self.path), errno)
     }
 }
 
-fn open_dir(kernel: Kernel, path: &Path) -> Result<(OwnedFd, Stat), Errno> {
-    let dir = nolink::open(kernel, path, OFlags::PATH | OFlags::DIRECTORY)?;
+fn open_dir(kernel: OpenMethod, path: &Path) -> Result<(OwnedFd, Stat), Errno> {
+    let dir = nolink::open_nolink(kernel, path, OFlags::PATH | OFlags::DIRECTORY)?;
     let stat = fstat(&dir)?;
     Ok((dir, stat))
 }

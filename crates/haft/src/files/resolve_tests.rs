@@ -26,7 +26,7 @@ fn tree() -> (tempfile::TempDir, PathBuf) {
     (temp, base)
 }
 
-const KERNELS: [Kernel; 2] = [Kernel::Openat2, Kernel::Walk];
+const KERNELS: [OpenMethod; 2] = [OpenMethod::Openat2, OpenMethod::Walk];
 
 #[test]
 fn paths_lead_where_the_kernel_would_go() {
@@ -236,10 +236,10 @@ fn beneath_compares_components() {
         ("etc", "etc", false),
     ];
     for (path, root, expected) in table {
-        assert_eq!(beneath(Path::new(path), Path::new(root)), expected, "{path} in {root}");
+        assert_eq!(is_beneath(Path::new(path), Path::new(root)), expected, "{path} in {root}");
     }
     let (_temp, base) = tree();
-    let at = |path: &str| resolve(&base, Path::new(path)).unwrap();
+    let at = |path: &str| resolve_path(&base, Path::new(path)).unwrap();
     assert!(at("chain/new").is_beneath(&at("d")));
     assert!(!at("d/up/x").is_beneath(&at("d")));
 }
@@ -249,7 +249,7 @@ fn tidy_paths_compare_by_components_too() {
     let check = |path: &str, root: &str, expected: bool| {
         assert_eq!(beneath_tidy(Path::new(path), Path::new(root)), expected, "{path} in {root}");
         assert_eq!(
-            beneath(Path::new(path), Path::new(root)),
+            is_beneath(Path::new(path), Path::new(root)),
             expected,
             "{path} in {root}, component by component"
         );

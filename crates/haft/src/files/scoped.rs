@@ -1,6 +1,6 @@
 //! What a tool holds: the files of one call.
 //!
-//! A tool names paths; it never sees the [`Access`] they are held against. Relative paths are taken from the
+//! A tool names paths; it never sees the [`GrantedAccess`] they are held against. Relative paths are taken from the
 //! call's working directory. The bounds on what fits into memory are here, so that every implementation of
 //! [`Files`] has the same ones.
 
@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::error::{FileError, FileErrorKind, show};
-use super::hiding::Hiding;
-use super::{Access, Entry, Files, Metadata, OpenDir, OpenFile, WriteMode, Written};
+use super::error::{FileError, FileErrorKind, display_path};
+use super::filtered_dir::FilteredDir;
+use super::{DirEntry, FileMetadata, Files, GrantedAccess, OpenDir, OpenFile, WriteMode, WriteOutcome};
 use crate::limits;
 
 /// The files that one call may touch.
 #[derive(Clone, Copy)]
 pub struct ScopedFiles<'a> {
     files: &'a dyn Files,
-    access: &'a Access,
+    access: &'a GrantedAccess,
     cwd: &'a Path,
 }
 
 impl<'a> ScopedFiles<'a> {
     /// The files of a call that was granted `access` and works in `cwd`, an absolute path.
-    pub fn new(files: &'a dyn Files, access: &'a Access, cwd: &'a Path) -> ScopedFiles<'a> {
+    pub fn new(files: &'a dyn Files, access: &'a GrantedAccess, cwd: &'a Path) -> ScopedFiles<'a> {
         ScopedFiles { files, access, cwd }
     }
 
@@ -64,7 +64,7 @@ impl<'a> ScopedFiles<'a> {
         let bytes = self.read(path).await?;
         String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            let path = show(path);
+            let path = display_path(path);
             FileError::new(
                 FileErrorKind::NotText,
                 format!("`{path}` is not text: the bytes from offset {at} on are not valid UTF-8"),
@@ -78,7 +78,7 @@ impl<'a> ScopedFiles<'a> {
     }
 
     /// Says what is at a path, following links.
-    pub async fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata, FileError> {
+    pub async fn metadata(&self, path: impl AsRef<Path>) -> Result<FileMetadata, FileError> {
         self.files.metadata(self.access, &self.absolute(path.as_ref())?).await
     }
 
@@ -92,7 +92,7 @@ impl<'a> ScopedFiles<'a> {
     }
 
     /// Lists one directory, sorted by name.
-    pub async fn list(&self, path: impl AsRef<Path>) -> Result<Vec<Entry>, FileError> {
+    pub async fn list(&self, path: impl AsRef<Path>) -> Result<Vec<DirEntry>, FileError> {
         self.files.list(self.access, &self.absolute(path.as_ref())?).await
     }
 
@@ -105,7 +105,7 @@ impl<'a> ScopedFiles<'a> {
             Ok(found) => (found.given, found.real),
             Err(_) => (path.clone(), path),
         };
-        Ok(Box::new(Hiding::over(dir, given, real, hidden.clone())))
+        Ok(Box::new(FilteredDir::over(dir, given, real, hidden.clone())))
     }
 
     /// Writes a whole file, all of it or nothing; see [`Files::write`].
@@ -114,7 +114,7 @@ impl<'a> ScopedFiles<'a> {
         path: impl AsRef<Path>,
         bytes: &[u8],
         how: WriteMode,
-    ) -> Result<Written, FileError> {
+    ) -> Result<WriteOutcome, FileError> {
         self.files.write(self.access, &self.absolute(path.as_ref())?, bytes, how).await
     }
 
@@ -124,7 +124,7 @@ impl<'a> ScopedFiles<'a> {
         path: impl AsRef<Path>,
         old: impl Into<Bytes>,
         new: impl Into<Bytes>,
-    ) -> Result<Written, FileError> {
+    ) -> Result<WriteOutcome, FileError> {
         self.files.swap(self.access, &self.absolute(path.as_ref())?, old.into(), new.into()).await
     }
 
@@ -166,7 +166,7 @@ fn too_large(path: &Path, len: u64) -> FileError {
         FileErrorKind::TooLarge,
         format!(
             "`{}` has {len} bytes, more than the {max} that can be read whole; read a part of it",
-            show(path)
+            display_path(path)
         ),
     )
 }

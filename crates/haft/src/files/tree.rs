@@ -16,9 +16,9 @@ use haft_scheduler::sync::lock;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, fstat, openat, seek, statat};
 use rustix::io::{Errno, read, retry_on_intr};
 
-use super::dir::{kind, metadata, must_be_regular, refuse_hard_link};
-use super::error::{FileError, FileErrorKind, show};
-use super::{Hidden, Kind, Metadata, OpenDir, ReadFile};
+use super::dir::{file_kind, metadata_from_stat, must_be_regular, refuse_hard_link};
+use super::error::{FileError, FileErrorKind, display_path};
+use super::{FileKind, FileMetadata, HiddenPaths, OpenDir, ReadFile};
 
 /// How many bytes of entries the kernel gives at once.
 const ENTRY_BYTES: usize = 32 * 1024;
@@ -31,11 +31,11 @@ pub(super) struct LocalDir {
     /// Whether the descriptor's own position has left the beginning. Only one thread at a time reads entries.
     read: Mutex<bool>,
     /// Asked about files with several names.
-    hidden: Option<Hidden>,
+    hidden: Option<HiddenPaths>,
 }
 
 impl LocalDir {
-    pub(super) fn new(dir: OwnedFd, path: &Path, hidden: Option<Hidden>) -> LocalDir {
+    pub(super) fn new(dir: OwnedFd, path: &Path, hidden: Option<HiddenPaths>) -> LocalDir {
         LocalDir { dir, path: path.to_owned(), read: Mutex::new(false), hidden }
     }
 
@@ -50,7 +50,7 @@ impl LocalDir {
         let is_link = || statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_link(&stat));
         // A link where a directory was wanted is answered with "not a directory".
         if errno == Errno::LOOP || errno == Errno::NOTDIR && is_link() {
-            let text = format!("`{}` is a link, and links are not followed here", show(&path));
+            let text = format!("`{}` is a link, and links are not followed here", display_path(&path));
             return FileError::new(FileErrorKind::NotAFile, text);
         }
         FileError::from_io("read", &path, errno)
@@ -58,7 +58,7 @@ impl LocalDir {
 }
 
 impl OpenDir for LocalDir {
-    fn each(&self, show: &mut dyn FnMut(&OsStr, Kind)) -> Result<(), FileError> {
+    fn each(&self, show: &mut dyn FnMut(&OsStr, FileKind)) -> Result<(), FileError> {
         let fail = |errno| FileError::from_io("listed", &self.path, errno);
         let mut again = lock(&self.read);
         if *again {
@@ -76,11 +76,11 @@ impl OpenDir for LocalDir {
             let kind = match entry.file_type() {
                 // Some file systems don't say; an entry that has vanished since is left out.
                 FileType::Unknown => match statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(stat) => kind(FileType::from_raw_mode(stat.st_mode)),
+                    Ok(stat) => file_kind(FileType::from_raw_mode(stat.st_mode)),
                     Err(Errno::NOENT) => continue,
                     Err(errno) => return Err(fail(errno)),
                 },
-                known => kind(known),
+                known => file_kind(known),
             };
             show(OsStr::from_bytes(name.to_bytes()), kind);
         }
@@ -99,17 +99,17 @@ impl OpenDir for LocalDir {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_size == 0 {
             must_be_regular(&file, &stat, &self.path.join(name))?;
         }
-        let metadata = metadata(&stat);
+        let metadata = metadata_from_stat(&stat);
         if let Some(hidden) = self.hidden.as_ref().filter(|_| stat.st_nlink > 1) {
             refuse_hard_link(hidden, metadata.id, &self.path.join(name))?;
         }
         Ok(Box::new(WalkedFile { left: metadata.len, file, metadata }))
     }
 
-    fn metadata(&self, name: &OsStr) -> Result<Metadata, FileError> {
+    fn metadata(&self, name: &OsStr) -> Result<FileMetadata, FileError> {
         must_be_a_name(name, &self.path)?;
         let found = statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW);
-        found.map(|stat| metadata(&stat)).map_err(|errno| self.failed(name, errno))
+        found.map(|stat| metadata_from_stat(&stat)).map_err(|errno| self.failed(name, errno))
     }
 }
 
@@ -117,7 +117,11 @@ impl OpenDir for LocalDir {
 pub(crate) fn must_be_a_name(name: &OsStr, dir: &Path) -> Result<(), FileError> {
     let bytes = name.as_bytes();
     if matches!(bytes, b"" | b"." | b"..") || bytes.iter().any(|byte| matches!(byte, b'/' | 0)) {
-        let text = format!("`{}` is not the name of an entry of `{}`", show(Path::new(name)), show(dir));
+        let text = format!(
+            "`{}` is not the name of an entry of `{}`",
+            display_path(Path::new(name)),
+            display_path(dir)
+        );
         return Err(FileError::new(FileErrorKind::NotGranted, text));
     }
     Ok(())
@@ -129,12 +133,12 @@ fn is_link(stat: &Stat) -> bool {
 
 struct WalkedFile {
     file: OwnedFd,
-    metadata: Metadata,
+    metadata: FileMetadata,
     left: u64,
 }
 
 impl ReadFile for WalkedFile {
-    fn metadata(&self) -> &Metadata {
+    fn metadata(&self) -> &FileMetadata {
         &self.metadata
     }
 }

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use rustix::fs::{CWD, mkfifoat};
 
 use super::super::scoped::ScopedFiles;
-use super::super::{Access, DirFiles, Root};
+use super::super::{DirFiles, GrantedAccess, GrantedRoot};
 use super::*;
-use crate::future::wait;
+use crate::future::block_on;
 
 struct Place {
     _temp: tempfile::TempDir,
@@ -35,17 +35,17 @@ impl Place {
         Place { _temp: temp, base, root }
     }
 
-    fn open(&self, access: &Access, path: &str) -> Result<Box<dyn OpenDir>, FileErrorKind> {
+    fn open(&self, access: &GrantedAccess, path: &str) -> Result<Box<dyn OpenDir>, FileErrorKind> {
         let files = DirFiles::new();
-        wait(ScopedFiles::new(&files, access, &self.root).open_dir(path)).map_err(|error| error.kind())
+        block_on(ScopedFiles::new(&files, access, &self.root).open_dir(path)).map_err(|error| error.kind())
     }
 
-    fn inside(&self) -> Access {
-        Access { read: vec![Root::subtree(&self.root)], ..Access::default() }
+    fn inside(&self) -> GrantedAccess {
+        GrantedAccess { read: vec![GrantedRoot::subtree(&self.root)], ..GrantedAccess::default() }
     }
 }
 
-fn names(dir: &dyn OpenDir) -> Vec<(String, Kind)> {
+fn names(dir: &dyn OpenDir) -> Vec<(String, FileKind)> {
     let mut names = Vec::new();
     dir.each(&mut |name, kind| names.push((name.to_str().unwrap().to_owned(), kind))).unwrap();
     names.sort_by(|one, other| one.0.cmp(&other.0));
@@ -64,16 +64,16 @@ fn entries_are_seen_as_what_they_are_and_as_often_as_asked() {
     let place = Place::new();
     let dir = place.open(&place.inside(), ".").unwrap();
     let all = [
-        ("a", Kind::File),
-        ("d", Kind::Directory),
-        ("dirlink", Kind::Link),
-        ("link", Kind::Link),
-        ("pipe", Kind::Other),
+        ("a", FileKind::File),
+        ("d", FileKind::Directory),
+        ("dirlink", FileKind::Link),
+        ("link", FileKind::Link),
+        ("pipe", FileKind::Other),
     ];
-    let all: Vec<(String, Kind)> = all.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
+    let all: Vec<(String, FileKind)> = all.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
     assert_eq!(names(&*dir), all);
     assert_eq!(names(&*dir), all, "a second time from the beginning");
-    assert_eq!(dir.metadata(OsStr::new("link")).unwrap().kind, Kind::Link);
+    assert_eq!(dir.metadata(OsStr::new("link")).unwrap().kind, FileKind::Link);
     assert_eq!(dir.metadata(OsStr::new("a")).unwrap().len, 3);
 }
 
@@ -115,7 +115,8 @@ fn a_walk_begins_inside_of_a_whole_subtree_only() {
     assert_eq!(place.open(&access, "a").map(drop), Err(FileErrorKind::NotADirectory));
     symlink("../outside", place.root.join("out")).unwrap();
     assert_eq!(place.open(&access, "out").map(drop), Err(FileErrorKind::NotGranted));
-    let one = Access { read: vec![Root::file(place.root.join("d"))], ..Access::default() };
+    let one =
+        GrantedAccess { read: vec![GrantedRoot::file(place.root.join("d"))], ..GrantedAccess::default() };
     assert_eq!(place.open(&one, "d").map(drop), Err(FileErrorKind::NotGranted));
 }
 

@@ -19,16 +19,16 @@ use serde_json::Value;
 
 use super::IsolatedFunction;
 use super::code_address::CodeAddress;
-use crate::content::{Content, IntoOutput as _};
-use crate::context::{Context, Host};
+use crate::content::{IntoOutput as _, ResultBlock};
+use crate::context::{AgentHost, Context};
 use crate::effects::resolved::Workspace;
 use crate::error::{ErrorKind, ToolError};
-use crate::event::{CallRef, Event, EventSink, What};
-use crate::files::{Access, Extent, Root};
-use crate::future::guarded;
+use crate::event::{CallRef, Event, EventKind, EventSink};
+use crate::files::{GrantedAccess, GrantedRoot, RootExtent};
+use crate::future::catch_panic;
 use crate::limits;
-use crate::ports::Ports;
-use crate::schema::{decode, problems};
+use crate::ports::HostPorts;
+use crate::schema::{decode_input, describe_violations};
 use crate::search::ToolFinder;
 use crate::tool::Tool;
 
@@ -57,7 +57,7 @@ impl ChildResources {
 }
 
 /// The first function of a child, for one type of input and one of output.
-pub(super) type Entry = fn(&str, &ChildResources) -> io::Result<()>;
+pub(super) type ChildEntryPoint = fn(&str, &ChildResources) -> io::Result<()>;
 
 /// What a child says in the end.
 #[derive(Serialize, Deserialize)]
@@ -88,7 +88,7 @@ impl From<ToolError> for ReplyError {
 
 impl From<ReplyError> for ToolError {
     fn from(ReplyError { message, is_retryable, is_semantic }: ReplyError) -> ToolError {
-        let error = if is_semantic { ToolError::senseless(message) } else { ToolError::new(message) };
+        let error = if is_semantic { ToolError::invalid_input(message) } else { ToolError::new(message) };
         if is_retryable { error.retryable() } else { error }
     }
 }
@@ -104,7 +104,7 @@ pub fn run_child(
     let arguments: Option<Vec<String>> = arguments.into_iter().map(|text| text.into_string().ok()).collect();
     let resources = ChildResources { progress: progress.map(File::from), content: content.map(File::from) };
     let Some([entry, function, memory]) = arguments.as_deref() else { return 2 };
-    let entry = CodeAddress::<Entry>::parse(entry);
+    let entry = CodeAddress::<ChildEntryPoint>::parse(entry);
     let (Some(entry), Ok(memory)) = (entry, memory.parse()) else { return 2 };
     let limit =
         |resource, most| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }).is_ok();
@@ -122,21 +122,21 @@ pub fn run_child(
 }
 
 /// Reads the input, runs the function, and writes what came of it.
-pub(super) fn enter<I: DeserializeOwned, O: Serialize>(
+pub(super) fn enter_child<I: DeserializeOwned, O: Serialize>(
     function: &str,
     resources: &ChildResources,
 ) -> io::Result<()> {
     let function =
         CodeAddress::<IsolatedFunction<I, O>>::parse(function).ok_or(io::ErrorKind::InvalidInput)?;
     #[expect(unsafe_code, reason = "a number becomes a function; see `code_address`")]
-    // SAFETY: The parent is a process of the same executable file, and made this text together with that of `enter`.
+    // SAFETY: The parent is a process of the same executable file, and made this text together with that of `enter_child`.
     let function = unsafe { function.function() };
     let mut result = File::from(rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?);
     rustix::stdio::dup2_stdout(io::stderr())?;
     let mut input = Vec::new();
     io::stdin().read_to_end(&mut input)?;
     let input = serde_json::from_slice(&input)?;
-    let reply = match guarded(|| function(input, resources)) {
+    let reply = match catch_panic(|| function(input, resources)) {
         Ok(Ok(output)) => ChildReply::Output(output),
         Ok(Err(error)) => ChildReply::Error(error.into()),
         Err(_) => ChildReply::Panicked,
@@ -146,7 +146,7 @@ pub(super) fn enter<I: DeserializeOwned, O: Serialize>(
 
 /// One call of an isolated tool, as its child has to know it.
 #[derive(Serialize, Deserialize)]
-pub(super) struct ToolCall {
+pub(super) struct ChildCall {
     make: String,
     input: Value,
     session: String,
@@ -158,25 +158,25 @@ pub(super) struct ToolCall {
     called: String,
     cwd: PathBuf,
     dirs: Vec<PathBuf>,
-    read: Vec<(PathBuf, Extent)>,
-    write: Vec<(PathBuf, Extent)>,
+    read: Vec<(PathBuf, RootExtent)>,
+    write: Vec<(PathBuf, RootExtent)>,
     never_written: Vec<PathBuf>,
 }
 
-impl ToolCall {
+impl ChildCall {
     /// The call of this context, with what its child may open.
-    pub(super) fn new(make: String, input: Value, access: &Access, cx: &Context) -> ToolCall {
+    pub(super) fn new(make: String, input: Value, access: &GrantedAccess, cx: &Context) -> ChildCall {
         let (call, workspace) = (cx.call(), cx.location().workspace());
         let paths = workspace.paths();
         // What lies in the session's own folder has two names in the child.
-        let places = |roots: &[Root]| {
-            let both = |root: &Root| {
+        let places = |roots: &[GrantedRoot]| {
+            let both = |root: &GrantedRoot| {
                 [root.path.clone(), paths.session_path(&root.path).into_owned()]
                     .map(|path| (path, root.extent))
             };
             roots.iter().flat_map(both).collect()
         };
-        ToolCall {
+        ChildCall {
             make,
             input,
             session: call.session_id().to_owned(),
@@ -194,21 +194,21 @@ impl ToolCall {
     }
 
     fn context(self, progress: Option<File>) -> Context {
-        let roots = |places: Vec<(PathBuf, Extent)>| {
-            places.into_iter().map(|(path, extent)| Root { path, extent }).collect()
+        let roots = |places: Vec<(PathBuf, RootExtent)>| {
+            places.into_iter().map(|(path, extent)| GrantedRoot { path, extent }).collect()
         };
-        let access = Access {
+        let access = GrantedAccess {
             read: roots(self.read),
             write: roots(self.write),
             never_written: self.never_written,
-            ..Access::default()
+            ..GrantedAccess::default()
         };
-        let host = Host {
+        let host = AgentHost {
             session: self.session.into(),
             agent: self.agent.into(),
-            workspace: workspace(&self.cwd, &self.dirs),
+            workspace: child_workspace(&self.cwd, &self.dirs),
             base_access: Arc::default(),
-            ports: Ports::default(),
+            ports: HostPorts::default(),
             finder: ToolFinder::default(),
             events: progress.map(|file| Arc::new(ProgressLines(Mutex::new(file))) as Arc<dyn EventSink>),
             results: None,
@@ -222,38 +222,38 @@ impl ToolCall {
 }
 
 /// The host's workspace, as far as it can be seen from here.
-fn workspace(cwd: &Path, dirs: &[PathBuf]) -> Workspace {
+fn child_workspace(cwd: &Path, dirs: &[PathBuf]) -> Workspace {
     let seen = Workspace::new(cwd).ok().filter(|seen| seen.cwd() == cwd).map(|seen| {
         let others = dirs.iter().filter(|dir| *dir != cwd);
         others.fold(seen, |seen, dir| seen.clone().with_dir(dir).unwrap_or(seen))
     });
-    seen.unwrap_or_else(Workspace::nowhere)
+    seen.unwrap_or_else(Workspace::without_dirs)
 }
 
-/// What a tool gave back: its blocks as [`Content::to_json`] writes them.
+/// What a tool gave back: its blocks as [`ResultBlock::to_json`] writes them.
 #[derive(Serialize, Deserialize)]
-pub(super) struct ToolOutput {
+pub(super) struct ChildOutput {
     pub(super) blocks: Vec<Value>,
 }
 
 /// Runs one call of a tool.
 pub(super) fn run_tool<T: Tool>(
-    mut call: ToolCall,
+    mut call: ChildCall,
     resources: &ChildResources,
-) -> Result<ToolOutput, ToolError> {
+) -> Result<ChildOutput, ToolError> {
     let make = CodeAddress::<fn() -> T>::parse(&call.make);
     let make = make.ok_or_else(|| ToolError::new("the address of the tool is no number"))?;
     #[expect(unsafe_code, reason = "a number becomes a function; see `code_address`")]
     // SAFETY: The parent is a process of the same executable file, and made this text for the same tool.
     let tool = unsafe { make.function() }();
-    let input: T::Input = decode(&call.input.take()).map_err(|violation| {
-        ToolError::of(ErrorKind::InvalidInput, problems(&tool.spec().name, &[violation]))
+    let input: T::Input = decode_input(&call.input.take()).map_err(|violation| {
+        ToolError::with_kind(ErrorKind::InvalidInput, describe_violations(&tool.spec().name, &[violation]))
     })?;
     let progress = resources.progress.as_ref().map(File::try_clone).transpose()?;
     let cx = call.context(progress);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let output = runtime.block_on(tool.call(input, &cx))?.into_output()?;
-    Ok(ToolOutput { blocks: output.blocks().iter().map(Content::to_json).collect() })
+    Ok(ChildOutput { blocks: output.blocks().iter().map(ResultBlock::to_json).collect() })
 }
 
 /// Writes progress to the host, one JSON object a line.
@@ -261,7 +261,7 @@ struct ProgressLines(Mutex<File>);
 
 impl EventSink for ProgressLines {
     fn send(&self, event: Event) {
-        let What::Progress(progress) = event.what else { return };
+        let EventKind::Progress(progress) = event.what else { return };
         let line = serde_json::json!({"progress": progress.fraction, "message": progress.message});
         // A host that is gone needs none.
         let _ = lock(&self.0).write_all(format!("{line}\n").as_bytes());

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// A function pointer of type `F`, by its distance from [`anchor`].
+/// A function pointer of type `F`, by its distance from [`anchor_function`].
 pub(super) struct CodeAddress<F>(isize, PhantomData<fn() -> F>);
 
 impl<F> Clone for CodeAddress<F> {
@@ -63,12 +63,12 @@ impl<F: Copy> CodeAddress<F> {
 
 /// The fixed point. It has an effect that no other function has, so the linker can't merge it with one.
 #[inline(never)]
-fn anchor() -> &'static str {
+fn anchor_function() -> &'static str {
     "the fixed point of code addresses"
 }
 
 fn anchor_address() -> usize {
-    anchor as fn() -> &'static str as usize
+    anchor_function as fn() -> &'static str as usize
 }
 
 /// Where the code of the executable file lies in this process.

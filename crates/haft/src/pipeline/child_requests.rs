@@ -14,36 +14,36 @@ use std::sync::{Arc, Mutex};
 use haft_scheduler::sync::lock;
 use serde_json::{Value, json};
 
-use super::authorize::{Authorization, authorize_host, decide_host};
-use super::{Attempt, Decoded, Opened};
-use crate::content::Output;
+use super::authorize::{AuthorizationOutcome, authorize_host, decide_host};
+use super::{CallAttempt, DecodedInput, OpenedCall};
+use crate::content::ToolOutput;
 use crate::context::Context;
 use crate::decision::{DecisionReason, DecisionSource, Verdict};
 use crate::effects::Effects;
-use crate::engine::Shared;
+use crate::engine::EngineCore;
 use crate::error::ToolError;
-use crate::future::{BoxFuture, Guarded, guarded};
+use crate::future::{BoxFuture, GuardedFuture, catch_panic};
 use crate::limits;
 use crate::ports::{
-    ChildRequest, ChildRequestQueue, ChildRequests, Choice, HostAnswer, RequestDecision, UndoneAnswer,
+    AnswerChoice, ChildRequest, ChildRequestQueue, ChildRequests, HostAnswer, RequestDecision, UndoneAnswer,
     UndoneChange, UndoneChanges, UserQuestion, WantedHost,
 };
-use crate::registry::Entry;
-use crate::tool::erased::Invocation;
-use crate::view::{Stage, View, visible_line};
+use crate::registry::RegisteredTool;
+use crate::tool::erased::ToolInvocation;
+use crate::view::{CallStage, CallView, visible_line};
 
 /// Whether calls of a tool have children that are confined, and so make requests.
-pub(super) fn may_come(shared: &Shared, entry: &Entry) -> bool {
+pub(super) fn may_come(shared: &EngineCore, entry: &RegisteredTool) -> bool {
     shared.surroundings.confined && entry.tool().spec().runs_in_child()
 }
 
 /// Runs a call, and answers what its children ask meanwhile.
 pub(super) async fn answer_during(
-    work: impl Future<Output = Result<Output, ToolError>>,
-    shared: &Arc<Shared>,
-    opened: &Opened,
+    work: impl Future<Output = Result<ToolOutput, ToolError>>,
+    shared: &Arc<EngineCore>,
+    opened: &OpenedCall,
     cx: &Context,
-) -> Result<Output, ToolError> {
+) -> Result<ToolOutput, ToolError> {
     let (requests, queue) = ChildRequests::channel();
     let has_user = shared.host.ports.available_asker().is_some();
     cx.running().takes_child_requests(requests.with_user(has_user));
@@ -71,7 +71,7 @@ pub(super) async fn answer_during(
 /// Goes on with the answers if the call has left a background task behind, until that has ended.
 fn answer_in_background(
     answering: impl Future<Output = ()> + Send + 'static,
-    shared: &Arc<Shared>,
+    shared: &Arc<EngineCore>,
     cx: &Context,
 ) {
     let (Some(task), Some(tasks)) = (cx.running().own_task(), shared.host.ports.tasks.clone()) else {
@@ -83,16 +83,16 @@ fn answer_in_background(
         tokio::select! {
             biased;
             () = tasks.ended(task) => {}
-            _ = Guarded::new(move || Box::pin(answering)) => {}
+            _ = GuardedFuture::new(move || Box::pin(answering)) => {}
         }
     });
 }
 
 /// Decides on what the children of one call ask.
 struct RequestDecider {
-    shared: Arc<Shared>,
+    shared: Arc<EngineCore>,
     id: Arc<str>,
-    entry: Arc<Entry>,
+    entry: Arc<RegisteredTool>,
     input: Arc<Value>,
     cx: Context,
     queue: ChildRequestQueue,
@@ -142,7 +142,7 @@ impl RequestDecider {
         let asker = ports.asker()?;
         let question = question_about(undone, &self.running_title());
         let _open = self.queue.begin_question();
-        let answer = Guarded::new(|| asker.question(&question)).await.ok()?;
+        let answer = GuardedFuture::new(|| asker.question(&question)).await.ok()?;
         // Put away, declined or answered with other words: it stays safe.
         let chosen = answer.and_then(|answers| ANSWERS.into_iter().find(|(label, ..)| answers == [*label]));
         let (label, _, answer) = chosen.unwrap_or(ANSWERS[0]);
@@ -155,7 +155,8 @@ impl RequestDecider {
     /// What is running, on one line.
     fn running_title(&self) -> String {
         let (input, tool) = (&*self.input, self.entry.tool());
-        let view = guarded(|| tool.view(&Stage::Use { input, complete: true })).map(|view| view.harmless());
+        let view =
+            catch_panic(|| tool.view(&CallStage::Use { input, complete: true })).map(|view| view.harmless());
         view.map_or_else(|_| tool.name().to_string(), |view| view.title)
     }
 
@@ -188,16 +189,16 @@ impl RequestDecider {
         let authorization = authorize_host(&self.shared, &call, &self.cx, wanted, &asking).await;
         let names: Vec<String> = hosts.iter().map(|host| format!("{host}:{}", wanted.port)).collect();
         match authorization {
-            Authorization::Allowed(decision) => {
+            AuthorizationOutcome::Allowed(decision) => {
                 self.record(&names, "allowed", decision.source);
                 (HostAnswer::Granted(hosts), false)
             }
-            Authorization::Edited(..) => {
+            AuthorizationOutcome::Edited(..) => {
                 let text = format!("the user wanted something else than `{}`", wanted.host);
                 self.record(&names, &text, DecisionSource::User);
                 (HostAnswer::Refused(text), false)
             }
-            Authorization::Refused(error) | Authorization::RefusedByHook(error) => {
+            AuthorizationOutcome::Refused(error) | AuthorizationOutcome::RefusedByHook(error) => {
                 let text = error.message().replace('\n', "; ");
                 let source = error.decision().map_or(DecisionSource::Failure, |decision| decision.source);
                 self.record(&names, &text, source);
@@ -211,7 +212,7 @@ impl RequestDecider {
         let Some(recorder) = self.cx.ports().recorder() else { return };
         let (agent, turn, call_id) = (self.cx.call().agent_id(), self.cx.call().turn(), &*self.id);
         let decision = RequestDecision { agent, turn, call_id, wanted, outcome, source };
-        let _ = guarded(|| recorder.request_decided(&decision));
+        let _ = catch_panic(|| recorder.request_decided(&decision));
     }
 
     /// The hosts of the group that would need the same question.
@@ -226,15 +227,15 @@ impl RequestDecider {
     }
 
     /// The call of the same tool that reaches these hosts and does nothing else.
-    fn call_to(&self, wanted: &WantedHost, hosts: &[String]) -> Opened {
+    fn call_to(&self, wanted: &WantedHost, hosts: &[String]) -> OpenedCall {
         let effects = hosts.iter().map(Effects::changes).fold(Effects::none(), Effects::and);
         let access = HostAccess::new(&self.running_title(), wanted, hosts.len());
-        Opened {
+        OpenedCall {
             id: self.id.clone(),
             entry: self.entry.clone(),
-            attempt: Attempt {
+            attempt: CallAttempt {
                 input: Arc::new(json!({"host": wanted.host, "port": wanted.port})),
-                invocation: Decoded::new(Box::new(access)),
+                invocation: DecodedInput::new(Box::new(access)),
                 effects: Arc::new(effects),
             },
             deferred: false,
@@ -276,7 +277,7 @@ fn question_about(undone: &UndoneChanges, running: &str) -> UserQuestion {
     let text = format!("`{running}` {state}:\n{}\nDid you do that?", lines.join("\n"));
     let offered =
         ANSWERS.iter().filter(|(.., answer)| undone.is_running || *answer != UndoneAnswer::StopChild);
-    let choice = |(label, words, _): &(&str, &str, UndoneAnswer)| Choice {
+    let choice = |(label, words, _): &(&str, &str, UndoneAnswer)| AnswerChoice {
         label: (*label).to_owned(),
         description: Some((*words).to_owned()),
     };
@@ -303,7 +304,7 @@ impl HostAccess {
     }
 }
 
-impl Invocation for HostAccess {
+impl ToolInvocation for HostAccess {
     fn effects(&self) -> Effects {
         Effects::unknown()
     }
@@ -320,11 +321,11 @@ impl Invocation for HostAccess {
         Some(self.description.clone())
     }
 
-    fn preview<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Option<View>> {
-        Box::pin(async { Some(View::titled(&self.title)) })
+    fn preview<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Option<CallView>> {
+        Box::pin(async { Some(CallView::titled(&self.title)) })
     }
 
-    fn call(self: Box<Self>, _: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
+    fn call(self: Box<Self>, _: Context) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async { Err(ToolError::new("a request for a host is decided on and never called")) })
     }
 }

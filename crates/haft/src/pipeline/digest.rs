@@ -5,17 +5,17 @@
 
 use sha2::{Digest, Sha256};
 
-use super::Opened;
+use super::OpenedCall;
 use crate::canonical;
 use crate::context::Context;
-use crate::effects::resolved::{Resolved, ResolvedPath};
+use crate::effects::resolved::{ResolvedEffects, ResolvedPath};
 
 /// The digest of a call as the user is asked about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallDigest([u8; 32]);
 
 impl CallDigest {
-    pub(crate) fn of(opened: &Opened, resolved: &Resolved, cx: &Context) -> CallDigest {
+    pub(crate) fn for_call(opened: &OpenedCall, resolved: &ResolvedEffects, cx: &Context) -> CallDigest {
         let mut hash = Sha256::new();
         let mut part = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());

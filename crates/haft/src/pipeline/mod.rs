@@ -11,8 +11,8 @@
 //! | 7 observe | hooks after it, whenever 6 began | `hook` |
 //! | 8 settle | the result limit; later the turn's budget | here |
 //!
-//! `open` does 1 and 2, which need no waiting; the scheduler reads what it finds. `prepare` does 3 to 5 and holds
-//! nothing while it waits. `execute::execute` does 6 to 8. None of them fails: failure is an answer for the model.
+//! `open_call` does 1 and 2, which need no waiting; the scheduler reads what it finds. `prepare_call` does 3 to 5 and holds
+//! nothing while it waits. `execute::execute_call` does 6 to 8. None of them fails: failure is an answer for the model.
 //!
 //! A rewrite in 4, or an edit by the user in 5, goes back to 2 with the new input, a bounded number of times. So what
 //! was checked and authorized is what runs, always.
@@ -32,79 +32,79 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::call::ToolCall;
-use crate::content::Output;
+use crate::content::ToolOutput;
 use crate::context::Context;
 use crate::decision::{Decision, DecisionReason, DecisionSource, NEEDS_USER, Verdict};
 use crate::effects::Effects;
-use crate::effects::resolved::Resolved;
-use crate::engine::Shared;
+use crate::effects::resolved::ResolvedEffects;
+use crate::engine::EngineCore;
 use crate::error::{ErrorKind, ToolError};
-use crate::event::What;
-use crate::future::{Guarded, guarded, within};
+use crate::event::EventKind;
+use crate::future::{GuardedFuture, catch_panic, with_timeout};
 use crate::limits;
 use crate::ports::Processes;
-use crate::registry::{Entry, NotFound, Snapshot, Withheld};
-use crate::result::{Parts, ToolResult};
-use crate::results::settle;
-use crate::tool::erased::Invocation;
-use authorize::{Authorization, resolve_effects};
-use hook::{Author, Hooked};
+use crate::registry::{RegisteredTool, Snapshot, ToolNotFound, WithheldReason};
+use crate::result::{ResultParts, ToolResult};
+use crate::results::limit_output;
+use crate::tool::erased::ToolInvocation;
+use authorize::{AuthorizationOutcome, resolve_effects};
+use hook::{HookedInput, InputAuthor};
 
 /// A call after steps 1 and 2.
-pub(crate) struct Opened {
+pub(crate) struct OpenedCall {
     pub(crate) id: Arc<str>,
-    pub(crate) entry: Arc<Entry>,
-    pub(crate) attempt: Attempt,
+    pub(crate) entry: Arc<RegisteredTool>,
+    pub(crate) attempt: CallAttempt,
     /// The model had not been shown the schema.
     pub(crate) deferred: bool,
     /// What hooks before the call decided.
     pub(crate) hook_reason: Option<Box<DecisionReason>>,
     /// The hook whose work the input is, if it is one's.
-    pub(crate) author: Option<Box<Author>>,
+    pub(crate) author: Option<Box<InputAuthor>>,
     /// What steps 3 to 5 added. Kept here, behind one pointer, and not in the futures that lead the call.
-    pub(crate) prepared: Option<Prepared>,
+    pub(crate) prepared: Option<PreparedCall>,
 }
 
 /// One version of a call's input, with all that follows from it.
-pub(crate) struct Attempt {
+pub(crate) struct CallAttempt {
     /// The JSON that is kept: views, hooks, retries and digests read it.
     pub(crate) input: Arc<Value>,
     /// The same, decoded once.
-    pub(crate) invocation: Decoded,
+    pub(crate) invocation: DecodedInput,
     pub(crate) effects: Arc<Effects>,
 }
 
 /// A decoded input; used up by running.
-pub(crate) struct Decoded(Option<Box<dyn Invocation>>);
+pub(crate) struct DecodedInput(Option<Box<dyn ToolInvocation>>);
 
-impl Decoded {
-    pub(crate) fn new(invocation: Box<dyn Invocation>) -> Decoded {
-        Decoded(Some(invocation))
+impl DecodedInput {
+    pub(crate) fn new(invocation: Box<dyn ToolInvocation>) -> DecodedInput {
+        DecodedInput(Some(invocation))
     }
 
-    fn take(&mut self) -> Box<dyn Invocation> {
+    fn take(&mut self) -> Box<dyn ToolInvocation> {
         self.0.take().expect("a call runs once; a retry decodes its input again")
     }
 }
 
 /// Dropping an input runs the tool's code, which may panic like any other.
-impl Drop for Decoded {
+impl Drop for DecodedInput {
     fn drop(&mut self) {
         let invocation = self.0.take();
-        let _ = guarded(|| drop(invocation));
+        let _ = catch_panic(|| drop(invocation));
     }
 }
 
-impl std::ops::Deref for Decoded {
-    type Target = dyn Invocation;
+impl std::ops::Deref for DecodedInput {
+    type Target = dyn ToolInvocation;
 
-    fn deref(&self) -> &(dyn Invocation + 'static) {
+    fn deref(&self) -> &(dyn ToolInvocation + 'static) {
         self.0.as_deref().expect("nothing looks at the decoded input once the call runs")
     }
 }
 
 /// What steps 3 to 5 add: the call may run.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedCall {
     pub(crate) decision: Box<Decision>,
     /// The context of this call with what was granted to it beyond what every call may touch.
     pub(crate) granted: Option<Context>,
@@ -120,7 +120,11 @@ struct OwnWrites<'a> {
 
 impl<'a> OwnWrites<'a> {
     /// None for a tool that writes nothing, or whose children do.
-    fn begin(shared: &'a Shared, entry: &Entry, resolved: &Resolved) -> Option<OwnWrites<'a>> {
+    fn begin(
+        shared: &'a EngineCore,
+        entry: &RegisteredTool,
+        resolved: &ResolvedEffects,
+    ) -> Option<OwnWrites<'a>> {
         let processes = shared.host.ports.processes.as_deref()?;
         let changed = resolved.writes.iter().chain(&resolved.deletes);
         let paths: Vec<PathBuf> = changed.map(|path| path.at.real.clone()).collect();
@@ -128,19 +132,23 @@ impl<'a> OwnWrites<'a> {
         if paths.is_empty() || by_children {
             return None;
         }
-        let _ = guarded(|| processes.begin_writes(&paths));
+        let _ = catch_panic(|| processes.begin_writes(&paths));
         Some(OwnWrites { processes, paths })
     }
 }
 
 impl Drop for OwnWrites<'_> {
     fn drop(&mut self) {
-        let _ = guarded(|| self.processes.end_writes(&self.paths));
+        let _ = catch_panic(|| self.processes.end_writes(&self.paths));
     }
 }
 
 /// Steps 1 and 2: find the tool and read its input. Never waits.
-pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Result<Opened, ToolResult> {
+pub(crate) fn open_call(
+    shared: &EngineCore,
+    snapshot: &Snapshot,
+    call: ToolCall,
+) -> Result<OpenedCall, ToolResult> {
     let ToolCall { id, name, input } = call;
     let offer = match snapshot.find(&name) {
         Ok(offer) => offer,
@@ -152,12 +160,12 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
             format!("{} needs a user to answer, and this session has none; go on without it", entry.name());
         return Err(ToolResult::refused(id, entry.name().clone(), without_user(text)));
     }
-    let read = parse::read(entry, input, offer.is_deferred()).map(|mut attempt| {
-        attempt.declare(&*shared.authorizer, entry.name(), entry.tool());
+    let read = parse::parse_input(entry, input, offer.is_deferred()).map(|mut attempt| {
+        attempt.take_rule_effects(&*shared.authorizer, entry.name(), entry.tool());
         attempt
     });
     match read {
-        Ok(attempt) => Ok(Opened {
+        Ok(attempt) => Ok(OpenedCall {
             id,
             entry: entry.clone(),
             attempt,
@@ -173,61 +181,67 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
 /// Steps 3 to 5: sense, hooks, permission. Holds no slot and no lock; `asking` is told before a user is asked.
 ///
 /// What is rare is boxed, so that the future of a call that needs none of it stays small.
-pub(crate) async fn prepare(
-    shared: &Shared,
-    opened: &mut Opened,
+pub(crate) async fn prepare_call(
+    shared: &EngineCore,
+    opened: &mut OpenedCall,
     cx: &Context,
     asking: &(dyn Fn() + Sync),
 ) -> Result<(), ToolResult> {
     let mut notes = Vec::new();
     for _ in 0..=limits::REWRITES_MAX {
-        opened.attempt.declare(&*shared.authorizer, opened.entry.name(), opened.entry.tool());
+        opened.attempt.take_rule_effects(&*shared.authorizer, opened.entry.name(), opened.entry.tool());
         // 3 check
-        match within(limits::CHECK_TIMEOUT, Guarded::new(|| opened.attempt.invocation.check(cx))).await {
+        match with_timeout(limits::CHECK_TIMEOUT, GuardedFuture::new(|| opened.attempt.invocation.check(cx)))
+            .await
+        {
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => {
-                let refused = opened.refused(senseless(opened.entry.name(), error));
-                return Err(Author::refused(opened.author.as_deref(), refused));
+                let refused = opened.refused(invalid_input_error(opened.entry.name(), error));
+                return Err(InputAuthor::refused(opened.author.as_deref(), refused));
             }
-            Some(Err(_)) => return Err(opened.refused(panicked(opened.entry.name()))),
+            Some(Err(_)) => return Err(opened.refused(panic_error(opened.entry.name()))),
             None => {
                 let words = format!("{} was not run: checking its input took too long", opened.entry.name());
-                return Err(opened.refused(ToolError::of(ErrorKind::TimedOut, words)));
+                return Err(opened.refused(ToolError::with_kind(ErrorKind::TimedOut, words)));
             }
         }
         // 4 prepare
         if hook::any_before(shared, opened) {
-            match Box::pin(hook::before(shared, opened, cx, &mut notes)).await {
-                Hooked::Same(decided) => opened.hook_reason = decided.map(Box::new),
-                Hooked::Rewritten(input, author) => {
-                    opened.reread(input).map_err(|refused| Author::refused(author.as_deref(), refused))?;
+            match Box::pin(hook::run_pre_hooks(shared, opened, cx, &mut notes)).await {
+                HookedInput::Same(decided) => opened.hook_reason = decided.map(Box::new),
+                HookedInput::Rewritten(input, author) => {
+                    opened
+                        .replace_input(input)
+                        .map_err(|refused| InputAuthor::refused(author.as_deref(), refused))?;
                     opened.author = author;
                     continue;
                 }
-                Hooked::Stopped(error, reason) => {
+                HookedInput::Stopped(error, reason) => {
                     let decision = authorize::decide_stopped(shared, opened, cx, reason);
                     return Err(opened.refused(error.with_decision(decision)));
                 }
             }
         }
         // 5 authorize
-        let error = match authorize::authorize(shared, opened, cx, asking).await {
-            Authorization::Allowed(decision) => {
+        let error = match authorize::authorize_call(shared, opened, cx, asking).await {
+            AuthorizationOutcome::Allowed(decision) => {
                 opened.prepared = Some(decision.prepared(cx, notes));
                 return Ok(());
             }
-            Authorization::Edited(input, author) => {
-                opened.reread(input).map_err(|refused| Author::refused(author.as_deref(), refused))?;
+            AuthorizationOutcome::Edited(input, author) => {
+                opened
+                    .replace_input(input)
+                    .map_err(|refused| InputAuthor::refused(author.as_deref(), refused))?;
                 opened.author = author;
                 continue;
             }
-            Authorization::RefusedByHook(error) => {
+            AuthorizationOutcome::RefusedByHook(error) => {
                 return Err(opened.refused(error).with(|parts| parts.notes = notes));
             }
-            Authorization::Refused(error) => error,
+            AuthorizationOutcome::Refused(error) => error,
         };
         // What hooks had to say is said although the call is not made.
-        return Err(Box::pin(refused(shared, opened, cx, error, notes)).await);
+        return Err(Box::pin(deny_call(shared, opened, cx, error, notes)).await);
     }
     let words = format!(
         "the input of {} was rewritten {} times and is still not settled; this call was stopped",
@@ -236,13 +250,13 @@ pub(crate) async fn prepare(
     );
     let reason = DecisionReason::new(DecisionSource::Failure, Verdict::Deny, words.clone());
     let decision = authorize::decide_stopped(shared, opened, cx, reason);
-    Err(opened.refused(ToolError::of(ErrorKind::Blocked, words).with_decision(decision)))
+    Err(opened.refused(ToolError::with_kind(ErrorKind::Blocked, words).with_decision(decision)))
 }
 
 /// Step 5 again, for a call that had to wait: what it touches may have changed meanwhile.
 pub(crate) async fn prepare_again(
-    shared: &Shared,
-    opened: &mut Opened,
+    shared: &EngineCore,
+    opened: &mut OpenedCall,
     cx: &Context,
     asking: &(dyn Fn() + Sync),
 ) -> Result<(), ToolResult> {
@@ -252,42 +266,44 @@ pub(crate) async fn prepare_again(
         opened.prepared = Some(before);
         return Ok(());
     }
-    let error = match authorize::authorize(shared, opened, cx, asking).await {
-        Authorization::Allowed(decision) => {
+    let error = match authorize::authorize_call(shared, opened, cx, asking).await {
+        AuthorizationOutcome::Allowed(decision) => {
             opened.prepared = Some(decision.prepared(cx, before.notes));
             return Ok(());
         }
-        Authorization::Edited(..) => {
+        AuthorizationOutcome::Edited(..) => {
             let words = "its input was changed after it had been prepared; ask for it again";
             let reason = DecisionReason::new(DecisionSource::Failure, Verdict::Deny, words);
             let decision = before.decision.with_reason(reason);
-            return Err(opened.refused(ToolError::of(ErrorKind::Denied, words).with_decision(decision)));
+            return Err(
+                opened.refused(ToolError::with_kind(ErrorKind::Denied, words).with_decision(decision))
+            );
         }
-        Authorization::RefusedByHook(error) => return Err(opened.refused(error)),
-        Authorization::Refused(error) => error,
+        AuthorizationOutcome::RefusedByHook(error) => return Err(opened.refused(error)),
+        AuthorizationOutcome::Refused(error) => error,
     };
-    Err(Box::pin(refused(shared, opened, cx, error, before.notes)).await)
+    Err(Box::pin(deny_call(shared, opened, cx, error, before.notes)).await)
 }
 
 /// The result of a call that step 5 refused.
-async fn refused(
-    shared: &Shared,
-    opened: &Opened,
+async fn deny_call(
+    shared: &EngineCore,
+    opened: &OpenedCall,
     cx: &Context,
     error: ToolError,
     mut notes: Vec<String>,
 ) -> ToolResult {
     let mut stop = None;
     if error.kind() == ErrorKind::Denied && !shared.hooks.denied.is_empty() {
-        let hooks = hook::denied(shared, opened, cx, error.message(), &mut notes);
+        let hooks = hook::run_denied_hooks(shared, opened, cx, error.message(), &mut notes);
         stop = Box::pin(hooks).await.map(Into::into);
     }
     opened.refused(error).with(|parts| (parts.notes, parts.stop) = (notes, stop))
 }
 
 /// What a call came to, on its way through step 8.
-pub(crate) struct Outcome {
-    pub(crate) outcome: Result<Output, ToolError>,
+pub(crate) struct CallOutcome {
+    pub(crate) outcome: Result<ToolOutput, ToolError>,
     pub(crate) notes: Vec<String>,
     /// A hook ends the turn, for this reason. Rare, so it takes little room.
     #[expect(clippy::box_collection, reason = "one word where a string takes three")]
@@ -296,22 +312,30 @@ pub(crate) struct Outcome {
 }
 
 /// Step 8: within the tool's limit, the whole in a file if it is longer.
-pub(crate) fn settled(shared: &Shared, opened: &Opened, done: Outcome) -> ToolResult {
+pub(crate) fn finish_result(shared: &EngineCore, opened: &OpenedCall, done: CallOutcome) -> ToolResult {
     let limit = opened.entry.tool().spec().result_limit;
-    let settle = |output| settle(output, opened.entry.name(), limit, &shared.store);
-    let Outcome { outcome, notes, stop, duration } = done;
-    let (outcome, stop) = (outcome.map(Output::with_bounded_links), stop.map(|stop| (*stop).into()));
+    let settle = |output| limit_output(output, opened.entry.name(), limit, &shared.store);
+    let CallOutcome { outcome, notes, stop, duration } = done;
+    let (outcome, stop) = (outcome.map(ToolOutput::with_bounded_links), stop.map(|stop| (*stop).into()));
     let (outcome, offloaded_to, cut) = match outcome.map(settle) {
         Ok(settled) => (Ok(settled.output), settled.offloaded_to, settled.cut),
         Err(error) => (Err(error), None, None),
     };
-    ToolResult::of(Parts { outcome, offloaded_to, cut, notes, stop, duration, ..opened.parts() })
+    ToolResult::from_parts(ResultParts {
+        outcome,
+        offloaded_to,
+        cut,
+        notes,
+        stop,
+        duration,
+        ..opened.parts()
+    })
 }
 
-impl Opened {
+impl OpenedCall {
     /// Back to step 2 with another input.
-    fn reread(&mut self, input: Value) -> Result<(), ToolResult> {
-        match parse::read(&self.entry, input.into(), self.deferred) {
+    fn replace_input(&mut self, input: Value) -> Result<(), ToolResult> {
+        match parse::parse_input(&self.entry, input.into(), self.deferred) {
             Ok(attempt) => {
                 self.attempt = attempt;
                 Ok(())
@@ -322,24 +346,24 @@ impl Opened {
 
     /// The result of a call that was not made.
     pub(crate) fn refused(&self, error: ToolError) -> ToolResult {
-        ToolResult::of(Parts { outcome: Err(error), ..self.parts() })
+        ToolResult::from_parts(ResultParts { outcome: Err(error), ..self.parts() })
     }
 
     /// A result of this call as hooks see it, before it is settled.
-    fn seen(&self, done: &Outcome) -> ToolResult {
-        let Outcome { outcome, notes, duration, .. } = done;
+    fn seen(&self, done: &CallOutcome) -> ToolResult {
+        let CallOutcome { outcome, notes, duration, .. } = done;
         let (outcome, notes) = (outcome.clone(), notes.clone());
-        ToolResult::of(Parts { outcome, notes, duration: *duration, ..self.parts() })
+        ToolResult::from_parts(ResultParts { outcome, notes, duration: *duration, ..self.parts() })
     }
 
     /// What every result of this call says.
-    fn parts(&self) -> Parts {
-        Parts {
+    fn parts(&self) -> ResultParts {
+        ResultParts {
             call_id: self.id.clone(),
             tool_name: self.entry.name().clone(),
             tool: Some(self.entry.tool().clone()),
             input: Some(self.attempt.input.clone()),
-            outcome: Ok(Output::default()),
+            outcome: Ok(ToolOutput::default()),
             notes: Vec::new(),
             stop: None,
             duration: Duration::ZERO,
@@ -352,9 +376,9 @@ impl Opened {
 }
 
 /// What the tool says this call will touch; unknown if it can't say.
-pub(crate) fn effects_of(invocation: &dyn Invocation) -> Arc<Effects> {
+pub(crate) fn effects_of(invocation: &dyn ToolInvocation) -> Arc<Effects> {
     static NONE: LazyLock<Arc<Effects>> = LazyLock::new(|| Arc::new(Effects::none()));
-    match guarded(|| invocation.effects()) {
+    match catch_panic(|| invocation.effects()) {
         Ok(effects) if effects.is_none() => NONE.clone(),
         Ok(effects) if effects.consistent().is_ok() => Arc::new(effects),
         _ => Arc::new(Effects::unknown()),
@@ -363,43 +387,45 @@ pub(crate) fn effects_of(invocation: &dyn Invocation) -> Arc<Effects> {
 
 /// The error of a call that finds no tool that it may use. A tool that a rule denies, or that needs a user where there is none,
 /// was decided on without its input.
-fn not_found(name: &str, missing: NotFound) -> ToolError {
-    let unknown = |text: String| ToolError::of(ErrorKind::UnknownTool, text);
+fn not_found(name: &str, missing: ToolNotFound) -> ToolError {
+    let unknown = |text: String| ToolError::with_kind(ErrorKind::UnknownTool, text);
     match missing {
-        NotFound::Unknown(near) if near.is_empty() => unknown(format!("no tool named `{name}`")),
-        NotFound::Unknown(near) => unknown(format!("no tool named `{name}`; closest: {}", near.join(", "))),
-        NotFound::Withheld(tool, Withheld::Denied(reason)) => {
-            let text = format!("{tool} is denied by {reason}\ndo not try another tool for the same purpose");
-            ToolError::of(ErrorKind::Denied, text).with_decision(Decision::deny_unread(reason))
+        ToolNotFound::Unknown(near) if near.is_empty() => unknown(format!("no tool named `{name}`")),
+        ToolNotFound::Unknown(near) => {
+            unknown(format!("no tool named `{name}`; closest: {}", near.join(", ")))
         }
-        NotFound::Withheld(tool, why @ Withheld::NeedsUser) => {
+        ToolNotFound::Withheld(tool, WithheldReason::Denied(reason)) => {
+            let text = format!("{tool} is denied by {reason}\ndo not try another tool for the same purpose");
+            ToolError::with_kind(ErrorKind::Denied, text).with_decision(Decision::deny_unread(reason))
+        }
+        ToolNotFound::Withheld(tool, why @ WithheldReason::NeedsUser) => {
             without_user(format!("{tool} can't be used: {why}"))
         }
-        NotFound::Withheld(tool, why) => unknown(format!("{tool} is not offered: {why}")),
+        ToolNotFound::Withheld(tool, why) => unknown(format!("{tool} is not offered: {why}")),
     }
 }
 
 /// The error of a call that only a user could answer, in a session without one.
 fn without_user(text: String) -> ToolError {
     let reason = DecisionReason::new(DecisionSource::NoUser, Verdict::Deny, NEEDS_USER);
-    ToolError::of(ErrorKind::NotInteractive, text).with_decision(Decision::deny_unread(reason))
+    ToolError::with_kind(ErrorKind::NotInteractive, text).with_decision(Decision::deny_unread(reason))
 }
 
 /// The words of a sense check, said to be that.
-fn senseless(tool: &str, error: ToolError) -> ToolError {
+fn invalid_input_error(tool: &str, error: ToolError) -> ToolError {
     if error.kind() == ErrorKind::InvalidInput && error.is_semantic() {
         return error;
     }
-    ToolError::senseless(format!("{tool} can't do that: {}", error.message()))
+    ToolError::invalid_input(format!("{tool} can't do that: {}", error.message()))
 }
 
-pub(crate) fn panicked(tool: &str) -> ToolError {
+pub(crate) fn panic_error(tool: &str) -> ToolError {
     let words =
         format!("{tool} panicked: this is a fault of the tool, not of your input; its result is lost");
-    ToolError::of(ErrorKind::Panicked, words)
+    ToolError::with_kind(ErrorKind::Panicked, words)
 }
 
 /// Tells the watchers, if there are any.
-pub(crate) fn tell(cx: &Context, what: impl FnOnce() -> What) {
+pub(crate) fn send_event(cx: &Context, what: impl FnOnce() -> EventKind) {
     cx.host().tell(cx.call().turn(), Some(cx.call_ref()), what);
 }

@@ -7,19 +7,23 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Attempt, Decoded, effects_of};
+use super::{CallAttempt, DecodedInput, effects_of};
 use crate::call::CallInput;
 use crate::canonical;
 use crate::error::{ErrorKind, ToolError};
-use crate::future::guarded;
+use crate::future::catch_panic;
 use crate::ports::Authorizer;
-use crate::registry::Entry;
+use crate::registry::RegisteredTool;
 use crate::schema::json::parse_json;
-use crate::schema::{Violation, problems};
+use crate::schema::{InputViolation, describe_violations};
 use crate::tool::AnyTool;
 
 /// Reads the input of one call. `deferred` tools have a schema that the model was not shown: an error carries it.
-pub(super) fn read(entry: &Entry, input: CallInput, deferred: bool) -> Result<Attempt, ToolError> {
+pub(super) fn parse_input(
+    entry: &RegisteredTool,
+    input: CallInput,
+    deferred: bool,
+) -> Result<CallAttempt, ToolError> {
     read_as(entry.name(), entry.tool(), input, deferred)
 }
 
@@ -29,14 +33,14 @@ pub(super) fn read_as(
     tool: &AnyTool,
     input: CallInput,
     deferred: bool,
-) -> Result<Attempt, ToolError> {
-    let refused = |violations: &[Violation]| {
-        let mut words = problems(name, violations);
+) -> Result<CallAttempt, ToolError> {
+    let refused = |violations: &[InputViolation]| {
+        let mut words = describe_violations(name, violations);
         if deferred {
             words.push_str("\nthe input schema is ");
             words.push_str(&canonical::to_string(tool.input_schema()));
         }
-        ToolError::of(ErrorKind::InvalidInput, words)
+        ToolError::with_kind(ErrorKind::InvalidInput, words)
     };
     let schema = tool.schema();
     let validated = match input {
@@ -50,7 +54,7 @@ pub(super) fn read_as(
         CallInput::Value(value) => schema.validate(value),
     };
     let mut value = validated.map_err(|violations| refused(&violations))?;
-    let decode = |value: &Value| guarded(|| tool.invoke(value)).map_err(|_| super::panicked(name));
+    let decode = |value: &Value| catch_panic(|| tool.invoke(value)).map_err(|_| super::panic_error(name));
     let mut invocation = decode(&value)?;
     if invocation.is_err() {
         // The schema is satisfied but the type isn't: `5.0` for an integer, JSON inside a string.
@@ -61,16 +65,16 @@ pub(super) fn read_as(
     }
     let invocation = invocation.map_err(|violation| refused(&[violation]))?;
     let effects = effects_of(&*invocation);
-    Ok(Attempt { input: Arc::new(value), invocation: Decoded::new(invocation), effects })
+    Ok(CallAttempt { input: Arc::new(value), invocation: DecodedInput::new(invocation), effects })
 }
 
-impl Attempt {
+impl CallAttempt {
     /// Takes over what the rules know of a tool that can't say itself what it touches.
-    pub(super) fn declare(&mut self, authorizer: &dyn Authorizer, name: &str, tool: &AnyTool) {
+    pub(super) fn take_rule_effects(&mut self, authorizer: &dyn Authorizer, name: &str, tool: &AnyTool) {
         if !self.effects.unknown {
             return;
         }
-        if let Ok(Some(effects)) = guarded(|| authorizer.effects(name, tool, &self.input))
+        if let Ok(Some(effects)) = catch_panic(|| authorizer.effects(name, tool, &self.input))
             && effects.consistent().is_ok()
         {
             self.effects = Arc::new(effects);

@@ -15,20 +15,20 @@ use tokio::time::Instant;
 
 use super::authorize::resolve_effects;
 use crate::context::Context;
-use crate::dispatch::locks::{Ancestor, Held};
+use crate::dispatch::locks::{AncestorCall, HeldLocks};
 use crate::dispatch::turn::TurnShared;
 use crate::effects::Effects;
 use crate::effects::conflict::conflict_keys;
-use crate::ports::{Background, ChildRequests, TaskId, TaskLog};
-use crate::registry::Entry;
-use crate::supervise::Mark;
+use crate::ports::{BackgroundFlag, ChildRequests, TaskId, TaskLog};
+use crate::registry::RegisteredTool;
+use crate::supervise::PollMark;
 
 /// What a running call holds and shows to those who watch it.
 #[derive(Default)]
-pub(crate) struct Running {
+pub(crate) struct RunningCall {
     /// How the supervisor sees that it is being polled.
-    pub(crate) mark: Mark,
-    holds: Mutex<Holds>,
+    pub(crate) mark: PollMark,
+    holds: Mutex<HeldResources>,
     /// The input, and what the tool says it touches.
     call: OnceLock<(Arc<Value>, Arc<Effects>, Instant)>,
     /// Set when the call moved to the background.
@@ -36,7 +36,7 @@ pub(crate) struct Running {
     /// The task that goes on when the call has its answer.
     started: OnceLock<TaskId>,
     /// For what it starts: whether it is in the background. Made when it is asked for.
-    background: OnceLock<Background>,
+    background: OnceLock<BackgroundFlag>,
     /// What it prints while it runs.
     log: OnceLock<Arc<dyn TaskLog>>,
     /// The turn of the call, unless the call is only checked or runs in a child.
@@ -48,29 +48,29 @@ pub(crate) struct Running {
 }
 
 #[derive(Default)]
-struct Holds {
+struct HeldResources {
     room: Option<OwnedSemaphorePermit>,
-    locks: Option<Held>,
+    locks: Option<HeldLocks>,
     /// The call was answered by others: it may hold nothing any more.
     let_go: bool,
 }
 
-impl Running {
+impl RunningCall {
     /// Creates the state of a call of this turn.
-    pub(crate) fn of_turn(turn: Weak<TurnShared>) -> Running {
-        Running { turn: Some(turn), ..Running::default() }
+    pub(crate) fn of_turn(turn: Weak<TurnShared>) -> RunningCall {
+        RunningCall { turn: Some(turn), ..RunningCall::default() }
     }
 
     /// Frees what the call holds, now and from now on.
     pub(crate) fn let_go(&self) {
         let mut holds = lock(&self.holds);
-        let held = std::mem::replace(&mut *holds, Holds { let_go: true, ..Holds::default() });
+        let held = std::mem::replace(&mut *holds, HeldResources { let_go: true, ..HeldResources::default() });
         drop(holds);
         drop(held);
     }
 
     /// What the call waited for and holds now.
-    pub(super) fn hold(&self, room: Option<OwnedSemaphorePermit>, locks: Option<Held>) {
+    pub(super) fn hold(&self, room: Option<OwnedSemaphorePermit>, locks: Option<HeldLocks>) {
         if room.is_none() && locks.is_none() {
             return;
         }
@@ -94,10 +94,10 @@ impl Running {
     }
 
     /// What the call holds, for a worker that it starts.
-    pub(crate) fn ancestor(&self, entry: &Entry) -> Ancestor {
+    pub(crate) fn ancestor(&self, entry: &RegisteredTool) -> AncestorCall {
         let holds = lock(&self.holds);
-        Ancestor {
-            ticket: holds.locks.as_ref().map(Held::ticket),
+        AncestorCall {
+            ticket: holds.locks.as_ref().map(HeldLocks::ticket),
             tool: holds.room.as_ref().map(|_| entry.number()),
         }
     }
@@ -108,7 +108,7 @@ impl Running {
     }
 
     /// The call moves to the background; false if it does already.
-    pub(crate) fn becomes(&self, task: TaskId) -> bool {
+    pub(crate) fn move_to_background(&self, task: TaskId) -> bool {
         let moves = self.task.set(task).is_ok();
         self.background().begin();
         moves
@@ -121,8 +121,8 @@ impl Running {
     }
 
     /// Whether the call is in the background, and what it starts with it.
-    pub(crate) fn background(&self) -> &Background {
-        self.background.get_or_init(Background::default)
+    pub(crate) fn background(&self) -> &BackgroundFlag {
+        self.background.get_or_init(BackgroundFlag::default)
     }
 
     /// The background task that the call became or leaves behind: what it doesn't meet.
@@ -172,7 +172,7 @@ impl Running {
     }
 
     /// What the call touches, as it is now.
-    pub(crate) fn conflict_keys(&self, entry: &Entry, cx: &Context, confined: bool) -> ConflictKeys {
+    pub(crate) fn conflict_keys(&self, entry: &RegisteredTool, cx: &Context, confined: bool) -> ConflictKeys {
         if self.wider.load(Ordering::Acquire) {
             return ConflictKeys::exclusive();
         }

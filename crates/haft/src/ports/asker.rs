@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::decision::{CallWarning, Decision};
 use crate::effects::Effects;
 use crate::future::BoxFuture;
-use crate::view::View;
+use crate::view::CallView;
 
 /// How many lasting rules have a line each.
 const LASTING_LINES_MAX: usize = 5;
@@ -26,30 +26,30 @@ pub trait Asker: Send + Sync + 'static {
     }
 
     /// Asks whether a call may run.
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer>;
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer>;
 
     /// Asks what a tool wants to know; the texts chosen or typed, or nothing if the user declined.
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>>;
 
     /// Asks for several things at once, where there is a place to show them together. By default there is none, and whoever asks
     /// does so one by one.
-    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
+    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, FormAnswer> {
         let _ = form;
-        Box::pin(std::future::ready(Filled::OneByOne))
+        Box::pin(std::future::ready(FormAnswer::OneByOne))
     }
 
     /// Shows a page that the user is to open, where there is a way to show addresses as such; no values is a yes. By default there
     /// is none, and whoever asks puts it as a question.
-    fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, Filled> {
+    fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, FormAnswer> {
         let _ = page;
-        Box::pin(std::future::ready(Filled::OneByOne))
+        Box::pin(std::future::ready(FormAnswer::OneByOne))
     }
 }
 
 /// A call that needs a yes, as the user is shown it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Approval {
+pub struct ApprovalRequest {
     /// The call's id.
     pub call_id: String,
     /// The sub-agent that makes it; none for the main one.
@@ -66,10 +66,10 @@ pub struct Approval {
     pub decision: Decision,
     /// What would allow it for good, in words, where something would.
     pub proposed_rule: Option<String>,
-    /// The rules that [`Answer::Session`] and [`Answer::Always`] would add; none where they count for this call alone.
+    /// The rules that [`ApprovalAnswer::Session`] and [`ApprovalAnswer::Always`] would add; none where they count for this call alone.
     pub lasting_rules: Vec<String>,
     /// What the tool shows of the call.
-    pub view: View,
+    pub view: CallView,
     /// Nothing confines it: it runs in a child process that can do more than it declares, or nothing is known of what it
     /// touches.
     pub unconfined: bool,
@@ -77,7 +77,7 @@ pub struct Approval {
     pub again: bool,
 }
 
-impl Approval {
+impl ApprovalRequest {
     /// The lasting rules in lines: one for each of a few, one for all of many, as those of a group of hosts.
     pub fn lasting_lines(&self) -> Vec<String> {
         match &*self.lasting_rules {
@@ -98,7 +98,7 @@ impl Approval {
 
     /// Whether one yes may allow it together with others: nothing warns, and what it may destroy is known to be nothing.
     pub fn is_harmless(&self) -> bool {
-        let destructive = self.decision.effects.class.destructive && self.effects.warns();
+        let destructive = self.decision.effects.class.destructive && self.effects.needs_warning();
         self.warnings().is_empty() && !destructive
     }
 }
@@ -106,7 +106,7 @@ impl Approval {
 /// The user's answer.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Answer {
+pub enum ApprovalAnswer {
     /// Yes, this once.
     Once,
     /// Yes, and don't ask again in this session.
@@ -127,7 +127,7 @@ pub struct UserQuestion {
     /// The question.
     pub text: String,
     /// What can be chosen; free text if there is nothing.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<AnswerChoice>,
     /// Whether several may be chosen.
     pub several: bool,
 }
@@ -155,7 +155,7 @@ pub struct UserPage {
 /// What became of a form.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Filled {
+pub enum FormAnswer {
     /// It can't be shown; each thing has to be asked for by itself.
     OneByOne,
     /// The user declined.
@@ -168,7 +168,7 @@ pub enum Filled {
 
 /// Something that can be chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct AnswerChoice {
     /// What is chosen.
     pub label: String,
     /// What it means.

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Answer, RuleSetId};
+use super::{ApprovalAnswer, RuleSetId};
 use crate::decision::{CallGrants, CallWarning, DecisionReason, DecisionSource};
 use crate::effects::Effects;
-use crate::effects::resolved::{Resolved, Workspace};
+use crate::effects::resolved::{ResolvedEffects, Workspace};
 use crate::effects::table::EffectClass;
-use crate::files::Hidden;
+use crate::files::HiddenPaths;
 use crate::future::BoxFuture;
 use crate::tool::AnyTool;
 
@@ -18,7 +18,7 @@ use crate::tool::AnyTool;
 /// part, after this said ask. A panic denies.
 pub trait Authorizer: Send + Sync + 'static {
     /// What the rules and the mode say of this call. If there are none, the effects decide whether it asks.
-    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason>;
+    fn reasons(&self, request: &AuthorizationRequest<'_>) -> Vec<DecisionReason>;
 
     /// Whether anybody may be asked in the mode that holds now, for a reason of this source. If not, what would ask is
     /// denied, before hooks and classifier are asked. The default is yes: who isn't there can't be asked anyway.
@@ -32,7 +32,7 @@ pub trait Authorizer: Send + Sync + 'static {
     /// view.
     ///
     /// Called once for each allowed call. A panic denies.
-    fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
+    fn grants(&self, request: &AuthorizationRequest<'_>, approved: bool) -> CallGrants {
         let _ = approved;
         CallGrants::everything(request.effects)
     }
@@ -65,7 +65,7 @@ pub trait Authorizer: Send + Sync + 'static {
     /// does a panic.
     fn classify<'a>(
         &'a self,
-        request: &'a Request<'a>,
+        request: &'a AuthorizationRequest<'a>,
         reason: &'a str,
     ) -> BoxFuture<'a, Option<DecisionReason>> {
         let _ = (request, reason);
@@ -74,20 +74,24 @@ pub trait Authorizer: Send + Sync + 'static {
 
     /// What [`classify`](Authorizer::classify) says as far as that needs no program: for calls that are only checked.
     /// The default says nothing.
-    fn classify_statically(&self, request: &Request<'_>, reason: &str) -> Option<DecisionReason> {
+    fn classify_statically(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        reason: &str,
+    ) -> Option<DecisionReason> {
         let _ = (request, reason);
         None
     }
 
     /// Whether a tool is denied whatever its input, so that the model isn't shown it; with the rule. `name` is the one
     /// under which it would be offered.
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason>;
+    fn tool_denial(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason>;
 
     /// What a call that was allowed isn't shown: of the folders that it walks, and of files with several names
-    /// ([`Hidden::with_hard_links`]). The default hides nothing.
+    /// ([`HiddenPaths::with_hard_links`]). The default hides nothing.
     ///
     /// Asked only for calls that read or write files. A panic denies.
-    fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
+    fn hidden(&self, request: &AuthorizationRequest<'_>) -> Option<HiddenPaths> {
         let _ = request;
         None
     }
@@ -96,14 +100,14 @@ pub trait Authorizer: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why an answer for always lasts no longer than the session, in words; the user is told.
-    fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
+    fn remember(&self, request: &AuthorizationRequest<'_>, answer: &ApprovalAnswer) -> Result<(), String> {
         let _ = (request, answer);
         Ok(())
     }
 
     /// The rules that an answer for the session or for always would add, each as narrow as it can be; none where such an
     /// answer counts for this call alone. The default knows none.
-    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
+    fn lasting_rules(&self, request: &AuthorizationRequest<'_>) -> Vec<String> {
         let _ = request;
         Vec::new()
     }
@@ -111,12 +115,12 @@ pub trait Authorizer: Send + Sync + 'static {
     /// What a person should know before they allow a call. The default goes by what the call declares.
     ///
     /// Asked for calls that ask, and for those that are only checked. After a panic nothing is warned of.
-    fn warnings(&self, request: &Request<'_>) -> Vec<CallWarning> {
+    fn warnings(&self, request: &AuthorizationRequest<'_>) -> Vec<CallWarning> {
         CallWarning::from_effects(request)
     }
 
     /// What would allow this call for good, as narrow as it can be. The default knows nothing.
-    fn propose(&self, request: &Request<'_>) -> Option<String> {
+    fn propose(&self, request: &AuthorizationRequest<'_>) -> Option<String> {
         let _ = request;
         None
     }
@@ -125,7 +129,7 @@ pub trait Authorizer: Send + Sync + 'static {
 /// A call as the rules see it.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
-pub struct Request<'a> {
+pub struct AuthorizationRequest<'a> {
     /// The name under which the tool is offered.
     pub name: &'a str,
     /// The tool.
@@ -137,7 +141,7 @@ pub struct Request<'a> {
     /// The input, final.
     pub input: &'a Value,
     /// What it touches, as declared and as resolved.
-    pub effects: &'a Resolved,
+    pub effects: &'a ResolvedEffects,
     /// What follows from that.
     pub effect_class: &'a EffectClass,
     /// Where the session works.
@@ -154,7 +158,7 @@ pub struct Request<'a> {
     pub wants_host: bool,
 }
 
-impl Request<'_> {
+impl AuthorizationRequest<'_> {
     /// What the tool declared.
     pub fn declared(&self) -> &Effects {
         &self.effects.declared

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The permission mode of a session, live: a change counts from the next judgement on.
-pub trait Mode: Send + Sync + 'static {
+pub trait ModeControl: Send + Sync + 'static {
     /// The mode now.
     fn current(&self) -> PermissionMode;
 

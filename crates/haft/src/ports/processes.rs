@@ -15,12 +15,12 @@ use haft_scheduler::Cancel;
 use haft_scheduler::sync::lock;
 
 use crate::effects::Effects;
-use crate::effects::resolved::Resolved;
-use crate::files::{Access, PathTable};
+use crate::effects::resolved::ResolvedEffects;
+use crate::files::{GrantedAccess, PathTable};
 use crate::future::BoxFuture;
 use crate::limits;
 use crate::ports::{ChildRequests, EnforcedRules};
-use crate::results::{Kept, OffloadStore};
+use crate::results::{OffloadStore, OffloadedFile};
 
 /// Starts child processes, and is the only thing that does.
 ///
@@ -103,13 +103,13 @@ pub struct ProcessRequest {
     /// Names of variables of the host that this child gets as well, whatever they are called.
     pub pass_env: Vec<OsString>,
     /// What it may read and write, and the hosts that it may reach.
-    pub access: Access,
+    pub access: GrantedAccess,
     /// Hosts that it may be let reach while it runs, for one that outlives the call that started it.
     pub grants: Option<HostGrants>,
     /// Where it is asked whether it may reach a host that it isn't granted. Without it such a host is refused.
     pub child_requests: Option<ChildRequests>,
     /// How much of the machine it is shown.
-    pub confinement: Confinement,
+    pub confinement: ConfinementLevel,
     /// How much of what is protected it may change all the same.
     pub protection: ProtectionLevel,
     /// Whether its complaints come through the same pipe as its output, in the order in which they were written.
@@ -119,7 +119,7 @@ pub struct ProcessRequest {
     /// How many bytes of each stream are kept in memory.
     pub output_bytes_max: usize,
     /// Where standard output goes whole, if it is longer.
-    pub spill: Option<Spill>,
+    pub spill: Option<SpillFile>,
     /// Told of output as it comes.
     pub on_output: Option<OnOutput>,
     /// Told of lines on descriptor 3, which the child has only then.
@@ -130,7 +130,7 @@ pub struct ProcessRequest {
     /// is kept then, and `on_output` hears only what it complains about.
     pub on_pipes: Option<OnPipes>,
     /// Whether it runs in the background, where others run beside it. It may move there while it runs.
-    pub background: Background,
+    pub background: BackgroundFlag,
     /// Raised when the call is cancelled.
     pub cancel: Cancel,
 }
@@ -160,10 +160,10 @@ impl ProcessRequest {
             stdin: Vec::new(),
             env: Vec::new(),
             pass_env: Vec::new(),
-            access: Access::default(),
+            access: GrantedAccess::default(),
             grants: None,
             child_requests: None,
-            confinement: Confinement::Session,
+            confinement: ConfinementLevel::Session,
             protection: ProtectionLevel::default(),
             merged: false,
             timeout: limits::CALL_TIMEOUT,
@@ -173,7 +173,7 @@ impl ProcessRequest {
             on_line: None,
             content: None,
             on_pipes: None,
-            background: Background::default(),
+            background: BackgroundFlag::default(),
             cancel: Cancel::new(),
         }
     }
@@ -213,7 +213,7 @@ impl ProcessRequest {
 
     /// What the child may read and write, and the hosts that it may reach, with these beside.
     #[must_use]
-    pub fn with_access(mut self, access: Access, hosts: Vec<String>) -> ProcessRequest {
+    pub fn with_access(mut self, access: GrantedAccess, hosts: Vec<String>) -> ProcessRequest {
         self.access = access;
         self.access.hosts.extend(hosts);
         self
@@ -228,17 +228,17 @@ impl ProcessRequest {
     pub fn with_declared_effects(
         mut self,
         effects: &Effects,
-        granted: &Access,
+        granted: &GrantedAccess,
         paths: &PathTable,
     ) -> ProcessRequest {
         self.confinement = match effects {
-            Effects { unknown: true, .. } => Confinement::Session,
-            Effects { runs, .. } if !runs.is_empty() => Confinement::ReadOnly,
-            _ => Confinement::Declared,
+            Effects { unknown: true, .. } => ConfinementLevel::Session,
+            Effects { runs, .. } if !runs.is_empty() => ConfinementLevel::ReadOnly,
+            _ => ConfinementLevel::Declared,
         };
         self.access = match self.confinement {
-            Confinement::Declared => {
-                Resolved::resolve(Arc::new(effects.clone()), &self.cwd, paths).declared_access(granted)
+            ConfinementLevel::Declared => {
+                ResolvedEffects::resolve(Arc::new(effects.clone()), &self.cwd, paths).declared_access(granted)
             }
             _ => granted.clone(),
         };
@@ -262,7 +262,7 @@ impl ProcessRequest {
 
     /// How much of the machine the child is shown.
     #[must_use]
-    pub fn with_confinement(mut self, confinement: Confinement) -> ProcessRequest {
+    pub fn with_confinement(mut self, confinement: ConfinementLevel) -> ProcessRequest {
         self.confinement = confinement;
         self
     }
@@ -297,7 +297,7 @@ impl ProcessRequest {
 
     /// Where standard output goes whole, if it is longer than what is kept in memory.
     #[must_use]
-    pub fn with_spill(mut self, spill: Spill) -> ProcessRequest {
+    pub fn with_spill(mut self, spill: SpillFile) -> ProcessRequest {
         self.spill = Some(spill);
         self
     }
@@ -328,7 +328,7 @@ impl ProcessRequest {
 
     /// Says whether the child runs in the background, now or later.
     #[must_use]
-    pub fn with_background(mut self, background: Background) -> ProcessRequest {
+    pub fn with_background(mut self, background: BackgroundFlag) -> ProcessRequest {
         self.background = background;
         self
     }
@@ -355,16 +355,16 @@ impl ProcessRequest {
 /// assert_eq!(grants.hosts(), ["example.com", "Example.com:8443"]);
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct HostGrants(Arc<Mutex<Granted>>);
+pub struct HostGrants(Arc<Mutex<GrantedHosts>>);
 
 #[derive(Debug, Default)]
-struct Granted {
+struct GrantedHosts {
     hosts: Vec<String>,
-    refused: Vec<Refusal>,
+    refused: Vec<ConfinementRefusal>,
 }
 
 impl HostGrants {
-    /// Lets the child reach this host too, written as in [`Access::hosts`]. False if there are too many already.
+    /// Lets the child reach this host too, written as in [`GrantedAccess::hosts`]. False if there are too many already.
     pub fn grant(&self, host: impl Into<String>) -> bool {
         let (host, mut granted) = (host.into(), self.lock());
         let room = granted.hosts.len() < limits::HOST_GRANTS_MAX;
@@ -380,7 +380,7 @@ impl HostGrants {
     }
 
     /// The child was refused something; said by whoever confines it. Each is kept once, and so many.
-    pub fn refused(&self, refusal: Refusal) {
+    pub fn refused(&self, refusal: ConfinementRefusal) {
         let mut granted = self.lock();
         if granted.refused.len() < limits::HOST_REFUSALS_MAX && !granted.refused.contains(&refusal) {
             granted.refused.push(refusal);
@@ -388,11 +388,11 @@ impl HostGrants {
     }
 
     /// What the child was refused since this was last asked.
-    pub fn take_refused(&self) -> Vec<Refusal> {
+    pub fn take_refused(&self) -> Vec<ConfinementRefusal> {
         std::mem::take(&mut self.lock().refused)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Granted> {
+    fn lock(&self) -> MutexGuard<'_, GrantedHosts> {
         lock(&self.0)
     }
 }
@@ -402,24 +402,24 @@ impl HostGrants {
 /// A child in the background may be held to less, since nobody looks at what it did before others rely on it.
 ///
 /// ```
-/// use haft::ports::Background;
+/// use haft::ports::BackgroundFlag;
 ///
-/// let background = Background::default();
+/// let background = BackgroundFlag::default();
 /// assert!(!background.has_begun());
 /// background.clone().begin();
 /// assert!(background.has_begun());
 /// ```
 #[derive(Clone, Default)]
-pub struct Background(Arc<Mutex<Moved>>);
+pub struct BackgroundFlag(Arc<Mutex<BackgroundState>>);
 
 #[derive(Default)]
-struct Moved {
+struct BackgroundState {
     begun: bool,
     told: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl Background {
-    /// From now on it does. Whoever [waits](Background::on_begin) for that is told; a second time is nothing.
+impl BackgroundFlag {
+    /// From now on it does. Whoever [waits](BackgroundFlag::on_begin) for that is told; a second time is nothing.
     pub fn begin(&self) {
         let told = {
             let mut moved = self.lock();
@@ -447,12 +447,12 @@ impl Background {
         told();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Moved> {
+    fn lock(&self) -> MutexGuard<'_, BackgroundState> {
         lock(&self.0)
     }
 }
 
-impl fmt::Debug for Background {
+impl fmt::Debug for BackgroundFlag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Background").field("begun", &self.has_begun()).finish()
     }
@@ -460,7 +460,7 @@ impl fmt::Debug for Background {
 
 /// How much of the machine a child is shown, where the host can confine it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Confinement {
+pub enum ConfinementLevel {
     /// It sees the system, tool chains, and what the request grants; also of the working directories nothing else. It can
     /// change nothing but that and a temporary folder of its own, and reach no host but those that the request grants: for
     /// programs that declare what they touch.
@@ -477,7 +477,7 @@ pub enum Confinement {
 
 /// A place for output that is too long for memory: a new file among the session's results.
 #[derive(Clone)]
-pub struct Spill {
+pub struct SpillFile {
     /// Where the file is made.
     pub store: Arc<OffloadStore>,
     /// What the file is named after, for example the tool.
@@ -486,10 +486,10 @@ pub struct Spill {
     pub bytes_max: u64,
 }
 
-impl Spill {
+impl SpillFile {
     /// A file of this store, of at most [`limits::SPILL_BYTES_MAX`] bytes.
-    pub fn new(store: Arc<OffloadStore>, name: impl Into<String>) -> Spill {
-        Spill { store, name: name.into(), bytes_max: limits::SPILL_BYTES_MAX }
+    pub fn new(store: Arc<OffloadStore>, name: impl Into<String>) -> SpillFile {
+        SpillFile { store, name: name.into(), bytes_max: limits::SPILL_BYTES_MAX }
     }
 }
 
@@ -497,13 +497,13 @@ impl Spill {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessOutcome {
     /// How it ended.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// What it printed.
-    pub stdout: Captured,
+    pub stdout: CapturedOutput,
     /// What it complained about.
-    pub stderr: Captured,
+    pub stderr: CapturedOutput,
     /// What it was kept from, as far as that is known.
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<ConfinementRefusal>,
     /// What of it was killed and was still there when it was given up, by its numbers: the kernel holds it, or it belongs to
     /// another user. Nobody waits for that any longer.
     pub held: Vec<u32>,
@@ -511,7 +511,7 @@ pub struct ProcessOutcome {
 
 /// Something that a confined child tried and was kept from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Refusal {
+pub enum ConfinementRefusal {
     /// It wanted to reach this host. Known for certain.
     Host {
         /// The name that it asked for.
@@ -575,14 +575,14 @@ pub enum Refusal {
 /// What came through one pipe: all of it, or its beginning and its end.
 ///
 /// ```
-/// use haft::ports::Captured;
+/// use haft::ports::CapturedOutput;
 ///
-/// assert_eq!(Captured::cut(b"hello".to_vec(), 5).whole(), Some(&b"hello"[..]));
-/// let cut = Captured::cut(b"hello world".to_vec(), 6);
+/// assert_eq!(CapturedOutput::cut(b"hello".to_vec(), 5).whole(), Some(&b"hello"[..]));
+/// let cut = CapturedOutput::cut(b"hello world".to_vec(), 6);
 /// assert_eq!((cut.whole(), &*cut.head, &*cut.tail, cut.total_bytes), (None, &b"hel"[..], &b"rld"[..], 11));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Captured {
+pub struct CapturedOutput {
     /// All of it if it fit, else the beginning.
     pub head: Vec<u8>,
     /// The end of what didn't fit.
@@ -590,21 +590,21 @@ pub struct Captured {
     /// How much came in all.
     pub total_bytes: u64,
     /// The file that holds all of it, if it didn't fit and the request wanted one.
-    pub kept: Option<Kept>,
+    pub kept: Option<OffloadedFile>,
     /// Why there is no such file although one was wanted.
     pub not_kept: Option<String>,
 }
 
-impl Captured {
+impl CapturedOutput {
     /// Of these bytes what fits into `bytes_max`.
-    pub fn cut(mut bytes: Vec<u8>, bytes_max: usize) -> Captured {
+    pub fn cut(mut bytes: Vec<u8>, bytes_max: usize) -> CapturedOutput {
         let total_bytes = bytes.len() as u64;
         let mut tail = Vec::new();
         if bytes.len() > bytes_max {
             tail = bytes.split_off(bytes.len() - bytes_max / 2);
             bytes.truncate(bytes_max - bytes_max / 2);
         }
-        Captured { head: bytes, tail, total_bytes, ..Captured::default() }
+        CapturedOutput { head: bytes, tail, total_bytes, ..CapturedOutput::default() }
     }
 
     /// All of it, if it fit.
@@ -631,7 +631,7 @@ impl Captured {
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum ProcessExit {
     /// By itself, with this code.
     Code(i32),
     /// By this signal.

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::context::Moved;
+use crate::context::DirectoryChange;
 use crate::decision::{Decision, DecisionSource};
-use crate::effects::resolved::Resolved;
+use crate::effects::resolved::ResolvedEffects;
 use crate::error::ErrorKind;
 use crate::future::BoxFuture;
 use crate::result::ToolResult;
@@ -19,12 +19,12 @@ use crate::result::ToolResult;
 /// a call that has side effects; a read-only one goes on, with a warning event.
 pub trait Recorder: Send + Sync + 'static {
     /// Notes a call that is about to run. Return only when the note is as durable as it has to be.
-    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>>;
+    fn before<'a>(&'a self, intent: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>>;
 
     /// Notes what came of it.
     fn after<'a>(
         &'a self,
-        intent: &'a Intent<'a>,
+        intent: &'a CallIntent<'a>,
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>>;
 
@@ -108,7 +108,7 @@ pub struct RequestDecision<'a> {
 /// A call that is about to run.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
-pub struct Intent<'a> {
+pub struct CallIntent<'a> {
     /// The agent that calls: `main`, or a name that is unique in the session.
     pub agent: &'a str,
     /// The turn.
@@ -120,7 +120,7 @@ pub struct Intent<'a> {
     /// The input.
     pub input: &'a Value,
     /// What it touches.
-    pub effects: &'a Resolved,
+    pub effects: &'a ResolvedEffects,
     /// Whether it can change anything.
     pub side_effects: bool,
     /// Whether it may be run again after a crash.
@@ -128,7 +128,7 @@ pub struct Intent<'a> {
     /// The decision that allowed it.
     pub decision: &'a Decision,
     /// Where the agent has moved to: before the call, or after it.
-    pub moved: &'a Moved,
+    pub moved: &'a DirectoryChange,
 }
 
 impl<'a> HookOutcome<'a> {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Authorizer, ProcessError, ProcessOutcome, ProcessRequest, Processes};
-use crate::files::Hidden;
-use crate::future::{BoxFuture, guarded};
+use crate::files::HiddenPaths;
+use crate::future::{BoxFuture, catch_panic};
 
 /// Identifies the rules of an authorizer. Copies are equal, and each [new](RuleSetId::new) one differs from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl RuleSetId {
 /// The rules that a sandbox enforces. Only an [`Authorizer`] that [says what they are](RestrictProcesses) can make them.
 ///
 /// The configuration of a sandbox can't be made without them, so a host that authorizes calls by rules can't run commands
-/// that these rules don't bind. [`Permissions`](crate::Permissions) knows no files and hosts and restricts nothing.
+/// that these rules don't bind. [`Permissions`](crate::PermissionRules) knows no files and hosts and restricts nothing.
 ///
 /// ```compile_fail
 /// // What is restricted is no set of rules by itself.
@@ -42,7 +42,7 @@ impl RuleSetId {
 ///
 /// ```compile_fail
 /// // Nothing can be taken out of it.
-/// let mut rules = haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new());
+/// let mut rules = haft::ports::SandboxRules::from_authorizer(&haft::PermissionRules::new());
 /// rules.unreadable = None;
 /// ```
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ pub(crate) fn bind_processes(
     processes: Arc<dyn Processes>,
     authorizer: &dyn Authorizer,
 ) -> Arc<dyn Processes> {
-    let is_bound = guarded(|| match processes.enforced_rules() {
+    let is_bound = catch_panic(|| match processes.enforced_rules() {
         EnforcedRules::None => true,
         EnforcedRules::Of(rules) => authorizer.rule_set() == Some(rules),
         EnforcedRules::Unidentified => false,
@@ -127,13 +127,13 @@ pub trait RestrictProcesses {
 pub struct ProcessRestrictions {
     /// Says which files no child may read, if a rule speaks of any. Rules that ask count: a child isn't asked in the
     /// middle of its run.
-    pub unreadable: Option<Hidden>,
+    pub unreadable: Option<HiddenPaths>,
     /// The rules among these that deny, each by where it begins.
     pub denied_reads: Vec<DeniedRead>,
     /// Paths that no child may read, whether they exist or not.
     pub unreadable_paths: Vec<PathBuf>,
     /// Says which files no child may write, if a rule speaks of any.
-    pub unwritable: Option<Hidden>,
+    pub unwritable: Option<HiddenPaths>,
     /// Paths that no child may write, whether they exist or not.
     pub unwritable_paths: Vec<PathBuf>,
     /// Hosts that children may reach.
@@ -166,10 +166,10 @@ impl ProcessRestrictions {
 /// A rule that denies reading, by where it begins.
 ///
 /// ```
-/// use haft::files::Hidden;
+/// use haft::files::HiddenPaths;
 /// use haft::ports::DeniedRead;
 ///
-/// let rule = DeniedRead::new("Read(//etc/hosts)", "/etc/hosts", Hidden::new(|path| path.starts_with("/etc/hosts")));
+/// let rule = DeniedRead::new("Read(//etc/hosts)", "/etc/hosts", HiddenPaths::new(|path| path.starts_with("/etc/hosts")));
 /// assert!(rule.whole);
 /// ```
 #[derive(Clone, Debug)]
@@ -182,12 +182,12 @@ pub struct DeniedRead {
     /// It is for all of that, with everything below; otherwise for some of what lies there.
     pub whole: bool,
     /// Says what this rule, by itself, is for.
-    pub covers: Hidden,
+    pub covers: HiddenPaths,
 }
 
 impl DeniedRead {
     /// A rule for a path and everything below it.
-    pub fn new(rule: impl Into<String>, path: impl Into<PathBuf>, covers: Hidden) -> DeniedRead {
+    pub fn new(rule: impl Into<String>, path: impl Into<PathBuf>, covers: HiddenPaths) -> DeniedRead {
         DeniedRead { rule: rule.into(), path: path.into(), whole: true, covers }
     }
 

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::content::Output;
+use crate::content::ToolOutput;
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::future::BoxFuture;
@@ -32,7 +32,11 @@ pub trait SubAgents: Send + Sync + 'static {
     }
 
     /// Runs a sub-agent to its answer.
-    fn run<'a>(&'a self, request: AgentRequest, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>;
+    fn run<'a>(
+        &'a self,
+        request: AgentRequest,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
 
     /// Sends words to an agent that runs, or to the one that the sender works for (`parent`). They arrive before its next
     /// turn and stop nothing.
@@ -62,14 +66,14 @@ pub struct AgentRequest {
     /// The model that it asks, where it isn't its parent's.
     pub model: Option<String>,
     /// Where its files are.
-    pub isolation: Isolation,
+    pub isolation: AgentIsolation,
     /// Told what it does.
     pub on_line: Option<OnAgentLine>,
 }
 
 /// Where the files of a sub-agent are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Isolation {
+pub enum AgentIsolation {
     /// Where its parent's are.
     #[default]
     None,
@@ -86,7 +90,7 @@ impl AgentRequest {
             kind: None,
             name: None,
             model: None,
-            isolation: Isolation::None,
+            isolation: AgentIsolation::None,
             on_line: None,
         }
     }

@@ -65,18 +65,18 @@ pub const TRACEPARENT: &str = "TRACEPARENT";
 pub const TRACESTATE: &str = "TRACESTATE";
 
 /// The processes of one call: each child is told its place in the trace.
-pub(crate) struct Traced {
+pub(crate) struct TracedProcesses {
     inner: Arc<dyn Processes>,
     context: TraceContext,
 }
 
-impl Traced {
-    pub(crate) fn new(inner: Arc<dyn Processes>, context: TraceContext) -> Traced {
-        Traced { inner, context }
+impl TracedProcesses {
+    pub(crate) fn new(inner: Arc<dyn Processes>, context: TraceContext) -> TracedProcesses {
+        TracedProcesses { inner, context }
     }
 }
 
-impl Processes for Traced {
+impl Processes for TracedProcesses {
     fn confines(&self) -> bool {
         self.inner.confines()
     }

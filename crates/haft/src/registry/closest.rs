@@ -1,10 +1,10 @@
 //! The names closest to one that doesn't exist.
 
 use crate::limits;
-use crate::spelling::edits;
+use crate::spelling::edit_distance;
 
 /// The closest names, in words: `` `read_file` (alias of Read) ``. Nearest first, at most three.
-pub(crate) fn closest<'a>(
+pub(crate) fn closest_names<'a>(
     wanted: &str,
     names: impl Iterator<Item = (&'a str, Option<&'a str>)>,
 ) -> Vec<String> {
@@ -23,7 +23,7 @@ pub(crate) fn closest<'a>(
                 let (a, b): (String, String) = (candidate.iter().collect(), target.iter().collect());
                 a.contains(&b) || b.contains(&a)
             };
-            let distance = edits(&target, &candidate);
+            let distance = edit_distance(&target, &candidate);
             (if contained { distance.min(2) } else { distance }, name, alias_of)
         })
         .filter(|(distance, name, _)| *distance <= (target.len().max(name.len()) / 3).max(2))
@@ -46,7 +46,7 @@ mod tests {
     fn near_names_are_found_and_far_ones_are_not() {
         let names = [("Read", None), ("Write", None), ("Grep", None), ("read_file", Some("Read"))];
         let check = |wanted: &str, expected: &[&str]| {
-            assert_eq!(closest(wanted, names.into_iter()), expected, "{wanted}")
+            assert_eq!(closest_names(wanted, names.into_iter()), expected, "{wanted}")
         };
         check("read_fil", &["`read_file` (alias of Read)", "`Read`"]);
         check("readFile", &["`read_file` (alias of Read)", "`Read`"]);

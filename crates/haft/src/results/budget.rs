@@ -1,6 +1,6 @@
 //! The turn's budget over all results.
 //!
-//! Ten results within their limits can still be too much together. [`fit`] shrinks as few as it can, and the same
+//! Ten results within their limits can still be too much together. [`fit_to_budget`] shrinks as few as it can, and the same
 //! ones every time: results keep their order, every one is counted, errors too, and the largest go first. First
 //! the limited ones become previews with a file. Then the unlimited ones become pages without a file, since the
 //! tool that would read the file back is the one that made it; those that can't be asked for the part that follows get a
@@ -10,16 +10,16 @@
 
 use std::cmp::Reverse;
 
-use super::{OffloadStore, ResultLimit, Settled, bytes, chars};
+use super::{LimitedOutput, OffloadStore, ResultLimit, output_bytes, output_chars};
 use crate::limits;
 
-/// One result of a turn, as [`fit`] takes it.
+/// One result of a turn, as [`fit_to_budget`] takes it.
 #[derive(Debug)]
-pub struct Fit<'a> {
+pub struct BudgetedResult<'a> {
     /// The tool's name.
     pub tool: &'a str,
     /// The result so far, changed in place.
-    pub settled: &'a mut Settled,
+    pub settled: &'a mut LimitedOutput,
     /// The limit that it was settled with.
     pub limit: ResultLimit,
     /// Whether the tool can be asked for the part that follows.
@@ -28,15 +28,15 @@ pub struct Fit<'a> {
     pub changed: bool,
 }
 
-impl<'a> Fit<'a> {
+impl<'a> BudgetedResult<'a> {
     /// A result of this tool, not yet changed, of which the part that follows can't be asked for.
-    pub fn new(tool: &'a str, settled: &'a mut Settled, limit: ResultLimit) -> Fit<'a> {
-        Fit { tool, settled, limit, pages: false, changed: false }
+    pub fn new(tool: &'a str, settled: &'a mut LimitedOutput, limit: ResultLimit) -> BudgetedResult<'a> {
+        BudgetedResult { tool, settled, limit, pages: false, changed: false }
     }
 
     /// Whether the tool can be asked for the part that follows.
     #[must_use]
-    pub fn pages(mut self, pages: bool) -> Fit<'a> {
+    pub fn pages(mut self, pages: bool) -> BudgetedResult<'a> {
         self.pages = pages;
         self
     }
@@ -52,19 +52,19 @@ impl<'a> Fit<'a> {
 /// 2. The unlimited ones are cut, all to the one length that makes the sum fit: to pages, or where the tool has none, to
 ///    previews with a file.
 /// 3. If that length is below a preview's, every result gets an equal share; short ones leave theirs to others.
-pub fn fit(results: &mut [Fit<'_>], budget_chars: usize, store: &OffloadStore) {
+pub fn fit_to_budget(results: &mut [BudgetedResult<'_>], budget_chars: usize, store: &OffloadStore) {
     // Bytes bound characters from above, so most turns end here.
-    if results.iter().map(|result| bytes(&result.settled.output)).sum::<usize>() <= budget_chars {
+    if results.iter().map(|result| output_bytes(&result.settled.output)).sum::<usize>() <= budget_chars {
         return;
     }
-    let sizes: Vec<Size> = results
+    let sizes: Vec<ResultSize> = results
         .iter()
-        .map(|result| Size {
-            chars: chars(&result.settled.output),
+        .map(|result| ResultSize {
+            chars: output_chars(&result.settled.output),
             is_limited: result.limit != ResultLimit::Unlimited,
         })
         .collect();
-    let targets = plan(&sizes, budget_chars);
+    let targets = plan_limits(&sizes, budget_chars);
     for ((result, size), target) in results.iter_mut().zip(sizes).zip(targets) {
         if size.chars <= target {
             continue;
@@ -80,13 +80,13 @@ pub fn fit(results: &mut [Fit<'_>], budget_chars: usize, store: &OffloadStore) {
 }
 
 #[derive(Clone, Copy)]
-struct Size {
+struct ResultSize {
     chars: usize,
     is_limited: bool,
 }
 
 /// Returns how many characters each result may have.
-fn plan(sizes: &[Size], budget: usize) -> Vec<usize> {
+fn plan_limits(sizes: &[ResultSize], budget: usize) -> Vec<usize> {
     let mut targets: Vec<usize> = sizes.iter().map(|size| size.chars).collect();
     let mut sum: usize = targets.iter().sum();
 
@@ -108,7 +108,7 @@ fn plan(sizes: &[Size], budget: usize) -> Vec<usize> {
 
     let unlimited = || sizes.iter().filter(|size| !size.is_limited).map(|size| size.chars);
     let limited_sum = sum - unlimited().sum::<usize>();
-    let page = share(unlimited().collect(), budget.saturating_sub(limited_sum));
+    let page = fair_share(unlimited().collect(), budget.saturating_sub(limited_sum));
     // Without unlimited results the page is endless, and this changes nothing.
     if limited_sum <= budget && page >= limits::PREVIEW_CHARS {
         for (target, size) in targets.iter_mut().zip(sizes) {
@@ -119,13 +119,13 @@ fn plan(sizes: &[Size], budget: usize) -> Vec<usize> {
         return targets;
     }
 
-    let share = share(targets.clone(), budget).max(limits::RESULT_CHARS_MIN);
+    let share = fair_share(targets.clone(), budget).max(limits::RESULT_CHARS_MIN);
     targets.iter_mut().for_each(|target| *target = share.min(*target));
     targets
 }
 
 /// Returns the largest length to which all sizes can be cut so that their sum is within the budget.
-fn share(mut sizes: Vec<usize>, budget: usize) -> usize {
+fn fair_share(mut sizes: Vec<usize>, budget: usize) -> usize {
     sizes.sort_unstable();
     let mut room = budget;
     for (index, size) in sizes.iter().enumerate() {
@@ -144,14 +144,14 @@ mod tests {
 
     /// Sizes as `5000` or, unlimited, as `5000u`.
     fn check(sizes: &str, budget: usize, expected: &str) {
-        let sizes: Vec<Size> = sizes
+        let sizes: Vec<ResultSize> = sizes
             .split_whitespace()
-            .map(|word| Size {
+            .map(|word| ResultSize {
                 chars: word.trim_end_matches('u').parse().expect("a number"),
                 is_limited: !word.ends_with('u'),
             })
             .collect();
-        let targets = plan(&sizes, budget);
+        let targets = plan_limits(&sizes, budget);
         let text = targets.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
         assert_eq!(text, expected);
     }

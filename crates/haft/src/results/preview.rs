@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 
-use super::keeping::Kept;
+use super::offload_writer::OffloadedFile;
 use crate::text::truncate_chars;
 
 /// Lines longer than this on average can't be read by line numbers with any use.
@@ -25,7 +25,7 @@ const LEAST: &str = "[cut]";
 /// What a preview leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Cut {
+pub struct OmittedText {
     /// Characters of the whole text.
     pub chars: usize,
     /// Lines of the whole text.
@@ -39,19 +39,19 @@ pub struct Cut {
     /// How many bytes of the text the file holds, where it could not take all of it.
     pub held_bytes: Option<u64>,
     /// Where the pieces lie in the preview, to make a shorter one from it.
-    pieces: Pieces,
+    pieces: PreviewPieces,
 }
 
 /// What the text of an output stands for, when the tool kept the whole itself.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Preview {
+pub(crate) struct OffloadedPreview {
     pub(super) path: PathBuf,
-    pub(super) cut: Cut,
+    pub(super) cut: OmittedText,
 }
 
 /// What has to be known of a preview to cut it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Pieces {
+struct PreviewPieces {
     head_bytes: usize,
     tail_bytes: usize,
     preview_bytes: usize,
@@ -60,17 +60,17 @@ struct Pieces {
     is_json: bool,
 }
 
-impl Cut {
-    /// Returns the beginning and the end of the whole text within its `preview`.
+impl OmittedText {
+    /// Returns the beginning and the end of the whole text within its `render_preview`.
     #[cfg(test)]
     pub(super) fn pieces<'a>(&self, preview: &'a str) -> (&'a str, &'a str) {
-        let source = Source::earlier(preview, self).expect("the preview this cut was made with");
+        let source = PreviewSource::earlier(preview, self).expect("the preview this cut was made with");
         (source.head, source.tail)
     }
 }
 
 /// A text to cut: known whole, or as the two pieces of an earlier preview.
-pub(super) struct Source<'a> {
+pub(super) struct PreviewSource<'a> {
     head: &'a str,
     tail: &'a str,
     tail_opens_line: bool,
@@ -81,10 +81,10 @@ pub(super) struct Source<'a> {
     held_bytes: Option<u64>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> PreviewSource<'a> {
     /// A text of which only the beginning and the end are at hand.
-    pub(super) fn kept(kept: &Kept, head: &'a str, tail: &'a str) -> Source<'a> {
-        Source {
+    pub(super) fn kept(kept: &OffloadedFile, head: &'a str, tail: &'a str) -> PreviewSource<'a> {
+        PreviewSource {
             head,
             tail,
             tail_opens_line: false,
@@ -101,9 +101,9 @@ impl<'a> Source<'a> {
     }
 
     /// A whole text.
-    pub(super) fn whole(text: &'a str, is_json: bool) -> Source<'a> {
-        let newlines = newlines(text);
-        Source {
+    pub(super) fn whole(text: &'a str, is_json: bool) -> PreviewSource<'a> {
+        let newlines = count_newlines(text);
+        PreviewSource {
             head: text,
             tail: text,
             tail_opens_line: true,
@@ -116,12 +116,12 @@ impl<'a> Source<'a> {
     }
 
     /// The text behind a preview, unless the preview isn't the one that `cut` describes.
-    pub(super) fn earlier(preview: &'a str, cut: &Cut) -> Option<Source<'a>> {
+    pub(super) fn earlier(preview: &'a str, cut: &OmittedText) -> Option<PreviewSource<'a>> {
         let pieces = &cut.pieces;
         if preview.len() != pieces.preview_bytes {
             return None;
         }
-        Some(Source {
+        Some(PreviewSource {
             head: preview.get(..pieces.head_bytes)?,
             tail: preview.get(preview.len().checked_sub(pieces.tail_bytes)?..)?,
             tail_opens_line: pieces.tail_opens_line,
@@ -134,12 +134,12 @@ impl<'a> Source<'a> {
     }
 
     /// Says what is missing once these pieces are shown.
-    fn gap(&self, head: &str, tail: &str, tail_opens_line: bool) -> Gap {
-        let newlines_between = self.newlines.saturating_sub(newlines(head) + newlines(tail));
-        Gap {
+    fn gap(&self, head: &str, tail: &str, tail_opens_line: bool) -> PreviewGap {
+        let newlines_between = self.newlines.saturating_sub(count_newlines(head) + count_newlines(tail));
+        PreviewGap {
             chars: self.chars.saturating_sub(head.chars().count() + tail.chars().count()),
             lines: newlines_between + usize::from(!tail_opens_line),
-            head_lines: newlines(head),
+            head_lines: count_newlines(head),
             head_chars: head.chars().count(),
         }
     }
@@ -149,25 +149,25 @@ impl<'a> Source<'a> {
 ///
 /// By default `Read` and `Grep`. Name only tools that the model is offered, or it will call one that isn't there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Readers {
+pub struct ReaderTools {
     /// Reads a file by `offset` and `limit`.
     pub read: Option<Arc<str>>,
     /// Searches a file.
     pub search: Option<Arc<str>>,
 }
 
-impl Default for Readers {
-    fn default() -> Readers {
-        Readers { read: Some("Read".into()), search: Some("Grep".into()) }
+impl Default for ReaderTools {
+    fn default() -> ReaderTools {
+        ReaderTools { read: Some("Read".into()), search: Some("Grep".into()) }
     }
 }
 
 /// Where the text that isn't shown can be had.
-pub(super) enum Rest<'a> {
+pub(super) enum RestLocation<'a> {
     /// In a file.
     File {
         path: &'a Path,
-        readers: &'a Readers,
+        readers: &'a ReaderTools,
         /// How much of it, if not all.
         held_bytes: Option<u64>,
     },
@@ -179,7 +179,7 @@ pub(super) enum Rest<'a> {
 
 /// What is missing between the two pieces.
 #[derive(Clone, Copy)]
-struct Gap {
+struct PreviewGap {
     chars: usize,
     lines: usize,
     head_lines: usize,
@@ -188,7 +188,7 @@ struct Gap {
 
 /// How many words to make. Tried in this order.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wording {
+enum GapWording {
     Full,
     Short,
     Shorter,
@@ -198,16 +198,20 @@ enum Wording {
 /// Returns at most `limit` characters that stand for a text which is longer than that.
 ///
 /// A limit too small for `[cut]` gets `[cut]`.
-pub(super) fn preview(source: &Source<'_>, rest: &Rest<'_>, limit: usize) -> (String, Cut) {
-    let (wording, room) = choose(source, rest, limit);
-    let head_room = if matches!(rest, Rest::Page { .. }) { room } else { room - room / 3 };
+pub(super) fn render_preview(
+    source: &PreviewSource<'_>,
+    rest: &RestLocation<'_>,
+    limit: usize,
+) -> (String, OmittedText) {
+    let (wording, room) = choose_wording(source, rest, limit);
+    let head_room = if matches!(rest, RestLocation::Page { .. }) { room } else { room - room / 3 };
     let head = match rest {
-        Rest::Page { .. } => head_of_page(source.head, head_room),
+        RestLocation::Page { .. } => head_of_page(source.head, head_room),
         _ => head_of(source.head, head_room),
     };
     let (tail, tail_opens_line) = tail_of(source, room - head_room);
     let gap = source.gap(head, tail, tail_opens_line);
-    let words = wording.map_or(Cow::Borrowed(LEAST), |wording| words(source, rest, gap, wording).into());
+    let words = wording.map_or(Cow::Borrowed(LEAST), |wording| gap_text(source, rest, gap, wording).into());
 
     let mut text = String::with_capacity(head.len() + words.len() + tail.len() + 2);
     text.push_str(head);
@@ -219,7 +223,7 @@ pub(super) fn preview(source: &Source<'_>, rest: &Rest<'_>, limit: usize) -> (St
         text.push('\n');
         text.push_str(tail);
     }
-    let pieces = Pieces {
+    let pieces = PreviewPieces {
         head_bytes: head.len(),
         tail_bytes: tail.len(),
         preview_bytes: text.len(),
@@ -227,12 +231,12 @@ pub(super) fn preview(source: &Source<'_>, rest: &Rest<'_>, limit: usize) -> (St
         newlines: source.newlines,
         is_json: source.is_json,
     };
-    let cut = Cut {
+    let cut = OmittedText {
         chars: source.chars,
         lines: source.lines,
         chars_left_out: gap.chars,
         lines_left_out: gap.lines,
-        lost: if let Rest::Lost { why } = rest { Some((*why).to_owned()) } else { None },
+        lost: if let RestLocation::Lost { why } = rest { Some((*why).to_owned()) } else { None },
         held_bytes: source.held_bytes,
         pieces,
     };
@@ -240,14 +244,18 @@ pub(super) fn preview(source: &Source<'_>, rest: &Rest<'_>, limit: usize) -> (St
 }
 
 /// Returns the longest wording that leaves room for text, and how many characters of text it leaves.
-fn choose(source: &Source<'_>, rest: &Rest<'_>, limit: usize) -> (Option<Wording>, usize) {
-    for wording in [Wording::Full, Wording::Short, Wording::Shorter, Wording::Bare] {
-        let widest = widest(source, rest, wording);
+fn choose_wording(
+    source: &PreviewSource<'_>,
+    rest: &RestLocation<'_>,
+    limit: usize,
+) -> (Option<GapWording>, usize) {
+    for wording in [GapWording::Full, GapWording::Short, GapWording::Shorter, GapWording::Bare] {
+        let widest = widest_gap(source, rest, wording);
         // The two line breaks around the words count as well.
         let room = limit.saturating_sub(widest + 2);
         let fits = match wording {
             // Long words on a short preview would say much about little.
-            Wording::Full => room >= widest,
+            GapWording::Full => room >= widest,
             _ => widest <= limit,
         };
         if fits {
@@ -258,89 +266,100 @@ fn choose(source: &Source<'_>, rest: &Rest<'_>, limit: usize) -> (Option<Wording
 }
 
 /// Returns the most characters that the words can take, whatever the pieces turn out to be.
-fn widest(source: &Source<'_>, rest: &Rest<'_>, wording: Wording) -> usize {
-    let most =
-        Gap { chars: source.chars, lines: source.lines, head_lines: source.lines, head_chars: source.chars };
+fn widest_gap(source: &PreviewSource<'_>, rest: &RestLocation<'_>, wording: GapWording) -> usize {
+    let most = PreviewGap {
+        chars: source.chars,
+        lines: source.lines,
+        head_lines: source.lines,
+        head_chars: source.chars,
+    };
     // Pages have other words where not even one line fits.
-    let no_line = Gap { head_lines: 0, ..most };
+    let no_line = PreviewGap { head_lines: 0, ..most };
     [most, no_line]
-        .map(|gap| words(source, rest, gap, wording).chars().count())
+        .map(|gap| gap_text(source, rest, gap, wording).chars().count())
         .into_iter()
         .max()
         .unwrap_or(0)
 }
 
-fn words(source: &Source<'_>, rest: &Rest<'_>, gap: Gap, wording: Wording) -> String {
-    let all = characters(source.chars);
+fn gap_text(
+    source: &PreviewSource<'_>,
+    rest: &RestLocation<'_>,
+    gap: PreviewGap,
+    wording: GapWording,
+) -> String {
+    let all = format_characters(source.chars);
     match (rest, wording) {
-        (Rest::File { path, readers, held_bytes: None }, Wording::Full) => format!(
+        (RestLocation::File { path, readers, held_bytes: None }, GapWording::Full) => format!(
             "[{}; the whole result is in {} ({all}, {}){}]",
-            missing(source, gap),
+            missing_text(source, gap),
             path.display(),
-            lines(source.lines),
-            reading(source, readers),
+            format_lines(source.lines),
+            reading_hint(source, readers),
         ),
-        (Rest::File { path, readers, held_bytes: Some(held) }, Wording::Full) => format!(
+        (RestLocation::File { path, readers, held_bytes: Some(held) }, GapWording::Full) => format!(
             "[{}; the whole result had {all}, {}; its first {} bytes are in {}, the rest was too long to keep{}]",
-            missing(source, gap),
-            lines(source.lines),
-            number(usize::try_from(*held).unwrap_or(usize::MAX)),
+            missing_text(source, gap),
+            format_lines(source.lines),
+            format_number(usize::try_from(*held).unwrap_or(usize::MAX)),
             path.display(),
-            reading(source, readers),
+            reading_hint(source, readers),
         ),
-        (Rest::File { path, held_bytes, .. }, Wording::Short) => {
-            format!("[cut: {all}, {} in {}]", part(*held_bytes), path.display())
+        (RestLocation::File { path, held_bytes, .. }, GapWording::Short) => {
+            format!("[cut: {all}, {} in {}]", whole_or_part(*held_bytes), path.display())
         }
-        (Rest::File { path, held_bytes, .. }, Wording::Shorter) => {
+        (RestLocation::File { path, held_bytes, .. }, GapWording::Shorter) => {
             let name = path.file_name().unwrap_or_default();
-            format!("[cut: {all}, {} in file {}]", part(*held_bytes), name.display())
+            format!("[cut: {all}, {} in file {}]", whole_or_part(*held_bytes), name.display())
         }
-        (Rest::Lost { why }, Wording::Full) => format!(
+        (RestLocation::Lost { why }, GapWording::Full) => format!(
             "[{}; the whole result had {all}, {}; what is missing is lost, since it could not be kept in a file: \
              {why}; if it matters, call the tool again for less]",
-            missing(source, gap),
-            lines(source.lines),
+            missing_text(source, gap),
+            format_lines(source.lines),
         ),
-        (Rest::Lost { why }, Wording::Short) => format!("[cut: {all}, the rest is lost: {why}]"),
-        (Rest::Lost { .. }, Wording::Shorter) => format!("[cut: {all}, the rest is lost]"),
-        (Rest::Page { tool }, Wording::Full) if gap.head_lines > 0 => format!(
+        (RestLocation::Lost { why }, GapWording::Short) => format!("[cut: {all}, the rest is lost: {why}]"),
+        (RestLocation::Lost { .. }, GapWording::Shorter) => format!("[cut: {all}, the rest is lost]"),
+        (RestLocation::Page { tool }, GapWording::Full) if gap.head_lines > 0 => format!(
             "[shown: lines 1–{} of the {} of this page ({} of {all}), since the results of this turn are too long \
              together; call {tool} again for the part that follows, with an offset {} further on]",
             gap.head_lines,
-            lines(source.lines),
-            number(gap.head_chars),
-            lines(gap.head_lines),
+            format_lines(source.lines),
+            format_number(gap.head_chars),
+            format_lines(gap.head_lines),
         ),
-        (Rest::Page { tool }, Wording::Full) => format!(
+        (RestLocation::Page { tool }, GapWording::Full) => format!(
             "[shown: {} of {all} of this page, within its first line, since the results of this turn are too long \
              together; call {tool} again alone, or for a smaller part]",
-            number(gap.head_chars),
+            format_number(gap.head_chars),
         ),
-        (Rest::Page { tool }, Wording::Short) if gap.head_lines > 0 => {
+        (RestLocation::Page { tool }, GapWording::Short) if gap.head_lines > 0 => {
             format!("[shown: {} of {} lines; call {tool} again for the rest]", gap.head_lines, source.lines)
         }
-        (Rest::Page { tool }, Wording::Short) => format!("[cut: {all}; call {tool} again for the rest]"),
-        (Rest::Page { .. }, Wording::Shorter) => format!("[cut: {all}; call again for the rest]"),
-        (_, Wording::Bare) => format!("[cut: {all}]"),
+        (RestLocation::Page { tool }, GapWording::Short) => {
+            format!("[cut: {all}; call {tool} again for the rest]")
+        }
+        (RestLocation::Page { .. }, GapWording::Shorter) => format!("[cut: {all}; call again for the rest]"),
+        (_, GapWording::Bare) => format!("[cut: {all}]"),
     }
 }
 
 /// Says whether a file holds all.
-fn part(held_bytes: Option<u64>) -> &'static str {
+fn whole_or_part(held_bytes: Option<u64>) -> &'static str {
     if held_bytes.is_some() { "beginning" } else { "whole" }
 }
 
 /// Says how much is missing at this place, and who left it out.
-fn missing(source: &Source<'_>, gap: Gap) -> String {
-    let missing = format!("haft left out {} here", characters(gap.chars));
+fn missing_text(source: &PreviewSource<'_>, gap: PreviewGap) -> String {
+    let missing = format!("haft left out {} here", format_characters(gap.chars));
     if source.lines <= 1 {
         return missing;
     }
-    format!("{missing}, {} from line {} on", lines(gap.lines), gap.head_lines + 1)
+    format!("{missing}, {} from line {} on", format_lines(gap.lines), gap.head_lines + 1)
 }
 
 /// Says how to read on, naming only tools that are there.
-fn reading(source: &Source<'_>, readers: &Readers) -> String {
+fn reading_hint(source: &PreviewSource<'_>, readers: &ReaderTools) -> String {
     let mut text = match (&readers.read, &readers.search) {
         (Some(read), Some(search)) => {
             format!("; read it with {read} using offset and limit, or search it with {search}")
@@ -357,16 +376,16 @@ fn reading(source: &Source<'_>, readers: &Readers) -> String {
     text
 }
 
-fn characters(count: usize) -> String {
-    format!("{} character{}", number(count), if count == 1 { "" } else { "s" })
+fn format_characters(count: usize) -> String {
+    format!("{} character{}", format_number(count), if count == 1 { "" } else { "s" })
 }
 
-pub(super) fn lines(count: usize) -> String {
-    format!("{} line{}", number(count), if count == 1 { "" } else { "s" })
+pub(super) fn format_lines(count: usize) -> String {
+    format!("{} line{}", format_number(count), if count == 1 { "" } else { "s" })
 }
 
 /// Writes a number with a comma before every third digit.
-pub(super) fn number(count: usize) -> String {
+pub(super) fn format_number(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -398,9 +417,9 @@ fn head_of_page(text: &str, room: usize) -> &str {
 
 /// Returns at most so many characters from the end, from a line's start if that wastes less than half, and whether
 /// they open a line.
-fn tail_of<'a>(source: &Source<'a>, room: usize) -> (&'a str, bool) {
+fn tail_of<'a>(source: &PreviewSource<'a>, room: usize) -> (&'a str, bool) {
     let text = source.tail;
-    let piece = suffix(text, room);
+    let piece = last_chars(text, room);
     if piece.len() == text.len() {
         return (piece, source.tail_opens_line);
     }
@@ -413,12 +432,12 @@ fn tail_of<'a>(source: &Source<'a>, room: usize) -> (&'a str, bool) {
     }
 }
 
-fn suffix(text: &str, chars: usize) -> &str {
+fn last_chars(text: &str, chars: usize) -> &str {
     let Some(before) = chars.checked_sub(1) else { return "" };
     text.char_indices().rev().nth(before).map_or(text, |(start, _)| &text[start..])
 }
 
-fn newlines(text: &str) -> usize {
+fn count_newlines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 

@@ -21,9 +21,9 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
-use super::keeping::{Keeping, Kept};
-use super::preview::{Preview, Readers, Rest, Source, preview};
-use crate::content::Output;
+use super::offload_writer::{OffloadWriter, OffloadedFile};
+use super::preview::{OffloadedPreview, PreviewSource, ReaderTools, RestLocation, render_preview};
+use crate::content::ToolOutput;
 use crate::limits;
 
 /// Where whole results are kept when only a part goes to the model.
@@ -32,12 +32,12 @@ use crate::limits;
 #[derive(Debug)]
 pub struct OffloadStore {
     dir: PathBuf,
-    readers: Readers,
-    lifetime: Lifetime,
+    readers: ReaderTools,
+    lifetime: StoreLifetime,
 }
 
 #[derive(Debug)]
-enum Lifetime {
+enum StoreLifetime {
     /// Files stay until they are cleaned.
     Lasting,
     /// The folder goes away with the store, if it was made.
@@ -51,20 +51,20 @@ impl OffloadStore {
     pub fn at(dir: impl Into<PathBuf>) -> OffloadStore {
         let dir = dir.into();
         let dir = std::path::absolute(&dir).unwrap_or(dir);
-        OffloadStore { dir, readers: Readers::default(), lifetime: Lifetime::Lasting }
+        OffloadStore { dir, readers: ReaderTools::default(), lifetime: StoreLifetime::Lasting }
     }
 
     /// A store in a private folder of its own below the system's temporary folder, removed on drop.
     pub fn temporary() -> OffloadStore {
-        let name = format!("haft-{:016x}", random());
+        let name = format!("haft-{:016x}", random_number());
         let mut store = OffloadStore::at(std::env::temp_dir().join(name));
-        store.lifetime = Lifetime::Temporary { made: AtomicBool::new(false) };
+        store.lifetime = StoreLifetime::Temporary { made: AtomicBool::new(false) };
         store
     }
 
     /// Names the tools that previews advise.
     #[must_use]
-    pub fn with_readers(mut self, readers: Readers) -> OffloadStore {
+    pub fn with_readers(mut self, readers: ReaderTools) -> OffloadStore {
         self.readers = readers;
         self
     }
@@ -75,7 +75,7 @@ impl OffloadStore {
     }
 
     /// The tools that previews advise.
-    pub fn readers(&self) -> &Readers {
+    pub fn readers(&self) -> &ReaderTools {
         &self.readers
     }
 
@@ -95,18 +95,18 @@ impl OffloadStore {
     }
 
     /// Begins a file like those of [`keep`](OffloadStore::keep), for a result that comes piece by piece and may have at
-    /// most `bytes_max` bytes. It is removed unless it is [finished](Keeping::finish).
+    /// most `bytes_max` bytes. It is removed unless it is [finished](OffloadWriter::finish).
     ///
     /// # Errors
     /// As for [`keep`](OffloadStore::keep).
-    pub fn begin(&self, name_hint: &str, extension: &str, bytes_max: u64) -> io::Result<Keeping> {
+    pub fn begin(&self, name_hint: &str, extension: &str, bytes_max: u64) -> io::Result<OffloadWriter> {
         let folder = self.open_or_make()?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let hint = safe(name_hint, limits::OFFLOAD_HINT_CHARS, "result");
-        let extension = safe(extension, EXTENSION_CHARS, "txt").to_ascii_lowercase();
+        let hint = safe_file_name(name_hint, limits::OFFLOAD_HINT_CHARS, "result");
+        let extension = safe_file_name(extension, EXTENSION_CHARS, "txt").to_ascii_lowercase();
         let mut tries = 0;
         let (name, file) = loop {
-            let name = format!("{hint}-{:08x}.{extension}", random() as u32);
+            let name = format!("{hint}-{:08x}.{extension}", random_number() as u32);
             match rustix::fs::openat(&folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR) {
                 Ok(file) => break (name, File::from(file)),
                 Err(rustix::io::Errno::EXIST) if tries < limits::OFFLOAD_NAME_TRIES => tries += 1,
@@ -114,18 +114,19 @@ impl OffloadStore {
             }
         };
         let path = self.dir.join(&name);
-        Ok(Keeping::new(folder, name, path, file, bytes_max))
+        Ok(OffloadWriter::new(folder, name, path, file, bytes_max))
     }
 
     /// The result of a call whose text is in a file: its beginning, what is missing and where it is, and its end.
     /// `head` and `tail` are as much of the text as its maker still has.
     ///
     /// Step 8 of the pipeline shortens it to the tool's limit and keeps the file, instead of writing another.
-    pub fn show(&self, kept: &Kept, head: &str, tail: &str) -> Output {
-        let source = Source::kept(kept, head, tail);
-        let rest = Rest::File { path: kept.path(), readers: &self.readers, held_bytes: source.held_bytes() };
-        let (text, cut) = preview(&source, &rest, usize::MAX);
-        Output::previewing(text, Preview { path: kept.path().to_owned(), cut })
+    pub fn show(&self, kept: &OffloadedFile, head: &str, tail: &str) -> ToolOutput {
+        let source = PreviewSource::kept(kept, head, tail);
+        let rest =
+            RestLocation::File { path: kept.path(), readers: &self.readers, held_bytes: source.held_bytes() };
+        let (text, cut) = render_preview(&source, &rest, usize::MAX);
+        ToolOutput::with_preview(text, OffloadedPreview { path: kept.path().to_owned(), cut })
     }
 
     /// Removes kept files older than this, then the oldest until the rest is within
@@ -184,11 +185,13 @@ impl OffloadStore {
         if mode.intersects(Mode::RWXG | Mode::RWXO) {
             // Closing a folder that serves others too, such as `/tmp` or a home, would do harm.
             if mode.contains(Mode::SVTX) || holds_foreign(&folder)? {
-                return Err(refuse("the folder for whole results is open to others and holds other files"));
+                return Err(refusal_error(
+                    "the folder for whole results is open to others and holds other files",
+                ));
             }
             rustix::fs::fchmod(&folder, Mode::RWXU)?;
         }
-        if let Lifetime::Temporary { made } = &self.lifetime {
+        if let StoreLifetime::Temporary { made } = &self.lifetime {
             made.store(true, Ordering::Relaxed);
         }
         Ok(folder)
@@ -199,7 +202,7 @@ impl OffloadStore {
         rustix::fs::open(&self.dir, flags, Mode::empty()).map_err(|errno| match errno {
             // Which of the two a link gives depends on the system.
             rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR => {
-                refuse("the place for whole results is a link or no folder")
+                refusal_error("the place for whole results is a link or no folder")
             }
             errno => errno.into(),
         })
@@ -208,7 +211,7 @@ impl OffloadStore {
 
 impl Drop for OffloadStore {
     fn drop(&mut self) {
-        if let Lifetime::Temporary { made } = &self.lifetime
+        if let StoreLifetime::Temporary { made } = &self.lifetime
             && made.load(Ordering::Relaxed)
         {
             // It doesn't follow links. What can't be removed is left to the system's own cleaning.
@@ -219,13 +222,13 @@ impl Drop for OffloadStore {
 
 /// A file that a store made, oldest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct KeptFile {
+struct StoredFile {
     modified: SystemTime,
     name: String,
     bytes: u64,
 }
 
-fn kept_files(folder: &OwnedFd) -> io::Result<Vec<KeptFile>> {
+fn kept_files(folder: &OwnedFd) -> io::Result<Vec<StoredFile>> {
     let ours = rustix::process::geteuid().as_raw();
     let mut kept = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -246,7 +249,7 @@ fn kept_files(folder: &OwnedFd) -> io::Result<Vec<KeptFile>> {
         // A time that can't be said counts as old.
         let modified = SystemTime::UNIX_EPOCH.checked_add(since_1970).unwrap_or(SystemTime::UNIX_EPOCH);
         let bytes = u64::try_from(stat.st_size).unwrap_or(0);
-        kept.push(KeptFile { modified, name: name.to_owned(), bytes });
+        kept.push(StoredFile { modified, name: name.to_owned(), bytes });
     }
     Ok(kept)
 }
@@ -267,11 +270,11 @@ fn kept_name(name: &[u8]) -> Option<&str> {
     let name = OsStr::from_bytes(name).to_str()?;
     let (stem, extension) = name.split_once('.')?;
     let (hint, number) = stem.rsplit_once('-')?;
-    let ours = safe(hint, limits::OFFLOAD_HINT_CHARS, "") == hint
+    let ours = safe_file_name(hint, limits::OFFLOAD_HINT_CHARS, "") == hint
         && !hint.is_empty()
         && number.len() == 8
         && number.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-        && safe(extension, EXTENSION_CHARS, "") == extension
+        && safe_file_name(extension, EXTENSION_CHARS, "") == extension
         && !extension.is_empty();
     ours.then_some(name)
 }
@@ -279,7 +282,7 @@ fn kept_name(name: &[u8]) -> Option<&str> {
 const EXTENSION_CHARS: usize = 8;
 
 /// Returns a name with nothing in it that a path or a shell could read otherwise.
-fn safe(name: &str, chars_max: usize, otherwise: &str) -> String {
+fn safe_file_name(name: &str, chars_max: usize, otherwise: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let name = name.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     let name: String = name.chars().map(plain).take(chars_max).collect();
@@ -289,17 +292,17 @@ fn safe(name: &str, chars_max: usize, otherwise: &str) -> String {
 fn owned_stat(folder: &OwnedFd) -> io::Result<rustix::fs::Stat> {
     let stat = rustix::fs::fstat(folder)?;
     if stat.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(refuse("the folder for whole results belongs to another user"));
+        return Err(refusal_error("the folder for whole results belongs to another user"));
     }
     Ok(stat)
 }
 
-fn refuse(words: &str) -> io::Error {
+fn refusal_error(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, words)
 }
 
 /// Returns a number that differs each time; names need no more, since a file or folder must be new or ours.
-fn random() -> u64 {
+fn random_number() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
@@ -470,7 +473,7 @@ mod tests {
         let read_only = File::open(folder.path().join("half")).expect("a file");
         let handle = store.open().expect("our folder");
         let path = folder.path().join("half");
-        let mut keeping = Keeping::new(handle, "half".to_owned(), path, read_only, u64::MAX);
+        let mut keeping = OffloadWriter::new(handle, "half".to_owned(), path, read_only, u64::MAX);
         keeping.write(b"half").expect_err("it was opened for reading");
         drop(keeping);
         assert_eq!(names(folder.path()), [""; 0]);

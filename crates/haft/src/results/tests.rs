@@ -19,37 +19,37 @@ fn text() -> impl Strategy<Value = String> {
         .prop_map(|(lines, closed)| lines.join("\n") + if closed { "\n" } else { "" })
 }
 
-fn block() -> impl Strategy<Value = Content> {
+fn block() -> impl Strategy<Value = ResultBlock> {
     prop_oneof![
-        6 => text().prop_map(Content::text),
-        2 => vec(text(), 0..4).prop_map(|texts| Content::Structured(json!({ "texts": texts, "n": 1 }))),
-        1 => text().prop_map(|text| Content::Structured(Value::String(text))),
-        1 => Just(Content::image("image/png", *b"picture")),
-        1 => Just(Content::link("file:///a", "a")),
+        6 => text().prop_map(ResultBlock::text),
+        2 => vec(text(), 0..4).prop_map(|texts| ResultBlock::Structured(json!({ "texts": texts, "n": 1 }))),
+        1 => text().prop_map(|text| ResultBlock::Structured(Value::String(text))),
+        1 => Just(ResultBlock::image("image/png", *b"picture")),
+        1 => Just(ResultBlock::link("file:///a", "a")),
     ]
 }
 
-fn output() -> impl Strategy<Value = Output> {
-    vec(block(), 0..4).prop_map(Output::new)
+fn output() -> impl Strategy<Value = ToolOutput> {
+    vec(block(), 0..4).prop_map(ToolOutput::new)
 }
 
-fn text_output(text: &str) -> Output {
-    Output::new(vec![Content::text(text)])
+fn text_output(text: &str) -> ToolOutput {
+    ToolOutput::new(vec![ResultBlock::text(text)])
 }
 
-fn uncounted(output: &Output) -> Vec<Content> {
-    output.blocks().iter().filter(|block| part(block).is_none()).cloned().collect()
+fn uncounted(output: &ToolOutput) -> Vec<ResultBlock> {
+    output.blocks().iter().filter(|block| counted_block(block).is_none()).cloned().collect()
 }
 
-fn preview_of(settled: &Settled) -> &str {
-    match settled.output.blocks().iter().find_map(part) {
-        Some(Part::Text(text)) => text,
+fn preview_of(settled: &LimitedOutput) -> &str {
+    match settled.output.blocks().iter().find_map(counted_block) {
+        Some(CountedBlock::Text(text)) => text,
         _ => panic!("a preview is a text"),
     }
 }
 
 /// Checks what every shortened result has to be, and that its file holds the whole of it.
-fn check_cut(before: &Output, after: &Settled) -> Result<(), TestCaseError> {
+fn check_cut(before: &ToolOutput, after: &LimitedOutput) -> Result<(), TestCaseError> {
     let (whole, form) = whole_text(before.blocks());
     let cut = after.cut.as_ref().expect("a shortened result has a cut");
     let preview = preview_of(after);
@@ -62,7 +62,7 @@ fn check_cut(before: &Output, after: &Settled) -> Result<(), TestCaseError> {
     let middle = &whole[head.len()..whole.len() - tail.len()];
     prop_assert_eq!(cut.lines_left_out, middle.matches('\n').count() + usize::from(!middle.ends_with('\n')));
     prop_assert_eq!(uncounted(before), uncounted(&after.output), "other blocks stay");
-    let counted = after.output.blocks().iter().filter_map(part).count();
+    let counted = after.output.blocks().iter().filter_map(counted_block).count();
     prop_assert_eq!(counted, 1, "one text stands for all");
     if let Some(path) = &after.offloaded_to {
         prop_assert_eq!(fs::read_to_string(path).expect("a kept file"), whole);
@@ -72,12 +72,12 @@ fn check_cut(before: &Output, after: &Settled) -> Result<(), TestCaseError> {
 }
 
 /// The results with random file names made equal.
-fn shown(results: &[Settled]) -> Vec<String> {
-    let name = |settled: &Settled| {
+fn shown(results: &[LimitedOutput]) -> Vec<String> {
+    let name = |settled: &LimitedOutput| {
         let path = settled.offloaded_to.as_ref()?;
         Some(path.file_name()?.to_str()?.to_owned())
     };
-    let plain = |settled: &Settled| {
+    let plain = |settled: &LimitedOutput| {
         let text = format!("{:?}", settled.output);
         name(settled).map_or(text.clone(), |name| text.replace(&name, "NAME"))
     };
@@ -85,18 +85,18 @@ fn shown(results: &[Settled]) -> Vec<String> {
 }
 
 fn fit_all(
-    outputs: &[(Output, ResultLimit)],
+    outputs: &[(ToolOutput, ResultLimit)],
     budget: usize,
     store: &OffloadStore,
-) -> (Vec<Settled>, Vec<bool>) {
-    let mut settled: Vec<Settled> =
-        outputs.iter().map(|(output, limit)| settle(output.clone(), "Tool", *limit, store)).collect();
-    let mut fits: Vec<Fit<'_>> = settled
+) -> (Vec<LimitedOutput>, Vec<bool>) {
+    let mut settled: Vec<LimitedOutput> =
+        outputs.iter().map(|(output, limit)| limit_output(output.clone(), "Tool", *limit, store)).collect();
+    let mut fits: Vec<BudgetedResult<'_>> = settled
         .iter_mut()
         .zip(outputs)
-        .map(|(settled, (_, limit))| Fit::new("Tool", settled, *limit).pages(true))
+        .map(|(settled, (_, limit))| BudgetedResult::new("Tool", settled, *limit).pages(true))
         .collect();
-    fit(&mut fits, budget, store);
+    fit_to_budget(&mut fits, budget, store);
     let changed = fits.iter().map(|fit| fit.changed).collect();
     (settled, changed)
 }
@@ -108,10 +108,10 @@ proptest! {
     fn a_settled_result_is_within_its_limit(output in output(), limit in 0usize..3_000) {
         let folder = tempfile::tempdir().expect("a folder");
         let store = OffloadStore::at(folder.path().join("kept"));
-        let settled = settle(output.clone(), "Tool", ResultLimit::Chars(limit), &store);
-        prop_assert!(chars(&settled.output) <= limit.max("[cut]".len()));
-        if chars(&output) <= limit {
-            prop_assert_eq!(settled, Settled::whole(output));
+        let settled = limit_output(output.clone(), "Tool", ResultLimit::Chars(limit), &store);
+        prop_assert!(output_chars(&settled.output) <= limit.max("[cut]".len()));
+        if output_chars(&output) <= limit {
+            prop_assert_eq!(settled, LimitedOutput::whole(output));
             prop_assert!(!store.dir().exists(), "nothing is made for nothing");
         } else {
             prop_assert!(settled.offloaded_to.is_some());
@@ -127,10 +127,10 @@ proptest! {
     fn a_result_that_cannot_be_kept_is_within_its_limit(output in output(), limit in 0usize..3_000) {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let store = OffloadStore::at(file.path().join("below"));
-        let settled = settle(output.clone(), "Tool", ResultLimit::Chars(limit), &store);
-        prop_assert!(chars(&settled.output) <= limit.max("[cut]".len()));
+        let settled = limit_output(output.clone(), "Tool", ResultLimit::Chars(limit), &store);
+        prop_assert!(output_chars(&settled.output) <= limit.max("[cut]".len()));
         prop_assert_eq!(&settled.offloaded_to, &None);
-        if chars(&output) > limit {
+        if output_chars(&output) > limit {
             check_cut(&output, &settled)?;
             prop_assert!(settled.cut.as_ref().is_some_and(|cut| cut.lost.is_some()));
             prop_assert!(limit < 50 || preview_of(&settled).contains("lost"));
@@ -149,14 +149,14 @@ proptest! {
         budget in 0usize..40_000,
     ) {
         let store = OffloadStore::temporary();
-        let before: Vec<Settled> =
-            outputs.iter().map(|(output, limit)| settle(output.clone(), "Tool", *limit, &store)).collect();
+        let before: Vec<LimitedOutput> =
+            outputs.iter().map(|(output, limit)| limit_output(output.clone(), "Tool", *limit, &store)).collect();
         let (after, changed) = fit_all(&outputs, budget, &store);
 
-        let sum: usize = after.iter().map(|settled| chars(&settled.output)).sum();
+        let sum: usize = after.iter().map(|settled| output_chars(&settled.output)).sum();
         let floor = outputs.len() * limits::RESULT_CHARS_MIN;
         prop_assert!(sum <= budget.max(floor), "{} over {}", sum, budget);
-        if before.iter().map(|settled| chars(&settled.output)).sum::<usize>() <= budget {
+        if before.iter().map(|settled| output_chars(&settled.output)).sum::<usize>() <= budget {
             prop_assert!(changed.iter().all(|changed| !changed));
         }
         for (((output, limit), before), (after, changed)) in
@@ -164,7 +164,7 @@ proptest! {
         {
             if *changed {
                 check_cut(output, after)?;
-                prop_assert!(chars(&after.output) < chars(&before.output));
+                prop_assert!(output_chars(&after.output) < output_chars(&before.output));
                 prop_assert_eq!(after.offloaded_to.is_none(), *limit == ResultLimit::Unlimited);
             } else {
                 prop_assert_eq!(shown(std::slice::from_ref(after)), shown(std::slice::from_ref(before)));
@@ -192,20 +192,20 @@ fn a_limit_is_a_number_or_a_word() {
 #[test]
 fn one_character_over_is_over_and_bytes_do_not_count() {
     let store = OffloadStore::temporary();
-    let just = settle(text_output(&"漢".repeat(500)), "T", ResultLimit::Chars(500), &store);
-    assert_eq!(just, Settled::whole(text_output(&"漢".repeat(500))));
+    let just = limit_output(text_output(&"漢".repeat(500)), "T", ResultLimit::Chars(500), &store);
+    assert_eq!(just, LimitedOutput::whole(text_output(&"漢".repeat(500))));
     assert!(!store.dir().exists());
-    let over = settle(text_output(&"漢".repeat(501)), "T", ResultLimit::Chars(500), &store);
+    let over = limit_output(text_output(&"漢".repeat(501)), "T", ResultLimit::Chars(500), &store);
     assert_eq!(over.cut.expect("a cut").chars, 501);
 }
 
 #[test]
 fn within_the_limit_nothing_is_copied() {
     let text: std::sync::Arc<str> = "short".into();
-    let output = Output::new(vec![Content::Text(text.clone())]);
-    let settled = settle(output, "T", ResultLimit::default(), &OffloadStore::temporary());
+    let output = ToolOutput::new(vec![ResultBlock::Text(text.clone())]);
+    let settled = limit_output(output, "T", ResultLimit::default(), &OffloadStore::temporary());
     assert!(
-        matches!(&settled.output.blocks()[0], Content::Text(same) if std::sync::Arc::ptr_eq(same, &text))
+        matches!(&settled.output.blocks()[0], ResultBlock::Text(same) if std::sync::Arc::ptr_eq(same, &text))
     );
 }
 
@@ -213,7 +213,7 @@ fn within_the_limit_nothing_is_copied() {
 fn the_words_say_what_is_missing_and_how_to_read_on() {
     let store = OffloadStore::temporary();
     let log: String = (1..=2_000).map(|line| format!("line {line}\n")).collect();
-    let settled = settle(text_output(&log), "mcp__x/../y", ResultLimit::Chars(1_000), &store);
+    let settled = limit_output(text_output(&log), "mcp__x/../y", ResultLimit::Chars(1_000), &store);
     let path = settled.offloaded_to.clone().expect("a file");
     let preview = preview_of(&settled);
     let cut = settled.cut.clone().expect("a cut");
@@ -224,8 +224,8 @@ fn the_words_say_what_is_missing_and_how_to_read_on() {
     let expected = format!(
         "[haft left out {} characters here, {} lines from line {} on; the whole result is in {} (18,893 characters, \
          2,000 lines); read it with Read using offset and limit, or search it with Grep]\n",
-        super::preview::number(cut.chars_left_out),
-        super::preview::number(cut.lines_left_out),
+        super::preview::format_number(cut.chars_left_out),
+        super::preview::format_number(cut.lines_left_out),
         head.lines().count() + 1,
         path.display(),
     );
@@ -236,9 +236,9 @@ fn the_words_say_what_is_missing_and_how_to_read_on() {
 
 #[test]
 fn the_words_name_only_tools_that_are_there() {
-    let readers = Readers { read: None, search: Some("Find".into()) };
+    let readers = ReaderTools { read: None, search: Some("Find".into()) };
     let store = OffloadStore::temporary().with_readers(readers);
-    let settled = settle(text_output(&"word\n".repeat(1_000)), "T", ResultLimit::Chars(1_000), &store);
+    let settled = limit_output(text_output(&"word\n".repeat(1_000)), "T", ResultLimit::Chars(1_000), &store);
     let preview = preview_of(&settled);
     assert!(preview.contains("; search it with Find]") && !preview.contains("Read"), "{preview}");
 }
@@ -248,7 +248,8 @@ fn short_limits_get_shorter_words() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = OffloadStore::at(folder.path().join("deep/".repeat(20)));
     let preview = |limit| {
-        let settled = settle(text_output(&"word\n".repeat(1_000)), "T", ResultLimit::Chars(limit), &store);
+        let settled =
+            limit_output(text_output(&"word\n".repeat(1_000)), "T", ResultLimit::Chars(limit), &store);
         let path = settled.offloaded_to.clone().expect("a file");
         let name = path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
         let dir = store.dir().display().to_string();
@@ -267,9 +268,9 @@ fn short_limits_get_shorter_words() {
 fn json_is_kept_on_many_lines_with_a_hint() {
     let store = OffloadStore::temporary();
     let value = json!({ "rows": (0..500).collect::<Vec<_>>() });
-    let picture = Content::image("image/png", *b"x");
-    let output = Output::new(vec![picture.clone(), Content::Structured(value.clone())]);
-    let settled = settle(output, "Query", ResultLimit::Chars(1_000), &store);
+    let picture = ResultBlock::image("image/png", *b"x");
+    let output = ToolOutput::new(vec![picture.clone(), ResultBlock::Structured(value.clone())]);
+    let settled = limit_output(output, "Query", ResultLimit::Chars(1_000), &store);
     let path = settled.offloaded_to.clone().expect("a file");
     assert_eq!(path.extension().expect("an extension"), "json");
     let kept = fs::read_to_string(path).expect("a kept file");
@@ -283,7 +284,7 @@ fn json_is_kept_on_many_lines_with_a_hint() {
 fn a_lost_result_says_why() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let store = OffloadStore::at(file.path());
-    let settled = settle(text_output(&"word\n".repeat(1_000)), "T", ResultLimit::Chars(1_000), &store);
+    let settled = limit_output(text_output(&"word\n".repeat(1_000)), "T", ResultLimit::Chars(1_000), &store);
     let preview = preview_of(&settled);
     assert!(preview.contains("is lost, since it could not be kept in a file: the place"), "{preview}");
     assert!(!preview.contains(&*file.path().to_string_lossy()), "no path that isn't there");
@@ -293,11 +294,11 @@ fn a_lost_result_says_why() {
 fn a_second_preview_has_the_same_file() {
     let store = OffloadStore::temporary();
     let whole = "some words on a line\n".repeat(20_000);
-    let mut settled = settle(text_output(&whole), "T", ResultLimit::default(), &store);
+    let mut settled = limit_output(text_output(&whole), "T", ResultLimit::default(), &store);
     let first = settled.clone();
-    fit(&mut [Fit::new("T", &mut settled, ResultLimit::default())], 50_000, &store);
+    fit_to_budget(&mut [BudgetedResult::new("T", &mut settled, ResultLimit::default())], 50_000, &store);
     assert_eq!(settled.offloaded_to, first.offloaded_to);
-    assert!(chars(&settled.output) <= limits::PREVIEW_CHARS);
+    assert!(output_chars(&settled.output) <= limits::PREVIEW_CHARS);
     assert_eq!(settled.cut.as_ref().expect("a cut").chars, whole.len());
     check_cut(&text_output(&whole), &settled).expect("a right cut");
     assert_eq!(fs::read_dir(store.dir()).expect("the folder").count(), 1);
@@ -306,9 +307,9 @@ fn a_second_preview_has_the_same_file() {
 #[test]
 fn a_preview_changed_by_a_hook_is_a_new_result() {
     let store = OffloadStore::temporary();
-    let mut settled = settle(text_output(&"a\n".repeat(9_000)), "T", ResultLimit::Chars(5_000), &store);
+    let mut settled = limit_output(text_output(&"a\n".repeat(9_000)), "T", ResultLimit::Chars(5_000), &store);
     settled.output = text_output(&"漢".repeat(6_000));
-    fit(&mut [Fit::new("T", &mut settled, ResultLimit::Chars(5_000))], 3_000, &store);
+    fit_to_budget(&mut [BudgetedResult::new("T", &mut settled, ResultLimit::Chars(5_000))], 3_000, &store);
     check_cut(&text_output(&"漢".repeat(6_000)), &settled).expect("a right cut");
 }
 
@@ -316,19 +317,27 @@ fn a_preview_changed_by_a_hook_is_a_new_result() {
 fn a_page_ends_with_a_line_and_says_how_to_go_on() {
     let store = OffloadStore::temporary();
     let whole = "some words on a line\n".repeat(1_000);
-    let mut settled = Settled::whole(text_output(&whole));
-    fit(&mut [Fit::new("Read", &mut settled, ResultLimit::Unlimited).pages(true)], 10_000, &store);
+    let mut settled = LimitedOutput::whole(text_output(&whole));
+    fit_to_budget(
+        &mut [BudgetedResult::new("Read", &mut settled, ResultLimit::Unlimited).pages(true)],
+        10_000,
+        &store,
+    );
     let preview = preview_of(&settled);
     let shown = preview.matches("some words").count();
     let end = format!(
         "call Read again for the part that follows, with an offset {} further on]",
-        super::preview::lines(shown)
+        super::preview::format_lines(shown)
     );
     assert!(preview.ends_with(&end), "{preview}");
     assert!(preview.contains(&format!("\n[shown: lines 1–{shown} of the 1,000 lines of this page")));
     assert!(shown > 450 && !store.dir().exists());
-    fit(&mut [Fit::new("Read", &mut settled, ResultLimit::Unlimited).pages(true)], 3_000, &store);
-    assert!(chars(&settled.output) <= 3_000);
+    fit_to_budget(
+        &mut [BudgetedResult::new("Read", &mut settled, ResultLimit::Unlimited).pages(true)],
+        3_000,
+        &store,
+    );
+    assert!(output_chars(&settled.output) <= 3_000);
     check_cut(&text_output(&whole), &settled).expect("a page of a page");
 }
 
@@ -337,25 +346,25 @@ fn a_page_ends_with_a_line_and_says_how_to_go_on() {
 fn an_unlimited_result_without_pages_goes_to_a_file() {
     let store = OffloadStore::temporary();
     let whole = "some words on a line\n".repeat(1_000);
-    let mut settled = Settled::whole(text_output(&whole));
-    fit(&mut [Fit::new("T", &mut settled, ResultLimit::Unlimited)], 10_000, &store);
+    let mut settled = LimitedOutput::whole(text_output(&whole));
+    fit_to_budget(&mut [BudgetedResult::new("T", &mut settled, ResultLimit::Unlimited)], 10_000, &store);
     let path = settled.offloaded_to.as_ref().expect("a file");
     assert_eq!(fs::read_to_string(path).expect("the file"), whole);
     let preview = preview_of(&settled);
     assert!(preview.contains(&*path.to_string_lossy()) && !preview.contains("again"), "{preview}");
-    assert!(chars(&settled.output) <= 10_000);
+    assert!(output_chars(&settled.output) <= 10_000);
 }
 
 #[test]
 fn a_page_within_one_long_line_is_within_the_budget() {
-    let mut settled = Settled::whole(text_output(&"x".repeat(20_000)));
-    fit(
-        &mut [Fit::new("Read", &mut settled, ResultLimit::Unlimited).pages(true)],
+    let mut settled = LimitedOutput::whole(text_output(&"x".repeat(20_000)));
+    fit_to_budget(
+        &mut [BudgetedResult::new("Read", &mut settled, ResultLimit::Unlimited).pages(true)],
         200,
         &OffloadStore::temporary(),
     );
     let preview = preview_of(&settled);
-    assert!(chars(&settled.output) <= 200);
+    assert!(output_chars(&settled.output) <= 200);
     assert!(preview.ends_with("x\n[cut: 20,000 characters; call Read again for the rest]"), "{preview}");
 }
 
@@ -366,5 +375,5 @@ fn ten_thousand_results_fit() {
     let outputs: Vec<_> =
         (0..10_000).map(|n| (text_output(&"x".repeat(200 + n % 900)), ResultLimit::default())).collect();
     let (after, _) = fit_all(&outputs, 2_000_000, &store);
-    assert!(after.iter().map(|settled| chars(&settled.output)).sum::<usize>() <= 2_000_000);
+    assert!(after.iter().map(|settled| output_chars(&settled.output)).sum::<usize>() <= 2_000_000);
 }

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::show::{shorten, shown, target};
+use super::show::{resolve_reference, shorten_text, shorten_value};
 use crate::limits::VALUE_CHARS_MAX;
 
 /// How many choices, fields or alternatives are named before the rest is counted.
@@ -15,18 +15,18 @@ const NAMED_MAX: usize = 12;
 const DEPTH_MAX: usize = 4;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Number {
+enum GrammaticalNumber {
     One,
     Many,
 }
 
 /// Returns what `schema` accepts as a noun: "a string", "an integer ≥ 0", "one of …".
-pub(super) fn accepted(root: &Value, schema: &Value) -> String {
-    shorten(&noun(root, schema, Number::One, DEPTH_MAX), 240)
+pub(super) fn describe_accepted(root: &Value, schema: &Value) -> String {
+    shorten_text(&describe_type(root, schema, GrammaticalNumber::One, DEPTH_MAX), 240)
 }
 
 /// Joins the first few of `words`; counts the rest.
-pub(super) fn listed(words: &[String], last: &str) -> String {
+pub(super) fn join_words(words: &[String], last: &str) -> String {
     match words {
         [] => String::new(),
         [only] => only.clone(),
@@ -35,7 +35,7 @@ pub(super) fn listed(words: &[String], last: &str) -> String {
     }
 }
 
-fn noun(root: &Value, schema: &Value, number: Number, depth: usize) -> String {
+fn describe_type(root: &Value, schema: &Value, number: GrammaticalNumber, depth: usize) -> String {
     let (one, many) = match schema {
         Value::Bool(false) => ("nothing", "nothing"),
         Value::Object(object) if !object.is_empty() && depth > 0 => {
@@ -43,28 +43,38 @@ fn noun(root: &Value, schema: &Value, number: Number, depth: usize) -> String {
         }
         _ => ("anything", "values"),
     };
-    if number == Number::One { one } else { many }.to_owned()
+    if number == GrammaticalNumber::One { one } else { many }.to_owned()
 }
 
-fn noun_of_object(root: &Value, schema: &Map<String, Value>, number: Number, depth: usize) -> String {
-    if let Some(constants) = constants(schema) {
+fn noun_of_object(
+    root: &Value,
+    schema: &Map<String, Value>,
+    number: GrammaticalNumber,
+    depth: usize,
+) -> String {
+    if let Some(constants) = enum_constants(schema) {
         return match constants.as_slice() {
-            [only] => shown(only),
+            [only] => shorten_value(only),
             all => {
-                format!("one of {}", listed(&all.iter().map(|value| shown(value)).collect::<Vec<_>>(), ", "))
+                format!(
+                    "one of {}",
+                    join_words(&all.iter().map(|value| shorten_value(value)).collect::<Vec<_>>(), ", ")
+                )
             }
         };
     }
     if let Some(target) =
-        schema.get("$ref").and_then(Value::as_str).and_then(|reference| target(root, reference))
+        schema.get("$ref").and_then(Value::as_str).and_then(|reference| resolve_reference(root, reference))
     {
-        return noun(root, target, number, depth);
+        return describe_type(root, target, number, depth);
     }
     for keyword in ["anyOf", "oneOf"] {
         if let Some(branches) = schema.get(keyword).and_then(Value::as_array)
             && !schema.contains_key("properties")
         {
-            return alternatives(branches.iter().map(|branch| noun(root, branch, number, depth)));
+            return join_alternatives(
+                branches.iter().map(|branch| describe_type(root, branch, number, depth)),
+            );
         }
     }
     let names: Vec<&str> = match schema.get("type") {
@@ -73,15 +83,15 @@ fn noun_of_object(root: &Value, schema: &Map<String, Value>, number: Number, dep
         _ if schema.contains_key("properties") => vec!["object"],
         _ if schema.contains_key("items") => vec!["array"],
         _ => match schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
-            Some([first, ..]) => return noun(root, first, number, depth),
-            _ => return noun(root, &Value::Bool(true), number, depth),
+            Some([first, ..]) => return describe_type(root, first, number, depth),
+            _ => return describe_type(root, &Value::Bool(true), number, depth),
         },
     };
-    alternatives(names.iter().map(|name| noun_of_type(root, schema, name, number, depth)))
+    join_alternatives(names.iter().map(|name| noun_of_type(root, schema, name, number, depth)))
 }
 
 /// The values of `const`, of `enum`, or of alternatives that are all constants.
-fn constants(schema: &Map<String, Value>) -> Option<Vec<&Value>> {
+fn enum_constants(schema: &Map<String, Value>) -> Option<Vec<&Value>> {
     if let Some(value) = schema.get("const") {
         return Some(vec![value]);
     }
@@ -92,13 +102,13 @@ fn constants(schema: &Map<String, Value>) -> Option<Vec<&Value>> {
     let branches = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
     let mut all = Vec::new();
     for branch in branches {
-        all.extend(constants(branch.as_object()?).filter(|_| branch.get("properties").is_none())?);
+        all.extend(enum_constants(branch.as_object()?).filter(|_| branch.get("properties").is_none())?);
     }
     (!all.is_empty()).then_some(all)
 }
 
 /// Joins alternatives by "or". `null` goes without saying: leaving an optional field out is better.
-fn alternatives(nouns: impl Iterator<Item = String>) -> String {
+fn join_alternatives(nouns: impl Iterator<Item = String>) -> String {
     let mut words: Vec<String> = Vec::new();
     for noun in nouns {
         if !words.contains(&noun) {
@@ -108,14 +118,14 @@ fn alternatives(nouns: impl Iterator<Item = String>) -> String {
     if words.len() > 1 {
         words.retain(|word| word != "null");
     }
-    listed(&words, " or ")
+    join_words(&words, " or ")
 }
 
 fn noun_of_type(
     root: &Value,
     schema: &Map<String, Value>,
     name: &str,
-    number: Number,
+    number: GrammaticalNumber,
     depth: usize,
 ) -> String {
     let (one, many) = match name {
@@ -127,7 +137,7 @@ fn noun_of_type(
         "object" => ("an object", "objects"),
         _ => return "null".to_owned(),
     };
-    let word = if number == Number::One { one } else { many };
+    let word = if number == GrammaticalNumber::One { one } else { many };
     let detail = match name {
         "string" => string_detail(schema),
         "integer" | "number" => number_detail(schema),
@@ -139,7 +149,7 @@ fn noun_of_type(
 }
 
 fn string_detail(schema: &Map<String, Value>) -> String {
-    let mut detail = match count(schema, "minLength", "maxLength") {
+    let mut detail = match describe_count(schema, "minLength", "maxLength") {
         Some(count) => format!(
             " of {count} {}",
             if count.ends_with(" 1") || count == "1" { "character" } else { "characters" }
@@ -147,14 +157,14 @@ fn string_detail(schema: &Map<String, Value>) -> String {
         None => String::new(),
     };
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-        detail.push_str(&format!(" that matches `{}`", shorten(pattern, VALUE_CHARS_MAX)));
+        detail.push_str(&format!(" that matches `{}`", shorten_text(pattern, VALUE_CHARS_MAX)));
     } else if let Some(format) = schema.get("format").and_then(Value::as_str) {
-        detail.push_str(&format!(" in the format {}", shorten(format, VALUE_CHARS_MAX)));
+        detail.push_str(&format!(" in the format {}", shorten_text(format, VALUE_CHARS_MAX)));
     }
     detail
 }
 
-fn count(schema: &Map<String, Value>, least: &str, most: &str) -> Option<String> {
+fn describe_count(schema: &Map<String, Value>, least: &str, most: &str) -> Option<String> {
     let least = schema.get(least).and_then(Value::as_u64).filter(|least| *least > 0);
     let most = schema.get(most).and_then(Value::as_u64);
     Some(match (least, most) {
@@ -190,10 +200,10 @@ fn number_detail(schema: &Map<String, Value>) -> String {
 
 fn array_detail(root: &Value, schema: &Map<String, Value>, depth: usize) -> String {
     let items = match schema.get("items") {
-        Some(items @ Value::Object(_)) => noun(root, items, Number::Many, depth),
+        Some(items @ Value::Object(_)) => describe_type(root, items, GrammaticalNumber::Many, depth),
         _ => "values".to_owned(),
     };
-    match count(schema, "minItems", "maxItems") {
+    match describe_count(schema, "minItems", "maxItems") {
         Some(count) => format!(" of {count} {items}"),
         None if items == "values" => String::new(),
         None => format!(" of {items}"),
@@ -211,11 +221,11 @@ fn object_detail(schema: &Map<String, Value>) -> String {
         .iter()
         .map(|name| {
             let constant = properties.and_then(|properties| properties.get(*name)?.get("const"));
-            let name = shorten(name, VALUE_CHARS_MAX);
-            constant.map_or_else(|| format!("`{name}`"), |value| format!("`{name}` {}", shown(value)))
+            let name = shorten_text(name, VALUE_CHARS_MAX);
+            constant.map_or_else(|| format!("`{name}`"), |value| format!("`{name}` {}", shorten_value(value)))
         })
         .collect();
-    if words.is_empty() { String::new() } else { format!(" with {}", listed(&words, ", ")) }
+    if words.is_empty() { String::new() } else { format!(" with {}", join_words(&words, ", ")) }
 }
 
 #[cfg(test)]
@@ -227,7 +237,7 @@ mod tests {
     #[track_caller]
     fn check(schema: Value, expected: &str) {
         let root = json!({"$defs": {"a": {"type": "string"}, "loop": {"$ref": "#/$defs/loop"}}});
-        assert_eq!(accepted(&root, &schema), expected, "{schema}");
+        assert_eq!(describe_accepted(&root, &schema), expected, "{schema}");
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::ptr;
 use serde_json::{Map, Value};
 
 use super::SchemaError;
-use super::places::{Types, types};
-use super::show::{escape, shorten, target};
+use super::places::{TypeSet, accepted_types};
+use super::show::{escape_pointer, resolve_reference, shorten_text};
 use crate::limits::{
     INPUT_DEPTH_MAX, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SCHEMA_HOPS_MAX, SCHEMA_NODES_MAX,
     SCHEMA_PATTERNS_MAX, SCHEMA_UNROLLED_DEPTH_MAX, VALUE_CHARS_MAX, VIOLATION_LEVELS_MAX,
@@ -71,14 +71,14 @@ pub(super) fn each_subschema<'s>(object: &'s Map<String, Value>, mut visit: impl
 
 /// What is known of a schema after it was looked through.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts {
+pub(super) struct SchemaFacts {
     /// How deep an input may nest for its problems to be explained in full. Where a schema contains
     /// itself, each level of the input adds to the stack, and alternatives multiply the explanations.
     pub(super) explained_depth: usize,
 }
 
 /// Checks the size, the depth and the references of a schema.
-pub(super) fn check(root: &Value) -> Result<Facts, SchemaError> {
+pub(super) fn check_bounds(root: &Value) -> Result<SchemaFacts, SchemaError> {
     if depth_over(root, SCHEMA_DEPTH_MAX) {
         return Err(SchemaError::new(format!(
             "the schema nests too deep; at most {SCHEMA_DEPTH_MAX} levels are accepted"
@@ -90,7 +90,7 @@ pub(super) fn check(root: &Value) -> Result<Facts, SchemaError> {
             "the schema has {bytes} bytes; at most {SCHEMA_BYTES_MAX} bytes are accepted"
         )));
     }
-    let mut survey = Survey::new(root);
+    let mut survey = SchemaSurvey::new(root);
     survey.collect(root, true)?;
     if survey.patterns > SCHEMA_PATTERNS_MAX {
         return Err(SchemaError::new(format!(
@@ -103,7 +103,7 @@ pub(super) fn check(root: &Value) -> Result<Facts, SchemaError> {
     let mut queue = std::mem::take(&mut survey.seen);
     let mut known: HashSet<*const Value> = queue.iter().map(|schema| ptr::from_ref(*schema)).collect();
     while let Some(schema) = queue.pop() {
-        let hops = survey.hops(schema, 0)?;
+        let hops = survey.reference_hops(schema, 0)?;
         survey.hops_most = survey.hops_most.max(hops);
         if let Some((_, Some(target))) = survey.reference(schema)
             && known.insert(ptr::from_ref(target))
@@ -120,29 +120,29 @@ pub(super) fn check(root: &Value) -> Result<Facts, SchemaError> {
             explained_depth = explained_depth.min(VIOLATION_PATHS_MAX.ilog(survey.fan_out) as usize);
         }
     }
-    Ok(Facts { explained_depth })
+    Ok(SchemaFacts { explained_depth })
 }
 
 /// The first `$ref` that leads nowhere, for the words of a refusal that the compiler has made.
 #[cold]
-pub(super) fn dangling(root: &Value) -> Option<SchemaError> {
-    let mut survey = Survey::new(root);
+pub(super) fn dangling_reference(root: &Value) -> Option<SchemaError> {
+    let mut survey = SchemaSurvey::new(root);
     survey.collect(root, true).ok()?;
     let lost = survey.seen.iter().find(|schema| matches!(survey.reference(schema), Some((_, None))))?;
     let (reference, _) = survey.reference(lost)?;
     let keyword = REFERENCES.iter().find(|keyword| lost.get(**keyword).is_some())?;
     Some(SchemaError::at(
-        &format!("{}/{keyword}", place(root, lost)),
+        &format!("{}/{keyword}", pointer_to(root, lost)),
         format!(
             "`{keyword}` to `{}` leads nowhere; a place that the schema has is accepted, such as `#/$defs/…`",
-            shorten(reference, VALUE_CHARS_MAX)
+            shorten_text(reference, VALUE_CHARS_MAX)
         ),
     ))
 }
 
 /// The JSON pointer to a part of the document. Looked for only where something is wrong with it.
 #[cold]
-fn place(root: &Value, part: &Value) -> String {
+fn pointer_to(root: &Value, part: &Value) -> String {
     fn find(value: &Value, part: &Value, path: &mut Vec<String>) -> bool {
         if ptr::eq(value, part) {
             return true;
@@ -156,7 +156,7 @@ fn place(root: &Value, part: &Value) -> String {
         };
         match value {
             Value::Array(items) => items.iter().enumerate().any(|(at, item)| below(at.to_string(), item)),
-            Value::Object(fields) => fields.iter().any(|(key, field)| below(escape(key), field)),
+            Value::Object(fields) => fields.iter().any(|(key, field)| below(escape_pointer(key), field)),
             _ => false,
         }
     }
@@ -181,12 +181,12 @@ fn too_large() -> SchemaError {
 }
 
 #[derive(Clone, Copy)]
-struct Measure {
+struct SubschemaSize {
     size: usize,
     height: usize,
 }
 
-struct Survey<'s> {
+struct SchemaSurvey<'s> {
     root: &'s Value,
     id: Option<&'s str>,
     draft_4: bool,
@@ -198,14 +198,14 @@ struct Survey<'s> {
     fan_out: usize,
     hops_most: usize,
     /// Unrolled measures of reference targets; `None` while a target is being measured.
-    measures: HashMap<*const Value, Option<Measure>>,
+    measures: HashMap<*const Value, Option<SubschemaSize>>,
     /// Hops below reference targets; `None` while they are being counted.
     hop_counts: HashMap<*const Value, Option<usize>>,
 }
 
-impl<'s> Survey<'s> {
+impl<'s> SchemaSurvey<'s> {
     fn new(root: &'s Value) -> Self {
-        Survey {
+        SchemaSurvey {
             root,
             id: root.get("$id").and_then(Value::as_str).map(|id| id.trim_end_matches('#')),
             draft_4: root.get("$schema").and_then(Value::as_str).is_some_and(|uri| uri.contains("draft-04")),
@@ -228,10 +228,10 @@ impl<'s> Survey<'s> {
             let Some(reference) = object.get(keyword).and_then(Value::as_str) else { continue };
             if self.local(reference).is_none() {
                 return Err(SchemaError::at(
-                    &format!("{}/{keyword}", place(self.root, schema)),
+                    &format!("{}/{keyword}", pointer_to(self.root, schema)),
                     format!(
                         "`{keyword}` to `{}` leaves the document and is not followed; `#/$defs/…` is accepted",
-                        shorten(reference, VALUE_CHARS_MAX)
+                        shorten_text(reference, VALUE_CHARS_MAX)
                     ),
                 ));
             }
@@ -250,14 +250,15 @@ impl<'s> Survey<'s> {
             } else if !is_root {
                 // An inner `$id` changes what every `#` below it means.
                 return Err(SchemaError::at(
-                    &format!("{}/{keyword}", place(self.root, schema)),
+                    &format!("{}/{keyword}", pointer_to(self.root, schema)),
                     format!("`{keyword}` inside the schema; it is accepted at the root only"),
                 ));
             }
         }
         for branches in ["anyOf", "oneOf"].iter().filter_map(|keyword| object.get(*keyword)?.as_array()) {
-            let holders = Types::OBJECT.or(Types::ARRAY);
-            let count = branches.iter().filter(|branch| types(self.root, branch).meets(holders)).count();
+            let holders = TypeSet::OBJECT.or(TypeSet::ARRAY);
+            let count =
+                branches.iter().filter(|branch| accepted_types(self.root, branch).meets(holders)).count();
             self.fan_out = self.fan_out.max(count);
         }
         self.patterns += usize::from(object.contains_key("pattern"));
@@ -287,12 +288,12 @@ impl<'s> Survey<'s> {
         let reference = REFERENCES.iter().find_map(|keyword| object.get(*keyword)?.as_str())?;
         let fragment = self.local(reference)?;
         let anchored = fragment.get(1..).and_then(|anchor| self.anchors.get(anchor).copied());
-        Some((reference, target(self.root, fragment).or(anchored)))
+        Some((reference, resolve_reference(self.root, fragment).or(anchored)))
     }
 
     /// Measures a schema as if its references were replaced by their targets.
-    fn unroll(&mut self, schema: &'s Value, depth: usize) -> Result<Measure, SchemaError> {
-        let mut measure = Measure { size: 1, height: 0 };
+    fn unrolled_size(&mut self, schema: &'s Value, depth: usize) -> Result<SubschemaSize, SchemaError> {
+        let mut measure = SubschemaSize { size: 1, height: 0 };
         if let Some((_, Some(target))) = self.reference(schema) {
             let below = self.unroll_target(target, depth)?;
             measure.size = measure.size.saturating_add(below.size);
@@ -304,7 +305,7 @@ impl<'s> Survey<'s> {
                 if outcome.is_err() || keyword == "$defs" || keyword == "definitions" {
                     return;
                 }
-                outcome = self.unroll(child, depth + 1).map(|below| {
+                outcome = self.unrolled_size(child, depth + 1).map(|below| {
                     measure.size = measure.size.saturating_add(below.size);
                     measure.height = measure.height.max(below.height + 1);
                 });
@@ -320,7 +321,7 @@ impl<'s> Survey<'s> {
         Ok(measure)
     }
 
-    fn unroll_target(&mut self, target: &'s Value, depth: usize) -> Result<Measure, SchemaError> {
+    fn unroll_target(&mut self, target: &'s Value, depth: usize) -> Result<SubschemaSize, SchemaError> {
         if depth >= SCHEMA_UNROLLED_DEPTH_MAX {
             return Err(too_deep());
         }
@@ -328,11 +329,11 @@ impl<'s> Survey<'s> {
             Some(Some(measure)) => Ok(*measure),
             Some(None) => {
                 self.cyclic = true;
-                Ok(Measure { size: 1, height: 0 })
+                Ok(SubschemaSize { size: 1, height: 0 })
             }
             None => {
                 self.measures.insert(target, None);
-                let measure = self.unroll(target, depth + 1)?;
+                let measure = self.unrolled_size(target, depth + 1)?;
                 self.measures.insert(target, Some(measure));
                 Ok(measure)
             }
@@ -340,7 +341,7 @@ impl<'s> Survey<'s> {
     }
 
     /// Counts the longest chain of subschemas that apply to the same value.
-    fn hops(&mut self, schema: &'s Value, depth: usize) -> Result<usize, SchemaError> {
+    fn reference_hops(&mut self, schema: &'s Value, depth: usize) -> Result<usize, SchemaError> {
         let mut longest = 0;
         if let Some((reference, Some(target))) = self.reference(schema) {
             let below = match self.hop_counts.get(&ptr::from_ref(target)) {
@@ -348,7 +349,7 @@ impl<'s> Survey<'s> {
                 Some(None) => {
                     return Err(SchemaError::new(format!(
                         "`$ref` to `{}` comes back to itself without going into the value; that is never satisfied",
-                        shorten(reference, VALUE_CHARS_MAX)
+                        shorten_text(reference, VALUE_CHARS_MAX)
                     )));
                 }
                 None => {
@@ -373,7 +374,7 @@ impl<'s> Survey<'s> {
     }
 
     fn hops_checked(&mut self, schema: &'s Value, depth: usize) -> Result<usize, SchemaError> {
-        if depth >= SCHEMA_HOPS_MAX { Err(too_many_hops()) } else { self.hops(schema, depth + 1) }
+        if depth >= SCHEMA_HOPS_MAX { Err(too_many_hops()) } else { self.reference_hops(schema, depth + 1) }
     }
 }
 
@@ -397,7 +398,7 @@ mod tests {
 
     #[track_caller]
     fn refused(schema: &Value, message: &str) {
-        let error = check(schema).expect_err("the schema is refused").to_string();
+        let error = check_bounds(schema).expect_err("the schema is refused").to_string();
         assert!(error.contains(message), "{error}");
     }
 
@@ -413,7 +414,7 @@ mod tests {
             json!({"enum": [{"$ref": "http://not.a.reference"}], "default": {"$ref": "x"}}),
             json!({"properties": {"$ref": {"type": "string"}, "id": {"type": "string"}, "$id": {"type": "string"}}}),
         ] {
-            assert!(check(&schema).is_ok(), "{schema}: {:?}", check(&schema));
+            assert!(check_bounds(&schema).is_ok(), "{schema}: {:?}", check_bounds(&schema));
         }
     }
 
@@ -471,7 +472,7 @@ mod tests {
         refused(&chain(2000, |next| json!({"properties": {"a": {"$ref": next}}})), "levels deep");
         refused(&chain(40, |next| json!({"allOf": [{"$ref": next}]})), "one inside the other");
         refused(&chain(4000, |next| json!({"$ref": next})), "");
-        assert!(check(&chain(8, |next| json!({"allOf": [{"$ref": next}]}))).is_ok());
+        assert!(check_bounds(&chain(8, |next| json!({"allOf": [{"$ref": next}]}))).is_ok());
     }
 
     #[test]
@@ -484,8 +485,8 @@ mod tests {
         );
         refused(&json!({"items": {"$ref": "#/x"}, "x": {"not": {"$ref": "#/x"}}}), "comes back to itself");
         let fine = json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"items": {"$ref": "#/$defs/a"}}, {"type": "null"}]}}});
-        assert_eq!(check(&fine).unwrap().explained_depth, INPUT_DEPTH_MAX);
+        assert_eq!(check_bounds(&fine).unwrap().explained_depth, INPUT_DEPTH_MAX);
         let explosive = json!({"items": {"anyOf": [{"$ref": "#"}, {"type": "object"}, {"type": "string"}]}});
-        assert_eq!(check(&explosive).unwrap().explained_depth, 16);
+        assert_eq!(check_bounds(&explosive).unwrap().explained_depth, 16);
     }
 }

@@ -9,24 +9,24 @@
 use serde_json::{Map, Number, Value};
 
 use super::json::parse_json;
-use super::places::{Types, types, views};
+use super::places::{TypeSet, accepted_types, relevant_subschemas};
 use crate::limits::{COERCE_STEPS_MAX, INPUT_DEPTH_MAX};
 
 /// Floats from here on do not stand for one integer.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Returns the input with its dress changed, or `None` if nothing had to be.
-pub(super) fn coerce(root: &Value, input: &Value) -> Option<Value> {
-    let mut walk = Walk { root, steps: COERCE_STEPS_MAX };
+pub(super) fn coerce_input(root: &Value, input: &Value) -> Option<Value> {
+    let mut walk = CoercionWalk { root, steps: COERCE_STEPS_MAX };
     walk.value(input, &[root], 0)
 }
 
-struct Walk<'s> {
+struct CoercionWalk<'s> {
     root: &'s Value,
     steps: usize,
 }
 
-impl<'s> Walk<'s> {
+impl<'s> CoercionWalk<'s> {
     /// Returns the changed value. `schemas` all speak about this place, some perhaps as alternatives.
     fn value(&mut self, value: &Value, schemas: &[&'s Value], depth: usize) -> Option<Value> {
         self.steps = self.steps.checked_sub(1 + schemas.len())?;
@@ -50,18 +50,20 @@ impl<'s> Walk<'s> {
 
     fn views(&mut self, value: &Value, schemas: &[&'s Value]) -> Option<Vec<&'s Value>> {
         let mut found = Vec::new();
-        let all = schemas.iter().all(|schema| views(self.root, schema, value, self.steps, &mut found));
+        let all = schemas
+            .iter()
+            .all(|schema| relevant_subschemas(self.root, schema, value, self.steps, &mut found));
         self.steps = self.steps.saturating_sub(found.len());
         all.then_some(found)
     }
 
-    fn types(&self, schemas: &[&'s Value]) -> Types {
-        schemas.iter().fold(Types::NONE, |all, schema| all.or(types(self.root, schema)))
+    fn types(&self, schemas: &[&'s Value]) -> TypeSet {
+        schemas.iter().fold(TypeSet::NONE, |all, schema| all.or(accepted_types(self.root, schema)))
     }
 
     fn integer(&self, number: &Number, schemas: &[&'s Value]) -> Option<Value> {
         let float = number.is_f64().then(|| number.as_f64())??;
-        if float.fract() != 0.0 || float.abs() > EXACT_MAX || !self.types(schemas).meets(Types::INTEGER) {
+        if float.fract() != 0.0 || float.abs() > EXACT_MAX || !self.types(schemas).meets(TypeSet::INTEGER) {
             return None;
         }
         #[expect(clippy::cast_possible_truncation, reason = "integral and within 2^53")]
@@ -72,12 +74,12 @@ impl<'s> Walk<'s> {
     fn text(&mut self, text: &str, schemas: &[&'s Value], depth: usize) -> Option<Value> {
         // Most strings are no JSON at all; this is the cheapest way to know.
         let wanted = match text.trim_start().bytes().next()? {
-            b'{' => Types::OBJECT,
-            b'[' => Types::ARRAY,
+            b'{' => TypeSet::OBJECT,
+            b'[' => TypeSet::ARRAY,
             _ => return None,
         };
         let types = self.types(schemas);
-        if types.meets(Types::STRING) || !types.meets(wanted) {
+        if types.meets(TypeSet::STRING) || !types.meets(wanted) {
             return None;
         }
         let value = parse_json(text).ok()?;
@@ -106,7 +108,7 @@ impl<'s> Walk<'s> {
                 continue;
             }
             if field.is_null() {
-                if !self.types(&schemas).meets(Types::NULL) && is_optional(views, name) {
+                if !self.types(&schemas).meets(TypeSet::NULL) && is_optional(views, name) {
                     changed.get_or_insert_with(|| fields.clone()).remove(name);
                 }
             } else if let Some(field) = self.value(field, &schemas, depth + 1) {
@@ -153,7 +155,7 @@ mod tests {
 
     #[track_caller]
     fn check(schema: Value, input: Value, expected: Option<Value>) {
-        assert_eq!(coerce(&schema, &input), expected, "{schema}");
+        assert_eq!(coerce_input(&schema, &input), expected, "{schema}");
     }
 
     #[test]

@@ -17,17 +17,17 @@ use super::SchemaError;
 use super::bounds::{IN_PLACE_LISTS, each_subschema};
 
 /// Returns the schema of an input type and the description that its doc comment gives.
-pub(super) fn input<T: JsonSchema>() -> Result<(Value, Option<String>), SchemaError> {
-    let generator = settings().for_deserialize().into_generator();
+pub(super) fn input_schema<T: JsonSchema>() -> Result<(Value, Option<String>), SchemaError> {
+    let generator = schema_settings().for_deserialize().into_generator();
     let mut root = generator.into_root_schema_for::<T>().to_value();
     let description = strip_root(&mut root);
     bound_integers(&mut root);
     shape_root(&mut root)?;
 
     let mut open = BTreeSet::new();
-    find_open(&root, Level::Whole, &mut open);
-    let level = if open.contains("#") { Level::Part } else { Level::Whole };
-    close(&mut root, level, &open);
+    find_open(&root, SchemaScope::Whole, &mut open);
+    let level = if open.contains("#") { SchemaScope::Part } else { SchemaScope::Whole };
+    close_objects(&mut root, level, &open);
     Ok((root, description))
 }
 
@@ -35,14 +35,14 @@ pub(super) fn input<T: JsonSchema>() -> Result<(Value, Option<String>), SchemaEr
 ///
 /// Open, because a tool may learn to say more without breaking whoever reads it.
 pub fn derive_output<T: JsonSchema>() -> Value {
-    let generator = settings().for_serialize().into_generator();
+    let generator = schema_settings().for_serialize().into_generator();
     let mut root = generator.into_root_schema_for::<T>().to_value();
     strip_root(&mut root);
     bound_integers(&mut root);
     root
 }
 
-fn settings() -> SchemaSettings {
+fn schema_settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -101,20 +101,20 @@ fn alternatives_are_objects(schema: &Map<String, Value>) -> bool {
 
 /// Whether a schema speaks for a whole object or only for some of its fields.
 #[derive(Clone, Copy, PartialEq)]
-enum Level {
+enum SchemaScope {
     Whole,
     Part,
 }
 
 /// The level of the subschemas that apply in place beside the other keywords of `schema`.
-fn level_of_branches(schema: &Map<String, Value>, level: Level) -> Level {
+fn level_of_branches(schema: &Map<String, Value>, level: SchemaScope) -> SchemaScope {
     let lists = IN_PLACE_LISTS.iter().filter(|key| schema.contains_key(**key)).count();
     let shared = has_fields(schema)
         || lists > 1
         || schema.contains_key("additionalProperties")
         || schema.contains_key("unevaluatedProperties")
         || schema.get("allOf").and_then(Value::as_array).is_some_and(|all| all.len() > 1);
-    if shared { Level::Part } else { level }
+    if shared { SchemaScope::Part } else { level }
 }
 
 fn has_fields(schema: &Map<String, Value>) -> bool {
@@ -122,10 +122,10 @@ fn has_fields(schema: &Map<String, Value>) -> bool {
 }
 
 /// Collects the references whose targets are only a part of some object.
-fn find_open(schema: &Value, level: Level, open: &mut BTreeSet<String>) {
+fn find_open(schema: &Value, level: SchemaScope, open: &mut BTreeSet<String>) {
     let Some(object) = schema.as_object() else { return };
     let branches = level_of_branches(object, level);
-    if let (Some(reference), Level::Part) = (object.get("$ref").and_then(Value::as_str), branches) {
+    if let (Some(reference), SchemaScope::Part) = (object.get("$ref").and_then(Value::as_str), branches) {
         open.insert(reference.to_owned());
     }
     each_subschema(object, |keyword, child| {
@@ -133,26 +133,26 @@ fn find_open(schema: &Value, level: Level, open: &mut BTreeSet<String>) {
     });
 }
 
-fn level_of_child(keyword: &str, branches: Level) -> Level {
+fn level_of_child(keyword: &str, branches: SchemaScope) -> SchemaScope {
     match keyword {
         "oneOf" | "anyOf" | "allOf" => branches,
-        "not" | "if" | "then" | "else" | "dependentSchemas" => Level::Part,
-        _ => Level::Whole,
+        "not" | "if" | "then" | "else" | "dependentSchemas" => SchemaScope::Part,
+        _ => SchemaScope::Whole,
     }
 }
 
-fn close(schema: &mut Value, level: Level, open: &BTreeSet<String>) {
+fn close_objects(schema: &mut Value, level: SchemaScope, open: &BTreeSet<String>) {
     let Some(object) = schema.as_object_mut() else { return };
     let branches = level_of_branches(object, level);
     let alone = !object.contains_key("$ref") && IN_PLACE_LISTS.iter().all(|key| !object.contains_key(*key));
     let free = !object.contains_key("additionalProperties") && !object.contains_key("unevaluatedProperties");
-    if level == Level::Whole && has_fields(object) && alone && free {
+    if level == SchemaScope::Whole && has_fields(object) && alone && free {
         object.insert("additionalProperties".to_owned(), json!(false));
     }
     each_subschema_mut(object, &mut |keyword, name, child| {
         let part = keyword == "$defs" && open.contains(&format!("#/$defs/{name}"));
-        let level = if part { Level::Part } else { level_of_child(keyword, branches) };
-        close(child, level, open);
+        let level = if part { SchemaScope::Part } else { level_of_child(keyword, branches) };
+        close_objects(child, level, open);
     });
 }
 
@@ -174,14 +174,14 @@ fn bound_integers(schema: &mut Value) {
         };
         object.remove("format");
         if let Some((least, most)) = bounds {
-            tighten(object, "minimum", least, |ours, theirs| ours > theirs);
-            tighten(object, "maximum", most, |ours, theirs| ours < theirs);
+            tighten_bound(object, "minimum", least, |ours, theirs| ours > theirs);
+            tighten_bound(object, "maximum", most, |ours, theirs| ours < theirs);
         }
     }
     each_subschema_mut(object, &mut |_, _, child| bound_integers(child));
 }
 
-fn tighten(object: &mut Map<String, Value>, key: &str, bound: Value, tighter: fn(f64, f64) -> bool) {
+fn tighten_bound(object: &mut Map<String, Value>, key: &str, bound: Value, tighter: fn(f64, f64) -> bool) {
     let existing = object.get(key).and_then(Value::as_f64);
     let wins = match (bound.as_f64(), existing) {
         (Some(ours), Some(theirs)) => tighter(ours, theirs),

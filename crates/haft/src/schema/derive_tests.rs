@@ -7,7 +7,7 @@ use std::num::NonZeroU8;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::*;
-use crate::schema::{InputSchema, decode};
+use crate::schema::{InputSchema, decode_input};
 
 #[track_caller]
 fn schema<T: JsonSchema>(expected: Value) {
@@ -21,7 +21,7 @@ fn accepts<T: JsonSchema + DeserializeOwned>(input: Value) {
     if let Err(violations) = schema.validate(input.clone()) {
         panic!("{input}: {violations:?}\n{}", schema.as_value());
     }
-    if let Err(violation) = decode::<T>(&input) {
+    if let Err(violation) = decode_input::<T>(&input) {
         panic!("{input}: {violation}");
     }
 }

@@ -8,31 +8,34 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::Value;
 
-use super::Violation;
-use super::accepted::{accepted, listed};
+use super::InputViolation;
+use super::accepted::{describe_accepted, join_words};
 use super::bounds::{IN_PLACE_LISTS, depth_over};
-use super::show::{escape, nearest, shorten, shown, target};
+use super::show::{escape_pointer, nearest_name, resolve_reference, shorten_text, shorten_value};
 use crate::limits::{VALUE_CHARS_MAX, VIOLATION_NODES_MAX};
 
 /// Returns the problems of an input that the validator refused, by path and without duplicates.
-pub(super) fn explain(
+pub(super) fn explain_violations(
     root: &Value,
     validator: &jsonschema::Validator,
     explained_depth: usize,
     input: &Value,
-) -> Vec<Violation> {
+) -> Vec<InputViolation> {
     let mut violations = Vec::new();
     if depth_over(input, explained_depth) {
-        let message =
-            format!("{} does not fit the schema; {} is accepted", shown(input), accepted(root, root));
-        violations.push(Violation::new("", message));
+        let message = format!(
+            "{} does not fit the schema; {} is accepted",
+            shorten_value(input),
+            describe_accepted(root, root)
+        );
+        violations.push(InputViolation::new("", message));
     } else if count_over(input, &mut { VIOLATION_NODES_MAX }) {
         if let Err(error) = validator.validate(input) {
-            add(root, &error, &mut violations);
+            add_violations(root, &error, &mut violations);
         }
     } else {
         for error in validator.iter_errors(input) {
-            add(root, &error, &mut violations);
+            add_violations(root, &error, &mut violations);
         }
     }
     violations.sort();
@@ -52,25 +55,28 @@ fn count_over(value: &Value, room: &mut usize) -> bool {
     }
 }
 
-fn add(root: &Value, error: &ValidationError<'_>, violations: &mut Vec<Violation>) {
+fn add_violations(root: &Value, error: &ValidationError<'_>, violations: &mut Vec<InputViolation>) {
     let path = error.instance_path().as_str();
     let value: &Value = error.instance();
     let place = schema_at(root, error);
-    let wanted = || place.map_or_else(|| "something else".to_owned(), |schema| accepted(root, schema));
-    let mut say = |message: String| violations.push(Violation::new(path, message));
-    let off = |what: &str| format!("{} is {what}; {} is accepted", shown(value), wanted());
+    let wanted =
+        || place.map_or_else(|| "something else".to_owned(), |schema| describe_accepted(root, schema));
+    let mut say = |message: String| violations.push(InputViolation::new(path, message));
+    let off = |what: &str| format!("{} is {what}; {} is accepted", shorten_value(value), wanted());
 
     match error.kind() {
         Kind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
             let schema = place.and_then(|place| place.get("properties")?.get(name));
-            let wanted = schema.map_or_else(|| "a value".to_owned(), |schema| accepted(root, schema));
-            violations.push(Violation::new(below(path, name), format!("missing; {wanted} is required")));
+            let wanted =
+                schema.map_or_else(|| "a value".to_owned(), |schema| describe_accepted(root, schema));
+            violations
+                .push(InputViolation::new(child_path(path, name), format!("missing; {wanted} is required")));
         }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-            let known = place.map(|place| names(root, place)).unwrap_or_default();
+            let known = place.map(|place| property_names(root, place)).unwrap_or_default();
             for name in unexpected {
-                violations.push(Violation::new(below(path, name), unknown_field(name, &known)));
+                violations.push(InputViolation::new(child_path(path, name), unknown_field(name, &known)));
             }
         }
         Kind::Type { .. } => say(match value {
@@ -78,50 +84,54 @@ fn add(root: &Value, error: &ValidationError<'_>, violations: &mut Vec<Violation
             _ => off(kind_of(value)),
         }),
         Kind::Enum { .. } | Kind::Constant { .. } => {
-            say(format!("{} is not accepted; {} is", shown(value), wanted()));
+            say(format!("{} is not accepted; {} is", shorten_value(value), wanted()));
         }
         Kind::Minimum { .. } | Kind::ExclusiveMinimum { .. } => say(off("too small")),
         Kind::Maximum { .. } | Kind::ExclusiveMaximum { .. } => say(off("too large")),
         Kind::MinLength { .. } => say(off("too short")),
         Kind::MaxLength { .. } => say(off("too long")),
-        Kind::MinItems { limit } => say(items(value, *limit, "at least")),
-        Kind::MaxItems { limit } => say(items(value, *limit, "at most")),
+        Kind::MinItems { limit } => say(count_items(value, *limit, "at least")),
+        Kind::MaxItems { limit } => say(count_items(value, *limit, "at most")),
         Kind::AdditionalItems { limit } => {
-            say(items(value, u64::try_from(*limit).unwrap_or(u64::MAX), "at most"))
+            say(count_items(value, u64::try_from(*limit).unwrap_or(u64::MAX), "at most"))
         }
-        Kind::MinProperties { limit } => say(fields(value, *limit, "at least")),
-        Kind::MaxProperties { limit } => say(fields(value, *limit, "at most")),
+        Kind::MinProperties { limit } => say(count_fields(value, *limit, "at least")),
+        Kind::MaxProperties { limit } => say(count_fields(value, *limit, "at most")),
         Kind::UniqueItems => say("the items repeat; each may appear once".to_owned()),
         Kind::MultipleOf { multiple_of } => say(off(&format!("not a multiple of {multiple_of}"))),
         Kind::Pattern { pattern } => say(format!(
             "{} does not match; a string that matches `{}` is accepted",
-            shown(value),
-            shorten(pattern, VALUE_CHARS_MAX)
+            shorten_value(value),
+            shorten_text(pattern, VALUE_CHARS_MAX)
         )),
         Kind::Format { format } => say(format!(
             "{} is not in the format {}; a string in that format is accepted",
-            shown(value),
-            shorten(format, VALUE_CHARS_MAX)
+            shorten_value(value),
+            shorten_text(format, VALUE_CHARS_MAX)
         )),
         Kind::PropertyNames { error } => {
             let name = error.instance().as_str().unwrap_or_default();
             let wanted = schema_at(root, error)
-                .map_or_else(|| "another name".to_owned(), |schema| accepted(root, schema));
-            violations
-                .push(Violation::new(below(path, name), format!("the name is not accepted; {wanted} is")));
+                .map_or_else(|| "another name".to_owned(), |schema| describe_accepted(root, schema));
+            violations.push(InputViolation::new(
+                child_path(path, name),
+                format!("the name is not accepted; {wanted} is"),
+            ));
         }
         Kind::FalseSchema => say("not accepted here; leave it out".to_owned()),
-        Kind::Contains => say(format!("no item of {} is the one that is required", shown(value))),
-        Kind::Not { .. } => say(format!("{} is excluded by the schema; give another value", shown(value))),
+        Kind::Contains => say(format!("no item of {} is the one that is required", shorten_value(value))),
+        Kind::Not { .. } => {
+            say(format!("{} is excluded by the schema; give another value", shorten_value(value)))
+        }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
             add_alternatives(root, place, error, context, violations);
         }
         Kind::OneOfMultipleValid { .. } => say(format!(
             "{} fits several alternatives; exactly one of them is accepted: {}",
-            shown(value),
+            shorten_value(value),
             wanted()
         )),
-        _ => say(shorten(&error.to_string(), 200)),
+        _ => say(shorten_text(&error.to_string(), 200)),
     }
 }
 
@@ -131,8 +141,8 @@ fn schema_at<'s>(root: &'s Value, error: &ValidationError<'_>) -> Option<&'s Val
     root.pointer(path.rsplit_once('/').map_or("", |(schema, _)| schema))
 }
 
-fn below(path: &str, name: &str) -> String {
-    format!("{path}/{}", escape(name))
+fn child_path(path: &str, name: &str) -> String {
+    format!("{path}/{}", escape_pointer(name))
 }
 
 fn kind_of(value: &Value) -> &'static str {
@@ -146,11 +156,11 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-fn items(value: &Value, limit: u64, bound: &str) -> String {
+fn count_items(value: &Value, limit: u64, bound: &str) -> String {
     too_many_or_few(value.as_array().map_or(0, Vec::len), "item", limit, bound)
 }
 
-fn fields(value: &Value, limit: u64, bound: &str) -> String {
+fn count_fields(value: &Value, limit: u64, bound: &str) -> String {
     too_many_or_few(value.as_object().map_or(0, serde_json::Map::len), "field", limit, bound)
 }
 
@@ -163,18 +173,21 @@ fn unknown_field(name: &str, known: &[&str]) -> String {
     if known.is_empty() {
         return "unknown field; no fields are accepted here".to_owned();
     }
-    let words: Vec<String> = known.iter().map(|name| shorten(name, VALUE_CHARS_MAX)).collect();
-    let accepted = listed(&words, ", ");
-    match nearest(name, known.iter().copied()) {
+    let words: Vec<String> = known.iter().map(|name| shorten_text(name, VALUE_CHARS_MAX)).collect();
+    let accepted = join_words(&words, ", ");
+    match nearest_name(name, known.iter().copied()) {
         Some(near) => {
-            format!("unknown field; did you mean `{}`? accepted: {accepted}", shorten(near, VALUE_CHARS_MAX))
+            format!(
+                "unknown field; did you mean `{}`? accepted: {accepted}",
+                shorten_text(near, VALUE_CHARS_MAX)
+            )
         }
         None => format!("unknown field; accepted: {accepted}"),
     }
 }
 
 /// The names of the fields that a schema declares, here and in what applies in place.
-fn names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s str> {
+fn property_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s str> {
     fn collect<'s>(root: &'s Value, schema: &'s Value, hops: usize, names: &mut Vec<&'s str>) {
         names.extend(
             schema
@@ -187,8 +200,10 @@ fn names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s str> {
         if hops == 0 || names.len() > 1000 {
             return;
         }
-        if let Some(target) =
-            schema.get("$ref").and_then(Value::as_str).and_then(|reference| target(root, reference))
+        if let Some(target) = schema
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|reference| resolve_reference(root, reference))
         {
             collect(root, target, hops - 1, names);
         }
@@ -209,7 +224,7 @@ fn add_alternatives(
     place: Option<&Value>,
     error: &ValidationError<'_>,
     branches: &[Vec<ValidationError<'static>>],
-    violations: &mut Vec<Violation>,
+    violations: &mut Vec<InputViolation>,
 ) {
     let path = error.instance_path().as_str();
     let value: &Value = error.instance();
@@ -226,19 +241,21 @@ fn add_alternatives(
         .collect();
 
     // A tag that names no branch, or no tag at all.
-    let tags: Option<Vec<(String, &Value)>> = typed.iter().map(|errors| tag(root, path, errors)).collect();
+    let tags: Option<Vec<(String, &Value)>> =
+        typed.iter().map(|errors| union_tag(root, path, errors)).collect();
     if let Some([(first, _), rest @ ..]) = tags.as_deref()
         && rest.iter().all(|(path, _)| path == first)
         && !rest.is_empty()
     {
-        let words: Vec<String> = tags.iter().flatten().map(|(_, constant)| shown(constant)).collect();
-        let choice = format!("one of {}", listed(&words, ", "));
+        let words: Vec<String> = tags.iter().flatten().map(|(_, constant)| shorten_value(constant)).collect();
+        let choice = format!("one of {}", join_words(&words, ", "));
         let name = first.strip_prefix(path).unwrap_or(first);
         violations.push(match value.pointer(name) {
-            Some(found) => {
-                Violation::new(first.as_str(), format!("{} is not accepted; {choice} is", shown(found)))
-            }
-            None => Violation::new(first.as_str(), format!("missing; {choice} is required")),
+            Some(found) => InputViolation::new(
+                first.as_str(),
+                format!("{} is not accepted; {choice} is", shorten_value(found)),
+            ),
+            None => InputViolation::new(first.as_str(), format!("missing; {choice} is required")),
         });
         return;
     }
@@ -246,7 +263,7 @@ fn add_alternatives(
     // The one branch that is evidently meant: of the right type, or with the right tag, or with the
     // right fields.
     let tagged: Vec<&Vec<_>> =
-        typed.iter().copied().filter(|errors| tag(root, path, errors).is_none()).collect();
+        typed.iter().copied().filter(|errors| union_tag(root, path, errors).is_none()).collect();
     let misfit = |error: &ValidationError<'_>| {
         here(error) && matches!(error.kind(), Kind::Required { .. } | Kind::AdditionalProperties { .. })
     };
@@ -256,7 +273,7 @@ fn add_alternatives(
         _ => None,
     });
     if let Some(errors) = meant {
-        errors.iter().for_each(|error| add(root, error, violations));
+        errors.iter().for_each(|error| add_violations(root, error, violations));
         return;
     }
     let wanted = place.map_or_else(
@@ -264,14 +281,15 @@ fn add_alternatives(
         |schema| {
             let keyword = if matches!(error.kind(), Kind::AnyOf { .. }) { "anyOf" } else { "oneOf" };
             let alone = serde_json::json!({keyword: schema.get(keyword)});
-            accepted(root, &alone)
+            describe_accepted(root, &alone)
         },
     );
-    violations.push(Violation::new(path, format!("{} is not accepted; {wanted} is", shown(value))));
+    violations
+        .push(InputViolation::new(path, format!("{} is not accepted; {wanted} is", shorten_value(value))));
 }
 
 /// The constant field that keeps a branch from fitting: its path and the value it has to have.
-fn tag<'e>(
+fn union_tag<'e>(
     root: &'e Value,
     path: &str,
     errors: &'e [ValidationError<'static>],
@@ -285,7 +303,7 @@ fn tag<'e>(
         Kind::Required { property } if error.instance_path().as_str() == path => {
             let name = property.as_str()?;
             let constant = schema_at(root, error)?.get("properties")?.get(name)?.get("const")?;
-            Some((below(path, name), constant))
+            Some((child_path(path, name), constant))
         }
         _ => None,
     })

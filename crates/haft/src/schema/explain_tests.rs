@@ -16,7 +16,7 @@ fn field(schema: Value, input: Value, expected: &[&str]) {
 fn check(schema: Value, input: Value, expected: &[&str]) {
     let schema = InputSchema::given(schema).expect("the schema is fine");
     let violations = schema.validate(input).expect_err("the input is refused");
-    let lines: Vec<String> = violations.iter().map(Violation::to_string).collect();
+    let lines: Vec<String> = violations.iter().map(InputViolation::to_string).collect();
     assert_eq!(lines, expected);
 }
 

@@ -18,39 +18,39 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value, error::Category};
 
-use super::Violation;
-use super::show::{escape, shorten};
+use super::InputViolation;
+use super::show::{escape_pointer, shorten_text};
 use crate::limits::{INPUT_BYTES_MAX, INPUT_DEPTH_MAX, VALUE_CHARS_MAX};
 
 /// Parses one JSON text, refusing duplicate keys, too much depth, too much text and anything after
 /// the value.
 ///
 /// # Errors
-/// One [`Violation`] whose path is the place that was being read.
-pub fn parse_json(text: &str) -> Result<Value, Violation> {
+/// One [`InputViolation`] whose path is the place that was being read.
+pub fn parse_json(text: &str) -> Result<Value, InputViolation> {
     if text.len() > INPUT_BYTES_MAX {
-        return Err(Violation::new(
+        return Err(InputViolation::new(
             "",
             format!("the input has {} bytes; at most {INPUT_BYTES_MAX} bytes are accepted", text.len()),
         ));
     }
-    let mut failure = Failure::default();
-    let value = parse(text, &mut failure)
+    let mut failure = ParseFailure::default();
+    let value = parse_value(text, &mut failure)
         .map_err(|error| std::mem::take(&mut failure).into_violation(text, &error))?;
     // The parser makes a float of an integer that is too large; only the text says what it was. Such numbers are rare, so the
     // place is found by a second reading.
     if failure.large
         && let Some(inexact) = first_inexact_integer(text)
     {
-        failure = Failure { inexact: Some(inexact), ..Failure::default() };
-        parse(text, &mut failure).map_err(|error| failure.into_violation(text, &error))?;
+        failure = ParseFailure { inexact: Some(inexact), ..ParseFailure::default() };
+        parse_value(text, &mut failure).map_err(|error| failure.into_violation(text, &error))?;
     }
     Ok(value)
 }
 
-fn parse(text: &str, failure: &mut Failure) -> serde_json::Result<Value> {
+fn parse_value(text: &str, failure: &mut ParseFailure) -> serde_json::Result<Value> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Place { failure, depth: 0 }.deserialize(&mut reader)?;
+    let value = ParsePosition { failure, depth: 0 }.deserialize(&mut reader)?;
     reader.end().map(|()| value)
 }
 
@@ -88,7 +88,7 @@ fn first_inexact_integer(text: &str) -> Option<(usize, &str)> {
 
 /// What went wrong and where; empty as long as nothing did.
 #[derive(Default)]
-struct Failure<'t> {
+struct ParseFailure<'t> {
     /// Innermost step first.
     steps: Vec<String>,
     reason: Option<String>,
@@ -100,7 +100,7 @@ struct Failure<'t> {
     inexact: Option<(usize, &'t str)>,
 }
 
-impl Failure<'_> {
+impl ParseFailure<'_> {
     /// Counts a number, unless it is the one to refuse.
     #[inline]
     fn number<E: serde::de::Error>(&mut self, number: Number) -> Result<Value, E> {
@@ -108,7 +108,7 @@ impl Failure<'_> {
             Some((at, integer)) if at == self.numbers => {
                 self.reason = Some(format!(
                     "the integer {} can't be kept exactly; integers from {} to {} are accepted",
-                    shorten(integer, VALUE_CHARS_MAX),
+                    shorten_text(integer, VALUE_CHARS_MAX),
                     i64::MIN,
                     u64::MAX
                 ));
@@ -127,11 +127,11 @@ impl Failure<'_> {
     }
 
     #[cold]
-    fn into_violation(self, text: &str, error: &serde_json::Error) -> Violation {
+    fn into_violation(self, text: &str, error: &serde_json::Error) -> InputViolation {
         let mut path = String::new();
         for step in self.steps.iter().rev() {
             path.push('/');
-            path.push_str(&escape(step));
+            path.push_str(&escape_pointer(step));
         }
         let (line, column) = (error.line(), error.column());
         let message = match (self.reason, error.classify()) {
@@ -139,16 +139,16 @@ impl Failure<'_> {
             (None, _) if text.trim().is_empty() => "the input is empty; a JSON object is accepted".to_owned(),
             (None, Category::Eof) => format!(
                 "the JSON text is cut off at line {line} column {column}: {}; send the whole text",
-                words(error)
+                describe_error(error)
             ),
-            (None, _) => format!("not valid JSON at line {line} column {column}: {}", words(error)),
+            (None, _) => format!("not valid JSON at line {line} column {column}: {}", describe_error(error)),
         };
-        Violation::new(path, message)
+        InputViolation::new(path, message)
     }
 }
 
 /// The parser's words without its position, in the terms of someone who wrote the text.
-pub(super) fn words(error: &serde_json::Error) -> String {
+pub(super) fn describe_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let words = text.split(" at line ").next().unwrap_or_default();
     match words {
@@ -174,12 +174,12 @@ pub(super) fn words(error: &serde_json::Error) -> String {
 }
 
 /// One place in the text that a value is read for.
-struct Place<'f, 't> {
-    failure: &'f mut Failure<'t>,
+struct ParsePosition<'f, 't> {
+    failure: &'f mut ParseFailure<'t>,
     depth: usize,
 }
 
-impl Place<'_, '_> {
+impl ParsePosition<'_, '_> {
     fn check_depth<E: serde::de::Error>(&mut self) -> Result<(), E> {
         if self.depth < INPUT_DEPTH_MAX {
             return Ok(());
@@ -191,7 +191,7 @@ impl Place<'_, '_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Place<'_, '_> {
+impl<'de> DeserializeSeed<'de> for ParsePosition<'_, '_> {
     type Value = Value;
 
     #[inline]
@@ -200,7 +200,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Place<'_, '_> {
+impl<'de> Visitor<'de> for ParsePosition<'_, '_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -249,7 +249,7 @@ impl<'de> Visitor<'de> for Place<'_, '_> {
         self.check_depth()?;
         let mut array = Vec::new();
         loop {
-            match items.next_element_seed(Place { failure: self.failure, depth: self.depth + 1 }) {
+            match items.next_element_seed(ParsePosition { failure: self.failure, depth: self.depth + 1 }) {
                 Ok(Some(item)) => array.push(item),
                 Ok(None) => return Ok(Value::Array(array)),
                 Err(error) => {
@@ -264,7 +264,8 @@ impl<'de> Visitor<'de> for Place<'_, '_> {
         self.check_depth()?;
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let value = match entries.next_value_seed(Place { failure: self.failure, depth: self.depth + 1 })
+            let value = match entries
+                .next_value_seed(ParsePosition { failure: self.failure, depth: self.depth + 1 })
             {
                 Ok(value) => value,
                 Err(error) => {
@@ -282,7 +283,7 @@ impl<'de> Visitor<'de> for Place<'_, '_> {
                     let key = taken.key().clone();
                     self.failure.reason = Some(format!(
                         "the key {} appears twice in one object; give it once",
-                        shorten(&Value::String(key.clone()).to_string(), VALUE_CHARS_MAX)
+                        shorten_text(&Value::String(key.clone()).to_string(), VALUE_CHARS_MAX)
                     ));
                     self.failure.step(key);
                     return Err(A::Error::custom("duplicate key"));

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::bounds::IN_PLACE_LISTS;
-use super::show::target;
+use super::show::resolve_reference;
 
 /// How many subschemas in a row are followed for one value.
 const HOPS_MAX: usize = 32;
@@ -16,88 +16,89 @@ const TYPES_MAX: usize = 256;
 
 /// A set of JSON types. `integer` is a type of its own here, as in JSON Schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Types(u8);
+pub(super) struct TypeSet(u8);
 
-impl Types {
-    pub(super) const NONE: Types = Types(0);
-    pub(super) const ALL: Types = Types(0x7f);
-    pub(super) const INTEGER: Types = Types(1);
-    pub(super) const STRING: Types = Types(1 << 1);
-    pub(super) const ARRAY: Types = Types(1 << 2);
-    pub(super) const OBJECT: Types = Types(1 << 3);
+impl TypeSet {
+    pub(super) const NONE: TypeSet = TypeSet(0);
+    pub(super) const ALL: TypeSet = TypeSet(0x7f);
+    pub(super) const INTEGER: TypeSet = TypeSet(1);
+    pub(super) const STRING: TypeSet = TypeSet(1 << 1);
+    pub(super) const ARRAY: TypeSet = TypeSet(1 << 2);
+    pub(super) const OBJECT: TypeSet = TypeSet(1 << 3);
     /// Numbers with a fraction.
-    const FRACTION: Types = Types(1 << 4);
-    const BOOLEAN: Types = Types(1 << 5);
-    pub(super) const NULL: Types = Types(1 << 6);
+    const FRACTION: TypeSet = TypeSet(1 << 4);
+    const BOOLEAN: TypeSet = TypeSet(1 << 5);
+    pub(super) const NULL: TypeSet = TypeSet(1 << 6);
 
-    pub(super) fn of(value: &Value) -> Types {
+    pub(super) fn for_value(value: &Value) -> TypeSet {
         match value {
-            Value::Null => Types::NULL,
-            Value::Bool(_) => Types::BOOLEAN,
+            Value::Null => TypeSet::NULL,
+            Value::Bool(_) => TypeSet::BOOLEAN,
             Value::Number(number) if number.is_f64() && number.as_f64().is_some_and(|n| n.fract() != 0.0) => {
-                Types::FRACTION
+                TypeSet::FRACTION
             }
-            Value::Number(_) => Types::INTEGER,
-            Value::String(_) => Types::STRING,
-            Value::Array(_) => Types::ARRAY,
-            Value::Object(_) => Types::OBJECT,
+            Value::Number(_) => TypeSet::INTEGER,
+            Value::String(_) => TypeSet::STRING,
+            Value::Array(_) => TypeSet::ARRAY,
+            Value::Object(_) => TypeSet::OBJECT,
         }
     }
 
-    fn named(name: &str) -> Types {
+    fn named(name: &str) -> TypeSet {
         match name {
-            "null" => Types::NULL,
-            "boolean" => Types::BOOLEAN,
-            "integer" => Types::INTEGER,
-            "number" => Types::INTEGER.or(Types::FRACTION),
-            "string" => Types::STRING,
-            "array" => Types::ARRAY,
-            "object" => Types::OBJECT,
-            _ => Types::NONE,
+            "null" => TypeSet::NULL,
+            "boolean" => TypeSet::BOOLEAN,
+            "integer" => TypeSet::INTEGER,
+            "number" => TypeSet::INTEGER.or(TypeSet::FRACTION),
+            "string" => TypeSet::STRING,
+            "array" => TypeSet::ARRAY,
+            "object" => TypeSet::OBJECT,
+            _ => TypeSet::NONE,
         }
     }
 
-    pub(super) fn or(self, other: Types) -> Types {
-        Types(self.0 | other.0)
+    pub(super) fn or(self, other: TypeSet) -> TypeSet {
+        TypeSet(self.0 | other.0)
     }
 
-    pub(super) fn and(self, other: Types) -> Types {
-        Types(self.0 & other.0)
+    pub(super) fn and(self, other: TypeSet) -> TypeSet {
+        TypeSet(self.0 & other.0)
     }
 
-    pub(super) fn meets(self, other: Types) -> bool {
-        self.and(other) != Types::NONE
+    pub(super) fn meets(self, other: TypeSet) -> bool {
+        self.and(other) != TypeSet::NONE
     }
 }
 
 /// Returns the types that a schema may accept. Never leaves out a type that it does accept.
-pub(super) fn types(root: &Value, schema: &Value) -> Types {
+pub(super) fn accepted_types(root: &Value, schema: &Value) -> TypeSet {
     types_within(root, schema, HOPS_MAX, &mut { TYPES_MAX })
 }
 
-fn types_within(root: &Value, schema: &Value, hops: usize, room: &mut usize) -> Types {
+fn types_within(root: &Value, schema: &Value, hops: usize, room: &mut usize) -> TypeSet {
     let object = match schema {
-        Value::Bool(false) => return Types::NONE,
+        Value::Bool(false) => return TypeSet::NONE,
         Value::Object(object) if hops > 0 && *room > 0 => object,
-        _ => return Types::ALL,
+        _ => return TypeSet::ALL,
     };
     *room -= 1;
     let mut types = match object.get("type") {
-        Some(Value::String(name)) => Types::named(name),
+        Some(Value::String(name)) => TypeSet::named(name),
         Some(Value::Array(names)) => names
             .iter()
             .filter_map(Value::as_str)
-            .fold(Types::NONE, |types, name| types.or(Types::named(name))),
-        _ => Types::ALL,
+            .fold(TypeSet::NONE, |types, name| types.or(TypeSet::named(name))),
+        _ => TypeSet::ALL,
     };
     if let Some(value) = object.get("const") {
-        types = types.and(Types::of(value));
+        types = types.and(TypeSet::for_value(value));
     }
     if let Some(values) = object.get("enum").and_then(Value::as_array) {
-        types = types.and(values.iter().fold(Types::NONE, |types, value| types.or(Types::of(value))));
+        types =
+            types.and(values.iter().fold(TypeSet::NONE, |types, value| types.or(TypeSet::for_value(value))));
     }
     if let Some(reference) = object.get("$ref").and_then(Value::as_str)
-        && let Some(target) = target(root, reference)
+        && let Some(target) = resolve_reference(root, reference)
     {
         types = types.and(types_within(root, target, hops - 1, room));
     }
@@ -106,8 +107,12 @@ fn types_within(root: &Value, schema: &Value, hops: usize, room: &mut usize) -> 
     }
     for keyword in ["anyOf", "oneOf"] {
         if let Some(branches) = object.get(keyword).and_then(Value::as_array) {
-            types = types.and(branches.iter().fold(Types::NONE, |types, branch| {
-                if types == Types::ALL { types } else { types.or(types_within(root, branch, hops - 1, room)) }
+            types = types.and(branches.iter().fold(TypeSet::NONE, |types, branch| {
+                if types == TypeSet::ALL {
+                    types
+                } else {
+                    types.or(types_within(root, branch, hops - 1, room))
+                }
             }));
         }
     }
@@ -117,7 +122,7 @@ fn types_within(root: &Value, schema: &Value, hops: usize, room: &mut usize) -> 
 /// Collects `schema` and the subschemas that may apply to the same value: targets of `$ref`,
 /// members of `allOf`, and those branches of `anyOf`/`oneOf` that are not ruled out by the value.
 /// Gives up (and returns `false`) when there are more than `room` of them.
-pub(super) fn views<'s>(
+pub(super) fn relevant_subschemas<'s>(
     root: &'s Value,
     schema: &'s Value,
     value: &Value,
@@ -141,7 +146,7 @@ fn views_within<'s>(
     found.push(schema);
     let Some(object) = schema.as_object() else { return true };
     if let Some(reference) = object.get("$ref").and_then(Value::as_str) {
-        match target(root, reference) {
+        match resolve_reference(root, reference) {
             Some(target) if views_within(root, target, value, room, hops - 1, found) => {}
             _ => return false,
         }
@@ -158,7 +163,7 @@ fn views_within<'s>(
 /// field with known values differs from all of them.
 fn is_plausible(root: &Value, branch: &Value, value: &Value) -> bool {
     let Some(fields) = value.as_object() else { return true };
-    types(root, branch).meets(Types::OBJECT)
+    accepted_types(root, branch).meets(TypeSet::OBJECT)
         && branch.get("properties").and_then(Value::as_object).is_none_or(|properties| {
             properties.iter().all(|(name, schema)| {
                 // A null may stand for what was left out, so it rules nothing out.
@@ -179,21 +184,21 @@ mod tests {
     #[test]
     fn types_of_schemas() {
         #[track_caller]
-        fn check(schema: Value, expected: Types) {
+        fn check(schema: Value, expected: TypeSet) {
             let root = json!({"$defs": {"s": {"type": "string"}, "loop": {"$ref": "#/$defs/loop"}}});
-            assert_eq!(types(&root, &schema), expected, "{schema}");
+            assert_eq!(accepted_types(&root, &schema), expected, "{schema}");
         }
-        check(json!({}), Types::ALL);
-        check(json!(true), Types::ALL);
-        check(json!(false), Types::NONE);
-        check(json!({"type": ["string", "array"]}), Types::STRING.or(Types::ARRAY));
-        check(json!({"enum": ["a", 1]}), Types::STRING.or(Types::INTEGER));
-        check(json!({"$ref": "#/$defs/s"}), Types::STRING);
-        check(json!({"$ref": "#/$defs/loop"}), Types::ALL);
-        check(json!({"$ref": "#/nowhere"}), Types::ALL);
-        check(json!({"anyOf": [{"type": "object"}, {"type": "null"}]}), Types::OBJECT.or(Types::NULL));
-        check(json!({"allOf": [{"type": ["object", "string"]}, {"type": "object"}]}), Types::OBJECT);
-        check(json!({"type": "number"}), Types::INTEGER.or(Types::FRACTION));
-        check(json!({"oneOf": [{"type": "array"}, {}]}), Types::ALL);
+        check(json!({}), TypeSet::ALL);
+        check(json!(true), TypeSet::ALL);
+        check(json!(false), TypeSet::NONE);
+        check(json!({"type": ["string", "array"]}), TypeSet::STRING.or(TypeSet::ARRAY));
+        check(json!({"enum": ["a", 1]}), TypeSet::STRING.or(TypeSet::INTEGER));
+        check(json!({"$ref": "#/$defs/s"}), TypeSet::STRING);
+        check(json!({"$ref": "#/$defs/loop"}), TypeSet::ALL);
+        check(json!({"$ref": "#/nowhere"}), TypeSet::ALL);
+        check(json!({"anyOf": [{"type": "object"}, {"type": "null"}]}), TypeSet::OBJECT.or(TypeSet::NULL));
+        check(json!({"allOf": [{"type": ["object", "string"]}, {"type": "object"}]}), TypeSet::OBJECT);
+        check(json!({"type": "number"}), TypeSet::INTEGER.or(TypeSet::FRACTION));
+        check(json!({"oneOf": [{"type": "array"}, {}]}), TypeSet::ALL);
     }
 }

@@ -110,7 +110,7 @@ fn coercion_in_validate() {
     let dressed = json!({"edits": r#"[{"n": 1}]"#, "text": "{}"});
     assert_eq!(schema.validate(dressed).unwrap(), json!({"edits": [{"n": 1}], "text": "{}"}));
     let violations = schema.validate(json!({"edits": r#"[{"n": 1}, {}]"#})).unwrap_err();
-    assert_eq!(violations, [Violation::new("/edits/1/n", "missing; an integer is required")]);
+    assert_eq!(violations, [InputViolation::new("/edits/1/n", "missing; an integer is required")]);
     assert_eq!(schema.validate(json!(r#"{"text": "a"}"#)).unwrap(), json!({"text": "a"}));
     // JSON that is still no JSON.
     let violations = schema.validate(json!({"edits": "[{"})).unwrap_err();
@@ -150,7 +150,7 @@ impl TryFrom<u8> for Even {
 fn decoding() {
     #[track_caller]
     fn fails(input: Value, path: &str, message: &str) {
-        let violation = decode::<Input>(&input).unwrap_err();
+        let violation = decode_input::<Input>(&input).unwrap_err();
         assert_eq!(violation.path(), path);
         assert!(violation.message().contains(message), "{violation}");
     }
@@ -161,7 +161,7 @@ fn decoding() {
         modes: vec![Mode::Fast, Mode::Slow { seconds: 1 }],
         even: Some(Even(2)),
     };
-    assert_eq!(decode::<Input>(&input).unwrap(), expected);
+    assert_eq!(decode_input::<Input>(&input).unwrap(), expected);
     fails(json!({"path": "a", "even": 3}), "/even", "3 is odd");
     fails(
         json!({"path": "a", "modes": ["Fast", {"Slow": {"seconds": 300}}]}),
@@ -181,8 +181,8 @@ fn integral_floats_decode_after_coercion() {
     }
     let schema = InputSchema::derive::<Count>().unwrap();
     let input = schema.validate(json!({"n": 5.0})).unwrap();
-    assert!(decode::<Count>(&input).is_err());
-    assert_eq!(decode::<Count>(&schema.coerced(&input).unwrap()).unwrap(), Count { n: 5 });
+    assert!(decode_input::<Count>(&input).is_err());
+    assert_eq!(decode_input::<Count>(&schema.coerced(&input).unwrap()).unwrap(), Count { n: 5 });
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn the_message() {
     let mut violations = schema.validate(json!({"head_limit": "ten"})).unwrap_err();
     violations.reverse();
     assert_eq!(
-        problems("Grep", &violations),
+        describe_violations("Grep", &violations),
         "invalid input for Grep (2 problems):
   /pattern      missing; a string is required
   /head_limit   \"ten\" is a string; an integer ≥ 0 is accepted
@@ -204,7 +204,7 @@ fix these fields and call Grep again"
     );
     let root = schema.validate(json!(1)).unwrap_err();
     assert_eq!(
-        problems("Grep", &root),
+        describe_violations("Grep", &root),
         "invalid input for Grep (1 problem):
   (input)   1 is a number; an object with `pattern` is accepted
 fix this field and call Grep again"
@@ -214,9 +214,9 @@ fix this field and call Grep again"
 #[test]
 fn the_message_is_bounded() {
     let many: Vec<_> = (0..1000)
-        .map(|n| Violation::new(format!("/{n}\n/{}", "x".repeat(9999)), "é\n".repeat(9999)))
+        .map(|n| InputViolation::new(format!("/{n}\n/{}", "x".repeat(9999)), "é\n".repeat(9999)))
         .collect();
-    let text = problems("T", &many);
+    let text = describe_violations("T", &many);
     assert_eq!(text.lines().count(), 1 + VIOLATIONS_MAX + 2);
     assert!(text.contains("\n  and 980 more\n"), "{text}");
     assert!(text.len() < 40_000, "{}", text.len());
@@ -283,7 +283,7 @@ fn odd_inputs_do_no_harm() {
         let _ = schema.coerced(&input);
         if let Err(violations) = schema.validate(input) {
             assert!(!violations.is_empty());
-            assert!(problems("T", &violations).len() < 2000);
+            assert!(describe_violations("T", &violations).len() < 2000);
         }
     }
     let mut huge = serde_json::Map::new();
@@ -324,7 +324,7 @@ fn timing() {
     time("parse_json", || parse_json(std::hint::black_box(text)).unwrap());
     time("is_valid", || schema.inner.validator().is_valid(value.as_ref().unwrap()));
     time("validate", || value = Some(schema.validate(value.take().unwrap()).unwrap()));
-    time("decode", || decode::<Small>(value.as_ref().unwrap()).unwrap());
+    time("decode", || decode_input::<Small>(value.as_ref().unwrap()).unwrap());
 }
 
 /// A schema that says nothing of its type would let anything through; a call's arguments are an object all the same.
@@ -334,7 +334,7 @@ fn what_is_no_object_is_refused() {
     assert_eq!(open.validate(json!({"a": 1})), Ok(json!({"a": 1})));
     for input in [json!(5), json!([]), json!(null), json!("{}")] {
         let violations = open.validate(input.clone()).unwrap_err();
-        assert_eq!(violations, [Violation::new("", format!("{input} came; a JSON object is accepted"))]);
+        assert_eq!(violations, [InputViolation::new("", format!("{input} came; a JSON object is accepted"))]);
     }
     let maybe = InputSchema::given(json!({"type": ["object", "integer"]})).unwrap();
     assert!(maybe.validate(json!(5.0)).is_err() && maybe.validate(json!("{}")) == Ok(json!({})));

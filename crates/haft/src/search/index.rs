@@ -28,7 +28,7 @@ const PREFIX_WEIGHT: f32 = 0.5;
 
 /// A tool, as the search sees it.
 #[derive(Debug, Clone, Copy)]
-pub struct Searchable<'a> {
+pub struct SearchableTool<'a> {
     /// Its name.
     pub name: &'a str,
     /// Words that its author would search it by.
@@ -42,10 +42,10 @@ pub struct Searchable<'a> {
 /// An index over tools. Made once for a set of tools, never changed.
 ///
 /// ```
-/// use haft::search::{SearchIndex, Searchable};
+/// use haft::search::{SearchIndex, SearchableTool};
 ///
 /// let schema = serde_json::json!({"type": "object", "properties": {"city": {"type": "string"}}});
-/// let tool = |name, description| Searchable { name, hint: "", description, input_schema: &schema };
+/// let tool = |name, description| SearchableTool { name, hint: "", description, input_schema: &schema };
 /// let index = SearchIndex::new([tool("get_weather", "Forecasts rain."), tool("send_mail", "Sends a letter.")]);
 /// assert_eq!(index.find("will it rain?", 5), [0]);
 /// assert_eq!(index.find("+mail rain", 5), [1]);
@@ -53,29 +53,29 @@ pub struct Searchable<'a> {
 /// ```
 pub struct SearchIndex {
     /// The number of a word.
-    words: Words,
+    words: WordNumbers,
     /// All words in order, for those that begin like another.
     sorted: Vec<(Box<str>, u32)>,
     /// Where each word stands, and what it adds to the score there: one list after the other.
     places: Vec<(u32, f32)>,
     /// Where the list of each word begins; and the end of the last.
     begins: Vec<u32>,
-    names: HashMap<Box<str>, u32, Quick>,
+    names: HashMap<Box<str>, u32, WordHasherBuilder>,
     tools: usize,
 }
 
 impl SearchIndex {
     /// An index over these tools.
-    pub fn new<'a>(tools: impl IntoIterator<Item = Searchable<'a>>) -> SearchIndex {
-        let mut making = Making::default();
-        let mut names = HashMap::with_hasher(Quick);
+    pub fn new<'a>(tools: impl IntoIterator<Item = SearchableTool<'a>>) -> SearchIndex {
+        let mut making = IndexBuilder::default();
+        let mut names = HashMap::with_hasher(WordHasherBuilder);
         let mut tools_seen = 0;
         for tool in tools {
             names.entry(tool.name.to_lowercase().into_boxed_str()).or_insert(tools_seen);
             making.add(tools_seen, tool);
             tools_seen += 1;
         }
-        let Making { words, entries, lengths, .. } = making;
+        let IndexBuilder { words, entries, lengths, .. } = making;
         let (mut places, begins) = by_word(&entries, words.count as usize);
         let count = tools_seen as f32;
         let mean = (lengths.iter().sum::<f32>() / count.max(1.0)).max(1.0);
@@ -133,7 +133,7 @@ impl SearchIndex {
                 }
             });
         }
-        for like in self.telling(&wanted) {
+        for like in self.distinctive_words(&wanted) {
             for (number, weight) in like {
                 for (tool, adds) in self.places(*number) {
                     scores[*tool as usize] += weight * adds;
@@ -149,7 +149,7 @@ impl SearchIndex {
         if let Some(exact) = exact {
             scores[exact] = f32::INFINITY;
         }
-        best(&scores, most)
+        best_scores(&scores, most)
     }
 
     /// The words that a word of a query stands for: itself, or those that begin with it.
@@ -166,7 +166,10 @@ impl SearchIndex {
     }
 
     /// The words that tell tools apart: without those that half of all have, if there are others.
-    fn telling<'a>(&self, wanted: &'a [Vec<(u32, f32)>]) -> impl Iterator<Item = &'a Vec<(u32, f32)>> {
+    fn distinctive_words<'a>(
+        &self,
+        wanted: &'a [Vec<(u32, f32)>],
+    ) -> impl Iterator<Item = &'a Vec<(u32, f32)>> {
         let common = |like: &[(u32, f32)]| {
             like.iter().map(|(number, _)| self.places(*number).len()).sum::<usize>() * 2 > self.tools
         };
@@ -177,7 +180,7 @@ impl SearchIndex {
 }
 
 /// The positions of the highest scores, highest first; of equals the first.
-fn best(scores: &[f32], most: usize) -> Vec<usize> {
+fn best_scores(scores: &[f32], most: usize) -> Vec<usize> {
     let mut top: Vec<(f32, usize)> = Vec::with_capacity(most + 1);
     for (tool, score) in scores.iter().enumerate() {
         if *score <= 0.0 || (top.len() == most && top.last().is_some_and(|(worst, _)| score <= worst)) {
@@ -210,18 +213,18 @@ fn by_word(entries: &[(u32, u32, f32)], words: usize) -> (Vec<(u32, f32)>, Vec<u
 /// The number of each word. Nearly all are short and are kept where they are compared, which is most of what making an index
 /// costs.
 #[derive(Default)]
-struct Words {
-    short: HashMap<u128, u32, Quick>,
-    long: HashMap<Box<str>, u32, Quick>,
+struct WordNumbers {
+    short: HashMap<u128, u32, WordHasherBuilder>,
+    long: HashMap<Box<str>, u32, WordHasherBuilder>,
     count: u32,
 }
 
 /// How many bytes a short word has at most; one more says how many.
 const SHORT_BYTES_MAX: usize = 15;
 
-impl Words {
+impl WordNumbers {
     fn get(&self, word: &str) -> Option<u32> {
-        match packed(word) {
+        match pack_word(word) {
             Some(packed) => self.short.get(&packed).copied(),
             None => self.long.get(word).copied(),
         }
@@ -230,7 +233,7 @@ impl Words {
     /// The number of a word, a new one if it is new.
     fn number(&mut self, word: &str) -> u32 {
         let new = self.count;
-        let number = match packed(word) {
+        let number = match pack_word(word) {
             Some(packed) => *self.short.entry(packed).or_insert(new),
             None => match self.long.get(word) {
                 Some(number) => *number,
@@ -255,7 +258,7 @@ impl Words {
     }
 }
 
-fn packed(word: &str) -> Option<u128> {
+fn pack_word(word: &str) -> Option<u128> {
     let mut bytes = [0; SHORT_BYTES_MAX + 1];
     bytes.get_mut(..word.len()).filter(|_| word.len() <= SHORT_BYTES_MAX)?.copy_from_slice(word.as_bytes());
     bytes[SHORT_BYTES_MAX] = word.len() as u8;
@@ -264,8 +267,8 @@ fn packed(word: &str) -> Option<u128> {
 
 /// An index while it is made.
 #[derive(Default)]
-struct Making {
-    words: Words,
+struct IndexBuilder {
+    words: WordNumbers,
     /// Word, tool, and how much the word counts there.
     entries: Vec<(u32, u32, f32)>,
     lengths: Vec<f32>,
@@ -275,9 +278,9 @@ struct Making {
     buffer: String,
 }
 
-impl Making {
-    fn add(&mut self, tool: u32, searchable: Searchable<'_>) {
-        let Searchable { name, hint, description, input_schema } = searchable;
+impl IndexBuilder {
+    fn add(&mut self, tool: u32, searchable: SearchableTool<'_>) {
+        let SearchableTool { name, hint, description, input_schema } = searchable;
         let mut length = 0.0;
         self.read(name, NAME, &mut length);
         self.read(hint, HINT, &mut length);
@@ -288,12 +291,12 @@ impl Making {
             }
         }
         self.lengths.push(length);
-        let Making { entries, sums, present, .. } = self;
+        let IndexBuilder { entries, sums, present, .. } = self;
         entries.extend(present.drain(..).map(|word| (word, tool, std::mem::take(&mut sums[word as usize]))));
     }
 
     fn read(&mut self, text: &str, weight: f32, length: &mut f32) {
-        let Making { words, sums, present, buffer, .. } = self;
+        let IndexBuilder { words, sums, present, buffer, .. } = self;
         each_word(text, buffer, |word| {
             *length += 1.0;
             let number = words.number(word);
@@ -312,19 +315,19 @@ impl Making {
 /// A quick hash of short words. The words of a server's tools are bounded in number and length, so that one who makes them
 /// collide gains nothing but a slower search of its own tools.
 #[derive(Clone, Copy, Default)]
-struct Quick;
+struct WordHasherBuilder;
 
-impl BuildHasher for Quick {
-    type Hasher = Mix;
+impl BuildHasher for WordHasherBuilder {
+    type Hasher = WordHasher;
 
-    fn build_hasher(&self) -> Mix {
-        Mix(0)
+    fn build_hasher(&self) -> WordHasher {
+        WordHasher(0)
     }
 }
 
-struct Mix(u64);
+struct WordHasher(u64);
 
-impl Hasher for Mix {
+impl Hasher for WordHasher {
     fn write(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
@@ -346,7 +349,8 @@ mod tests {
 
     fn index() -> SearchIndex {
         let schema = json!({"type": "object", "properties": {"issueNumber": {}, "repo": {}}});
-        let tool = |name, hint, description| Searchable { name, hint, description, input_schema: &schema };
+        let tool =
+            |name, hint, description| SearchableTool { name, hint, description, input_schema: &schema };
         SearchIndex::new([
             tool("mcp__github__create_issue", "", "Opens a new issue in a repository."),
             tool("mcp__github__list_issues", "", "Lists issues of a repository."),
@@ -388,7 +392,7 @@ mod tests {
     #[test]
     fn results_are_bounded_and_stable() {
         let schema = json!({});
-        let same = |name| Searchable { name, hint: "", description: "A repo.", input_schema: &schema };
+        let same = |name| SearchableTool { name, hint: "", description: "A repo.", input_schema: &schema };
         let equals = SearchIndex::new([same("c"), same("a"), same("b")]);
         assert_eq!(equals.find("repo", 2), [0, 1], "of equals the first");
         assert!(index().find("repo", 0).is_empty());

@@ -10,7 +10,7 @@ pub(super) fn each_word(text: &str, buffer: &mut String, mut word: impl FnMut(&s
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
         if !character.is_alphanumeric() {
-            end(buffer, &mut word);
+            end_word(buffer, &mut word);
             before = character;
             continue;
         }
@@ -20,7 +20,7 @@ pub(super) fn each_word(text: &str, buffer: &mut String, mut word: impl FnMut(&s
                 || before.is_numeric()
                 || (before.is_uppercase() && characters.peek().is_some_and(|next| next.is_lowercase())));
         if begins {
-            end(buffer, &mut word);
+            end_word(buffer, &mut word);
         }
         match character.is_ascii() {
             true => buffer.push(character.to_ascii_lowercase()),
@@ -28,7 +28,7 @@ pub(super) fn each_word(text: &str, buffer: &mut String, mut word: impl FnMut(&s
         }
         before = character;
     }
-    end(buffer, &mut word);
+    end_word(buffer, &mut word);
 }
 
 /// The same for plain text, which nearly all of it is: a word that is in lower case already is not even copied.
@@ -58,22 +58,22 @@ fn each_ascii_word(text: &str, buffer: &mut String, mut word: impl FnMut(&str)) 
             buffer.clear();
             buffer.push_str(found);
             buffer.make_ascii_lowercase();
-            word(stem(buffer));
+            word(stem_word(buffer));
         } else {
-            word(stem(found));
+            word(stem_word(found));
         }
     }
 }
 
-fn end(buffer: &mut String, word: &mut impl FnMut(&str)) {
+fn end_word(buffer: &mut String, word: &mut impl FnMut(&str)) {
     if !buffer.is_empty() {
-        word(stem(buffer));
+        word(stem_word(buffer));
         buffer.clear();
     }
 }
 
 /// The word without the ending of a plural. The same is done to queries, so it need not be right, only the same.
-fn stem(word: &str) -> &str {
+fn stem_word(word: &str) -> &str {
     let plural = word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !word.ends_with("us");
     if plural { &word[..word.len() - 1] } else { word }
 }

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use haft_scheduler::sync::lock;
 use tokio::sync::oneshot;
 
-use super::queue::Queue;
+use super::queue::WaitQueue;
 use crate::future::BoxFuture;
-use crate::ports::{Answer, Approval, Asker, UserQuestion};
+use crate::ports::{ApprovalAnswer, ApprovalRequest, Asker, UserQuestion};
 
 /// An [`Asker`] that answers from a list and keeps what it was asked.
 ///
@@ -17,36 +17,36 @@ use crate::ports::{Answer, Approval, Asker, UserQuestion};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use haft::ports::Answer;
-/// use haft::testing::{Caller, ScriptedAsker, scripted};
+/// use haft::ports::ApprovalAnswer;
+/// use haft::testing::{TestCaller, ScriptedAsker, scripted_tool};
 /// use serde_json::json;
 ///
 /// let asker = ScriptedAsker::waiting();
-/// let (unknown, handle) = scripted("unknown").build();
-/// let caller = Caller::new().tool(unknown).engine(|engine| engine.asker(asker.clone()));
+/// let (unknown, handle) = scripted_tool("unknown").build();
+/// let caller = TestCaller::new().tool(unknown).engine(|engine| engine.asker(asker.clone()));
 ///
 /// let turn = caller.start([("1", "unknown", json!({}))]);
 /// let asked = asker.asked().await;                       // the call waits for an answer now
 /// assert_eq!(asked.approval().reason(), "nothing is known of what it touches");
-/// asked.answer(Answer::NoBecause("not today".into()));
+/// asked.answer(ApprovalAnswer::NoBecause("not today".into()));
 /// turn.results().await.check(["1 Rejected: the user said no to unknown: not today"]);
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct ScriptedAsker(Arc<Shared>);
+pub struct ScriptedAsker(Arc<AskerState>);
 
 #[derive(Default)]
-struct Shared {
-    script: Mutex<VecDeque<Then>>,
+struct AskerState {
+    script: Mutex<VecDeque<ScriptedAnswer>>,
     always_waits: AtomicBool,
     choices: Mutex<VecDeque<Option<Vec<String>>>>,
-    approvals: Mutex<Vec<Approval>>,
+    approvals: Mutex<Vec<ApprovalRequest>>,
     questions: Mutex<Vec<UserQuestion>>,
-    asked: Queue<Asked>,
+    asked: WaitQueue<PendingApproval>,
 }
 
-enum Then {
-    Say(Answer),
+enum ScriptedAnswer {
+    Say(ApprovalAnswer),
     Wait,
     Panic,
 }
@@ -66,20 +66,20 @@ impl ScriptedAsker {
 
     /// Answers the next approval with this.
     #[must_use]
-    pub fn then(self, answer: Answer) -> ScriptedAsker {
-        self.push(Then::Say(answer))
+    pub fn then(self, answer: ApprovalAnswer) -> ScriptedAsker {
+        self.push(ScriptedAnswer::Say(answer))
     }
 
     /// Lets the next approval wait for [`asked`](ScriptedAsker::asked).
     #[must_use]
     pub fn then_wait(self) -> ScriptedAsker {
-        self.push(Then::Wait)
+        self.push(ScriptedAnswer::Wait)
     }
 
     /// Panics at the next approval.
     #[must_use]
     pub fn then_panic(self) -> ScriptedAsker {
-        self.push(Then::Panic)
+        self.push(ScriptedAnswer::Panic)
     }
 
     /// Answers the next question of a tool with these texts; nothing means that the user declines.
@@ -89,23 +89,23 @@ impl ScriptedAsker {
         self
     }
 
-    fn push(self, then: Then) -> ScriptedAsker {
+    fn push(self, then: ScriptedAnswer) -> ScriptedAsker {
         lock(&self.0.script).push_back(then);
         self
     }
 
     /// Waits for an approval that waits. Each is given once, oldest first.
-    pub async fn asked(&self) -> Asked {
+    pub async fn asked(&self) -> PendingApproval {
         self.0.asked.pop().await
     }
 
     /// An approval that waits and was not given yet.
-    pub fn try_asked(&self) -> Option<Asked> {
+    pub fn try_asked(&self) -> Option<PendingApproval> {
         self.0.asked.try_pop()
     }
 
     /// All approvals that were asked for, in order.
-    pub fn approvals(&self) -> Vec<Approval> {
+    pub fn approvals(&self) -> Vec<ApprovalRequest> {
         lock(&self.0.approvals).clone()
     }
 
@@ -116,20 +116,20 @@ impl ScriptedAsker {
 }
 
 impl Asker for ScriptedAsker {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         lock(&self.0.approvals).push(approval.clone());
         let then = lock(&self.0.script).pop_front();
         let waits = self.0.always_waits.load(Ordering::SeqCst);
         Box::pin(async move {
             match then {
-                Some(Then::Say(answer)) => answer,
-                Some(Then::Panic) => panic!("a scripted asker was told to panic"),
-                None if !waits => Answer::NoBecause("the script has no answer to this".into()),
-                Some(Then::Wait) | None => {
+                Some(ScriptedAnswer::Say(answer)) => answer,
+                Some(ScriptedAnswer::Panic) => panic!("a scripted asker was told to panic"),
+                None if !waits => ApprovalAnswer::NoBecause("the script has no answer to this".into()),
+                Some(ScriptedAnswer::Wait) | None => {
                     let (sender, answer) = oneshot::channel();
                     let withdrawn = Arc::new(AtomicBool::new(false));
-                    let _here = Withdraw(withdrawn.clone());
-                    self.0.asked.push(Asked { approval: approval.clone(), sender, withdrawn });
+                    let _here = WithdrawGuard(withdrawn.clone());
+                    self.0.asked.push(PendingApproval { approval: approval.clone(), sender, withdrawn });
                     match answer.await {
                         Ok(answer) => answer,
                         // The test let go of the question without a word: then nobody ever answers.
@@ -147,29 +147,29 @@ impl Asker for ScriptedAsker {
     }
 }
 
-struct Withdraw(Arc<AtomicBool>);
+struct WithdrawGuard(Arc<AtomicBool>);
 
-impl Drop for Withdraw {
+impl Drop for WithdrawGuard {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
 /// An approval that waits for its answer. Letting go of it leaves it waiting for ever.
-pub struct Asked {
-    approval: Approval,
-    sender: oneshot::Sender<Answer>,
+pub struct PendingApproval {
+    approval: ApprovalRequest,
+    sender: oneshot::Sender<ApprovalAnswer>,
     withdrawn: Arc<AtomicBool>,
 }
 
-impl Asked {
+impl PendingApproval {
     /// What was asked.
-    pub fn approval(&self) -> &Approval {
+    pub fn approval(&self) -> &ApprovalRequest {
         &self.approval
     }
 
     /// Answers it. Does nothing where the call was cancelled meanwhile.
-    pub fn answer(self, answer: Answer) {
+    pub fn answer(self, answer: ApprovalAnswer) {
         let _ = self.sender.send(answer);
     }
 

@@ -12,13 +12,13 @@ use haft_scheduler::Cancel;
 use tokio::task::JoinHandle;
 
 use crate::call::{CallInput, ToolCall};
-use crate::context::{Context, Host};
+use crate::context::{AgentHost, Context};
 use crate::dispatch::{Turn, TurnHandle};
 use crate::effects::resolved::Workspace;
 use crate::engine::{Engine, EngineBuilder};
 use crate::event::CallRef;
-use crate::files::{Access, Root};
-use crate::ports::Ports;
+use crate::files::{GrantedAccess, GrantedRoot};
+use crate::ports::HostPorts;
 use crate::registry::Registry;
 use crate::result::ToolResult;
 use crate::tool::IntoTools;
@@ -27,77 +27,80 @@ use crate::tool::IntoTools;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use haft::testing::Caller;
+/// use haft::testing::TestCaller;
 /// use haft::{Effects, NoInput, tool};
 /// use serde_json::json;
 ///
 /// let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
-/// let caller = Caller::new().tool(answer);
+/// let caller = TestCaller::new().tool(answer);
 ///
 /// let results = caller.turn([("a", "answer", json!({})), ("b", "answer", json!({"x": 1}))]).await;
 /// assert_eq!(results[0].to_json().output, 42);
 /// assert!(results.lines()[1].starts_with("b InvalidInput: invalid input for answer"));
 /// # }
 /// ```
-pub struct Caller {
+pub struct TestCaller {
     registry: Registry,
     builder: EngineBuilder,
     engine: Engine,
     changed: bool,
 }
 
-impl Default for Caller {
-    fn default() -> Caller {
-        Caller::new()
+impl Default for TestCaller {
+    fn default() -> TestCaller {
+        TestCaller::new()
     }
 }
 
-impl Caller {
+impl TestCaller {
     /// A caller without tools, on an engine as [`Engine::new`] makes it.
-    pub fn new() -> Caller {
-        Caller::of(Registry::new())
+    pub fn new() -> TestCaller {
+        TestCaller::with_registry(Registry::new())
     }
 
     /// A caller of these tools.
-    pub fn of(registry: Registry) -> Caller {
+    pub fn with_registry(registry: Registry) -> TestCaller {
         let builder = Engine::builder(registry.clone());
-        Caller { engine: builder.clone().build(), builder, registry, changed: false }
+        TestCaller { engine: builder.clone().build(), builder, registry, changed: false }
     }
 
-    /// Adds a tool. Before [`engine`](Caller::engine).
+    /// Adds a tool. Before [`engine`](TestCaller::engine).
     ///
     /// # Panics
     /// The tool can't be registered.
     #[must_use]
     #[track_caller]
-    pub fn tool<Kind>(self, tool: impl IntoTools<Kind>) -> Caller {
+    pub fn tool<Kind>(self, tool: impl IntoTools<Kind>) -> TestCaller {
         self.with(|registry| registry.with(tool))
     }
 
-    /// Adds a tool from outside. Before [`engine`](Caller::engine).
+    /// Adds a tool from outside. Before [`engine`](TestCaller::engine).
     ///
     /// # Panics
     /// The tool can't be registered.
     #[must_use]
     #[track_caller]
-    pub fn external<Kind>(self, source: &str, tool: impl IntoTools<Kind>) -> Caller {
+    pub fn external<Kind>(self, source: &str, tool: impl IntoTools<Kind>) -> TestCaller {
         self.with(|registry| registry.with_external(source, tool))
     }
 
     #[track_caller]
-    fn with(self, add: impl FnOnce(&Registry) -> Result<Registry, crate::registry::RegistryError>) -> Caller {
+    fn with(
+        self,
+        add: impl FnOnce(&Registry) -> Result<Registry, crate::registry::RegistryError>,
+    ) -> TestCaller {
         assert!(!self.changed, "add tools before changing the engine: adding one makes a new engine");
         match add(&self.registry) {
-            Ok(registry) => Caller::of(registry),
+            Ok(registry) => TestCaller::with_registry(registry),
             Err(error) => panic!("{error}"),
         }
     }
 
     /// Configures the engine: rules, ports, hooks, limits.
     #[must_use]
-    pub fn engine(self, change: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Caller {
+    pub fn engine(self, change: impl FnOnce(EngineBuilder) -> EngineBuilder) -> TestCaller {
         let builder = change(self.builder);
-        Caller { engine: builder.clone().build(), builder, changed: true, ..self }
+        TestCaller { engine: builder.clone().build(), builder, changed: true, ..self }
     }
 
     /// The engine itself.
@@ -111,10 +114,10 @@ impl Caller {
     }
 
     /// Makes the calls of one message and waits for the results.
-    pub async fn turn(&self, calls: impl IntoIterator<Item = impl IntoCall>) -> Results {
-        let calls = script(calls);
-        let ids = ids(&calls);
-        Results::checked(ids, self.engine.turn().run(calls).await)
+    pub async fn turn(&self, calls: impl IntoIterator<Item = impl IntoCall>) -> TurnResults {
+        let calls = tool_calls(calls);
+        let ids = call_ids(&calls);
+        TurnResults::checked(ids, self.engine.turn().run(calls).await)
     }
 
     /// Makes one call and waits for its result.
@@ -130,22 +133,22 @@ impl Caller {
 
     /// Makes the calls in a turn that has begun already.
     pub fn start_in(&self, turn: Turn, calls: impl IntoIterator<Item = impl IntoCall>) -> RunningTurn {
-        let calls = script(calls);
-        let ids = ids(&calls);
+        let calls = tool_calls(calls);
+        let ids = call_ids(&calls);
         let handle = turn.handle();
         RunningTurn { ids, handle, task: tokio::spawn(turn.run(calls)) }
     }
 }
 
-fn script(calls: impl IntoIterator<Item = impl IntoCall>) -> Vec<ToolCall> {
+fn tool_calls(calls: impl IntoIterator<Item = impl IntoCall>) -> Vec<ToolCall> {
     calls.into_iter().map(IntoCall::into_call).collect()
 }
 
-fn ids(calls: &[ToolCall]) -> Vec<Arc<str>> {
+fn call_ids(calls: &[ToolCall]) -> Vec<Arc<str>> {
     calls.iter().map(|call| call.id.clone()).collect()
 }
 
-/// Something that a [`Caller`] can call: `(id, tool, input)`, or a [`ToolCall`].
+/// Something that a [`TestCaller`] can call: `(id, tool, input)`, or a [`ToolCall`].
 pub trait IntoCall {
     /// The call.
     fn into_call(self) -> ToolCall;
@@ -189,10 +192,10 @@ impl RunningTurn {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// use haft::Effects;
-    /// use haft::testing::{Caller, scripted};
+    /// use haft::testing::{TestCaller, scripted_tool};
     ///
-    /// let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
-    /// let mut turn = Caller::new().tool(read).start([("1", "read", "{}")]);
+    /// let (read, handle) = scripted_tool("read").effects(|_| Effects::none()).build();
+    /// let mut turn = TestCaller::new().tool(read).start([("1", "read", "{}")]);
     /// turn.meanwhile(handle.started()).await.succeed("text");
     /// turn.results().await.check(["1 ok: text"]);
     /// # }
@@ -205,7 +208,7 @@ impl RunningTurn {
             }
             match Pin::new(&mut self.task).poll(cx) {
                 Poll::Pending => Poll::Pending,
-                Poll::Ready(Ok(results)) => panic!("the turn ended first: {:?}", Results(results)),
+                Poll::Ready(Ok(results)) => panic!("the turn ended first: {:?}", TurnResults(results)),
                 Poll::Ready(Err(error)) => panic!("the turn ended first: {error}"),
             }
         })
@@ -221,28 +224,28 @@ impl RunningTurn {
     ///
     /// # Panics
     /// The turn itself panicked or was aborted, which is never right, or the results don't match the calls.
-    pub async fn results(self) -> Results {
-        Results::checked(self.ids, self.task.await.expect("a turn doesn't panic"))
+    pub async fn results(self) -> TurnResults {
+        TurnResults::checked(self.ids, self.task.await.expect("a turn doesn't panic"))
     }
 }
 
 /// The results of one message: exactly one for each call, in order.
-pub struct Results(Vec<ToolResult>);
+pub struct TurnResults(Vec<ToolResult>);
 
-impl Results {
-    fn checked(ids: Vec<Arc<str>>, results: Vec<ToolResult>) -> Results {
+impl TurnResults {
+    fn checked(ids: Vec<Arc<str>>, results: Vec<ToolResult>) -> TurnResults {
         let answered: Vec<&str> = results.iter().map(ToolResult::call_id).collect();
         let asked: Vec<&str> = ids.iter().map(|id| &**id).collect();
         assert_eq!(answered, asked, "one result for each call, in order");
-        Results(results)
+        TurnResults(results)
     }
 
     /// A line for each: `ID ok: OUTPUT` or `ID KIND: WORDS`. Notes follow on lines of their own.
     pub fn lines(&self) -> Vec<String> {
-        self.0.iter().map(line).collect()
+        self.0.iter().map(summary_line).collect()
     }
 
-    /// Compares with [`lines`](Results::lines).
+    /// Compares with [`lines`](TurnResults::lines).
     ///
     /// # Panics
     /// They differ.
@@ -258,7 +261,7 @@ impl Results {
     }
 }
 
-impl Deref for Results {
+impl Deref for TurnResults {
     type Target = [ToolResult];
 
     fn deref(&self) -> &[ToolResult] {
@@ -266,13 +269,13 @@ impl Deref for Results {
     }
 }
 
-impl fmt::Debug for Results {
+impl fmt::Debug for TurnResults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.lines()).finish()
     }
 }
 
-fn line(result: &ToolResult) -> String {
+fn summary_line(result: &ToolResult) -> String {
     let id = result.call_id();
     let mut line = match result.outcome() {
         Ok(output) => format!("{id} ok: {}", output.to_text()),
@@ -288,22 +291,25 @@ fn line(result: &ToolResult) -> String {
 /// A context for calling a tool's methods directly, without an engine: it may read and write everything in `dir`.
 ///
 /// ```
-/// use haft::testing::{MemoryFiles, context};
+/// use haft::testing::{MemoryFiles, test_context};
 /// use std::sync::Arc;
 ///
 /// let files = MemoryFiles::new();
-/// let cx = context(".", |ports| ports.files = Arc::new(files.clone()));
+/// let cx = test_context(".", |ports| ports.files = Arc::new(files.clone()));
 /// assert_eq!(cx.call().id(), "test");
 /// ```
 ///
 /// # Panics
 /// There is no such directory.
-pub fn context(dir: impl AsRef<Path>, ports: impl FnOnce(&mut Ports)) -> Context {
+pub fn test_context(dir: impl AsRef<Path>, ports: impl FnOnce(&mut HostPorts)) -> Context {
     let workspace = Workspace::new(dir).expect("a test works in a directory that exists");
-    let mut own = Ports::default();
+    let mut own = HostPorts::default();
     ports(&mut own);
-    let access = Access { write: workspace.dirs().map(Root::subtree).collect(), ..Access::default() };
-    let host = Host {
+    let access = GrantedAccess {
+        write: workspace.dirs().map(GrantedRoot::subtree).collect(),
+        ..GrantedAccess::default()
+    };
+    let host = AgentHost {
         session: "test".into(),
         agent: "main".into(),
         base_access: Arc::new(access),

@@ -20,15 +20,15 @@ const ROUNDS: usize = 200;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use haft::testing::{Caller, ManualClock, scripted};
+/// use haft::testing::{TestCaller, ManualClock, scripted_tool};
 /// use haft::{Effects, ErrorKind};
 /// use serde_json::json;
 /// use std::time::Duration;
 ///
 /// let clock = ManualClock::pause();
 /// let (slow, handle) =
-///     scripted("slow").effects(|_| Effects::none()).with(|tool| tool.timeout_ms(5_000)).build();
-/// let turn = Caller::new().tool(slow).start([("1", "slow", json!({}))]);
+///     scripted_tool("slow").effects(|_| Effects::none()).with(|tool| tool.timeout_ms(5_000)).build();
+/// let turn = TestCaller::new().tool(slow).start([("1", "slow", json!({}))]);
 /// let call = handle.started().await;
 ///
 /// clock.advance(Duration::from_millis(4_990)).await;

@@ -5,28 +5,28 @@ use std::sync::{Arc, Mutex};
 use haft_scheduler::sync::lock;
 use tokio::sync::Notify;
 
-use crate::event::{Event, EventSink, What};
+use crate::event::{Event, EventKind, EventSink};
 
 /// An [`EventSink`] that keeps everything, in order.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use haft::testing::{Caller, EventLog, scripted};
+/// use haft::testing::{TestCaller, EventLog, scripted_tool};
 /// use haft::Effects;
 /// use serde_json::json;
 ///
 /// let log = EventLog::new();
-/// let (read, _) = scripted("read").effects(|_| Effects::none()).then("text").build();
-/// let caller = Caller::new().tool(read).engine(|engine| engine.events(log.clone()));
+/// let (read, _) = scripted_tool("read").effects(|_| Effects::none()).then("text").build();
+/// let caller = TestCaller::new().tool(read).engine(|engine| engine.events(log.clone()));
 /// caller.turn([("1", "read", json!({}))]).await;
 /// assert_eq!(log.lines(), ["1 started", "1 finished"]);
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct EventLog(Arc<Shared>);
+pub struct EventLog(Arc<EventLogState>);
 
 #[derive(Default)]
-struct Shared {
+struct EventLogState {
     events: Mutex<Vec<Event>>,
     came: Notify,
 }
@@ -44,13 +44,13 @@ impl EventLog {
 
     /// All events so far, a line each: the call's id and what happened.
     pub fn lines(&self) -> Vec<String> {
-        lock(&self.0.events).iter().map(line).collect()
+        lock(&self.0.events).iter().map(summary_line).collect()
     }
 
     /// The warnings so far.
     pub fn warnings(&self) -> Vec<String> {
         let warning = |event: &Event| match &event.what {
-            What::Warning(words) => Some(words.clone()),
+            EventKind::Warning(words) => Some(words.clone()),
             _ => None,
         };
         lock(&self.0.events).iter().filter_map(warning).collect()
@@ -78,24 +78,24 @@ impl EventSink for EventLog {
     }
 }
 
-fn line(event: &Event) -> String {
+fn summary_line(event: &Event) -> String {
     let what = match &event.what {
-        What::Asking => "asking".to_owned(),
-        What::Started { .. } => "started".to_owned(),
-        What::Progress(progress) => {
+        EventKind::Asking => "asking".to_owned(),
+        EventKind::Started { .. } => "started".to_owned(),
+        EventKind::Progress(progress) => {
             let percent = progress.fraction.map(|fraction| format!(" {:.0} %", fraction * 100.0));
             let words = progress.message.as_ref().map(|words| format!(" {words}"));
             format!("progress{}{}", percent.unwrap_or_default(), words.unwrap_or_default())
         }
-        What::Partial(text) => format!("partial {text}"),
-        What::Finished(result) => match result.error_kind() {
+        EventKind::Partial(text) => format!("partial {text}"),
+        EventKind::Finished(result) => match result.error_kind() {
             None => "finished".to_owned(),
             Some(kind) => format!("finished: {kind:?}"),
         },
-        What::BackgroundFinished(_) => "finished in the background".to_owned(),
-        What::BlocksThread { .. } => "blocks its thread".to_owned(),
-        What::Warning(words) => format!("warning: {words}"),
-        What::Message(words) => format!("message: {words}"),
+        EventKind::BackgroundFinished(_) => "finished in the background".to_owned(),
+        EventKind::BlocksThread { .. } => "blocks its thread".to_owned(),
+        EventKind::Warning(words) => format!("warning: {words}"),
+        EventKind::Message(words) => format!("message: {words}"),
     };
     match &event.call {
         Some(call) => format!("{} {what}", call.id),

@@ -12,8 +12,8 @@ use haft_scheduler::sync::lock;
 
 use crate::files::tree::must_be_a_name;
 use crate::files::{
-    Access, Entry, FileError, FileId, Files, Kind, Metadata, Need, OpenDir, OpenFile, ReadFile, Root,
-    WriteMode, Written,
+    DirEntry, FileError, FileId, FileKind, FileMetadata, Files, GrantedAccess, GrantedRoot, OpenDir,
+    OpenFile, ReadFile, RequiredAccess, WriteMode, WriteOutcome,
 };
 use crate::future::BoxFuture;
 
@@ -28,12 +28,12 @@ use crate::future::BoxFuture;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use haft::files::{Access, Files, Root, ScopedFiles, WriteMode};
+/// use haft::files::{GrantedAccess, Files, GrantedRoot, ScopedFiles, WriteMode};
 /// use haft::testing::MemoryFiles;
 /// use std::path::Path;
 ///
 /// let files = MemoryFiles::new().with("/w/a.txt", "text").with("/etc/secret", "no");
-/// let access = Access { write: vec![Root::subtree("/w")], ..Access::default() };
+/// let access = GrantedAccess { write: vec![GrantedRoot::subtree("/w")], ..Access::default() };
 /// let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
 ///
 /// assert_eq!(scoped.read_to_string("a.txt").await.unwrap(), "text");
@@ -48,18 +48,18 @@ use crate::future::BoxFuture;
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct MemoryFiles(Arc<Mutex<Disk>>);
+pub struct MemoryFiles(Arc<Mutex<MemoryDisk>>);
 
 #[derive(Default)]
-struct Disk {
-    nodes: BTreeMap<PathBuf, Node>,
+struct MemoryDisk {
+    nodes: BTreeMap<PathBuf, MemoryNode>,
     broken: BTreeMap<PathBuf, io::ErrorKind>,
     inodes: u64,
     seconds: u64,
 }
 
 #[derive(Clone)]
-struct Node {
+struct MemoryNode {
     /// Nothing for a folder.
     bytes: Option<Arc<[u8]>>,
     inode: u64,
@@ -87,7 +87,7 @@ impl MemoryFiles {
     /// # Panics
     /// The path is relative, or leads through a file.
     pub fn put(&self, path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
-        let path = plain(path.as_ref());
+        let path = plain_path(path.as_ref());
         assert!(path.is_absolute(), "`{}` is relative; these files have no current folder", path.display());
         let mut disk = lock(&self.0);
         disk.make_parents(&path).expect("a folder leads to the file");
@@ -96,13 +96,13 @@ impl MemoryFiles {
 
     /// Makes every operation on this path fail, as a bad disk does.
     pub fn break_path(&self, path: impl AsRef<Path>, kind: io::ErrorKind) {
-        lock(&self.0).broken.insert(plain(path.as_ref()), kind);
+        lock(&self.0).broken.insert(plain_path(path.as_ref()), kind);
     }
 
     /// The bytes of a file.
     pub fn bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let disk = lock(&self.0);
-        disk.nodes.get(&plain(path.as_ref()))?.bytes.as_deref().map(<[u8]>::to_vec)
+        disk.nodes.get(&plain_path(path.as_ref()))?.bytes.as_deref().map(<[u8]>::to_vec)
     }
 
     /// The text of a file, if it is text.
@@ -117,7 +117,7 @@ impl MemoryFiles {
     }
 }
 
-impl Disk {
+impl MemoryDisk {
     fn place(&mut self, path: PathBuf, bytes: Option<Arc<[u8]>>) -> bool {
         self.seconds += 1;
         let old = self.nodes.get(&path).map(|node| node.inode);
@@ -125,17 +125,17 @@ impl Disk {
             self.inodes += 1;
             self.inodes
         });
-        self.nodes.insert(path, Node { bytes, inode, seconds: self.seconds });
+        self.nodes.insert(path, MemoryNode { bytes, inode, seconds: self.seconds });
         old.is_some()
     }
 
     /// What is at a path; the root always is.
-    fn get(&self, path: &Path) -> io::Result<Node> {
+    fn get(&self, path: &Path) -> io::Result<MemoryNode> {
         if let Some(kind) = self.broken.get(path) {
             return Err((*kind).into());
         }
         if path == Path::new("/") {
-            return Ok(Node { bytes: None, inode: 0, seconds: 0 });
+            return Ok(MemoryNode { bytes: None, inode: 0, seconds: 0 });
         }
         if let Some(node) = self.nodes.get(path) {
             return Ok(node.clone());
@@ -165,9 +165,9 @@ impl Disk {
         self.nodes.keys().filter(|path| path.parent() == Some(folder)).cloned().collect()
     }
 
-    fn metadata(node: &Node) -> Metadata {
-        Metadata {
-            kind: if node.bytes.is_some() { Kind::File } else { Kind::Directory },
+    fn metadata(node: &MemoryNode) -> FileMetadata {
+        FileMetadata {
+            kind: if node.bytes.is_some() { FileKind::File } else { FileKind::Directory },
             len: node.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64),
             modified: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(node.seconds)),
             id: FileId { device: u64::MAX, inode: node.inode },
@@ -177,7 +177,7 @@ impl Disk {
 }
 
 /// A path without `.` and `..`. Without links this is what the path means.
-fn plain(path: &Path) -> PathBuf {
+fn plain_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -191,53 +191,53 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-fn granted(access: &Access, need: Need, path: &Path) -> Result<PathBuf, FileError> {
-    let path = plain(path);
+fn granted_path(access: &GrantedAccess, need: RequiredAccess, path: &Path) -> Result<PathBuf, FileError> {
+    let path = plain_path(path);
     let may = match need {
-        Need::Read => access.may_read(&path),
-        Need::Write => access.may_write(&path),
+        RequiredAccess::Read => access.may_read(&path),
+        RequiredAccess::Write => access.may_write(&path),
     };
     if may { Ok(path) } else { Err(FileError::not_granted(access, need, &path, false)) }
 }
 
-fn done<'a, T: Send + 'a>(outcome: Result<T, FileError>) -> BoxFuture<'a, Result<T, FileError>> {
+fn ready_outcome<'a, T: Send + 'a>(outcome: Result<T, FileError>) -> BoxFuture<'a, Result<T, FileError>> {
     Box::pin(std::future::ready(outcome))
 }
 
 impl MemoryFiles {
-    fn opened(&self, access: &Access, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
-        let path = granted(access, Need::Read, path)?;
+    fn opened(&self, access: &GrantedAccess, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
+        let path = granted_path(access, RequiredAccess::Read, path)?;
         let failed = |error: io::Error| FileError::from_io("read", &path, error);
         let node = lock(&self.0).get(&path).map_err(failed)?;
-        let metadata = Disk::metadata(&node);
+        let metadata = MemoryDisk::metadata(&node);
         let bytes = node.bytes.ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?;
-        Ok(Box::new(Opened { metadata, bytes, offset: 0 }))
+        Ok(Box::new(OpenMemoryFile { metadata, bytes, offset: 0 }))
     }
 
-    fn listed(&self, access: &Access, path: &Path) -> Result<Vec<Entry>, FileError> {
-        let path = granted(access, Need::Read, path)?;
+    fn listed(&self, access: &GrantedAccess, path: &Path) -> Result<Vec<DirEntry>, FileError> {
+        let path = granted_path(access, RequiredAccess::Read, path)?;
         let failed = |error: io::Error| FileError::from_io("listed", &path, error);
         let disk = lock(&self.0);
         if disk.get(&path).map_err(failed)?.bytes.is_some() {
             return Err(failed(io::ErrorKind::NotADirectory.into()));
         }
-        let entry = |path: &PathBuf| Entry {
+        let entry = |path: &PathBuf| DirEntry {
             name: path.file_name().unwrap_or(OsStr::new("")).to_owned(),
-            kind: if disk.is_file(path) { Kind::File } else { Kind::Directory },
+            kind: if disk.is_file(path) { FileKind::File } else { FileKind::Directory },
         };
-        let mut entries: Vec<Entry> = disk.children(&path).iter().map(entry).collect();
+        let mut entries: Vec<DirEntry> = disk.children(&path).iter().map(entry).collect();
         entries.sort_by(|a, b| a.name.as_encoded_bytes().cmp(b.name.as_encoded_bytes()));
         Ok(entries)
     }
 
     fn written(
         &self,
-        access: &Access,
+        access: &GrantedAccess,
         path: &Path,
         bytes: &[u8],
         how: WriteMode,
-    ) -> Result<Written, FileError> {
-        let path = granted(access, Need::Write, path)?;
+    ) -> Result<WriteOutcome, FileError> {
+        let path = granted_path(access, RequiredAccess::Write, path)?;
         let failed = |error: io::Error| FileError::from_io("written", &path, error);
         let mut disk = lock(&self.0);
         match disk.get(&path) {
@@ -247,27 +247,33 @@ impl MemoryFiles {
             Ok(_) | Err(_) => {}
         }
         disk.make_parents(&path).map_err(failed)?;
-        Ok(Written { existed: disk.place(path, Some(bytes.into())), ..Written::default() })
+        Ok(WriteOutcome { existed: disk.place(path, Some(bytes.into())), ..WriteOutcome::default() })
     }
 
-    fn swapped(&self, access: &Access, path: &Path, old: &[u8], new: &[u8]) -> Result<Written, FileError> {
-        let path = granted(access, Need::Write, path)?;
+    fn swapped(
+        &self,
+        access: &GrantedAccess,
+        path: &Path,
+        old: &[u8],
+        new: &[u8],
+    ) -> Result<WriteOutcome, FileError> {
+        let path = granted_path(access, RequiredAccess::Write, path)?;
         let mut disk = lock(&self.0);
         let node = disk.get(&path).map_err(|error| FileError::from_io("written", &path, error))?;
         if node.bytes.as_deref() != Some(old) {
             return Err(FileError::changed(&path));
         }
-        Ok(Written { existed: disk.place(path, Some(new.into())), ..Written::default() })
+        Ok(WriteOutcome { existed: disk.place(path, Some(new.into())), ..WriteOutcome::default() })
     }
 
     fn folder(&self, path: PathBuf) -> Result<Box<dyn OpenDir>, FileError> {
-        let access = Access { read: vec![Root::subtree(&path)], ..Access::default() };
+        let access = GrantedAccess { read: vec![GrantedRoot::subtree(&path)], ..GrantedAccess::default() };
         self.listed(&access, &path)?;
-        Ok(Box::new(Folder { files: self.clone(), path, access }))
+        Ok(Box::new(MemoryDir { files: self.clone(), path, access }))
     }
 
-    fn removed(&self, access: &Access, path: &Path, old: Option<&[u8]>) -> Result<(), FileError> {
-        let path = granted(access, Need::Write, path)?;
+    fn removed(&self, access: &GrantedAccess, path: &Path, old: Option<&[u8]>) -> Result<(), FileError> {
+        let path = granted_path(access, RequiredAccess::Write, path)?;
         let failed = |error: io::Error| FileError::from_io("removed", &path, error);
         let mut disk = lock(&self.0);
         let node = disk.get(&path).map_err(failed)?;
@@ -281,8 +287,11 @@ impl MemoryFiles {
         Ok(())
     }
 
-    fn renamed(&self, access: &Access, from: &Path, to: &Path) -> Result<(), FileError> {
-        let (from, to) = (granted(access, Need::Write, from)?, granted(access, Need::Write, to)?);
+    fn renamed(&self, access: &GrantedAccess, from: &Path, to: &Path) -> Result<(), FileError> {
+        let (from, to) = (
+            granted_path(access, RequiredAccess::Write, from)?,
+            granted_path(access, RequiredAccess::Write, to)?,
+        );
         let failed = |error: io::Error| FileError::from_io("renamed", &from, error);
         let mut disk = lock(&self.0);
         let is_folder = disk.get(&from).map_err(failed)?.bytes.is_none();
@@ -302,11 +311,11 @@ impl MemoryFiles {
         }
         let whole = |path: &Path| {
             access
-                .roots(Need::Write)
-                .any(|root| root.extent == crate::effects::Extent::Subtree && root.covers(path))
+                .roots(RequiredAccess::Write)
+                .any(|root| root.extent == crate::effects::RootExtent::Subtree && root.covers(path))
         };
         if is_folder && let Some(part) = [&from, &to].into_iter().find(|path| !whole(path)) {
-            return Err(FileError::not_granted(access, Need::Write, part, false));
+            return Err(FileError::not_granted(access, RequiredAccess::Write, part, false));
         }
         disk.make_parents(&to).map_err(failed)?;
         let moved: Vec<PathBuf> = disk.nodes.keys().filter(|path| path.starts_with(&from)).cloned().collect();
@@ -319,8 +328,8 @@ impl MemoryFiles {
         Ok(())
     }
 
-    fn created(&self, access: &Access, path: &Path) -> Result<(), FileError> {
-        let path = granted(access, Need::Write, path)?;
+    fn created(&self, access: &GrantedAccess, path: &Path) -> Result<(), FileError> {
+        let path = granted_path(access, RequiredAccess::Write, path)?;
         let failed = |error: io::Error| FileError::from_io("created", &path, error);
         let mut disk = lock(&self.0);
         match disk.get(&path) {
@@ -337,40 +346,42 @@ impl MemoryFiles {
 impl Files for MemoryFiles {
     fn open<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
     ) -> BoxFuture<'a, Result<Box<dyn OpenFile>, FileError>> {
-        done(self.opened(access, path))
+        ready_outcome(self.opened(access, path))
     }
 
     fn metadata<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
-    ) -> BoxFuture<'a, Result<Metadata, FileError>> {
-        done(granted(access, Need::Read, path).and_then(|path| {
+    ) -> BoxFuture<'a, Result<FileMetadata, FileError>> {
+        ready_outcome(granted_path(access, RequiredAccess::Read, path).and_then(|path| {
             let node = lock(&self.0).get(&path);
-            node.map(|node| Disk::metadata(&node)).map_err(|error| FileError::from_io("read", &path, error))
+            node.map(|node| MemoryDisk::metadata(&node))
+                .map_err(|error| FileError::from_io("read", &path, error))
         }))
     }
 
     fn list<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
-    ) -> BoxFuture<'a, Result<Vec<Entry>, FileError>> {
-        done(self.listed(access, path))
+    ) -> BoxFuture<'a, Result<Vec<DirEntry>, FileError>> {
+        ready_outcome(self.listed(access, path))
     }
 
     fn open_dir<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
     ) -> BoxFuture<'a, Result<Box<dyn OpenDir>, FileError>> {
-        done(granted(access, Need::Read, path).and_then(|path| {
-            let whole = |root: &Root| root.extent == crate::effects::Extent::Subtree && root.covers(&path);
-            if !access.roots(Need::Read).any(whole) {
-                return Err(FileError::not_granted(access, Need::Read, &path, false));
+        ready_outcome(granted_path(access, RequiredAccess::Read, path).and_then(|path| {
+            let whole =
+                |root: &GrantedRoot| root.extent == crate::effects::RootExtent::Subtree && root.covers(&path);
+            if !access.roots(RequiredAccess::Read).any(whole) {
+                return Err(FileError::not_granted(access, RequiredAccess::Read, &path, false));
             }
             self.folder(path)
         }))
@@ -378,62 +389,66 @@ impl Files for MemoryFiles {
 
     fn write<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
         bytes: &'a [u8],
         how: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FileError>> {
-        done(self.written(access, path, bytes, how))
+    ) -> BoxFuture<'a, Result<WriteOutcome, FileError>> {
+        ready_outcome(self.written(access, path, bytes, how))
     }
 
     fn swap<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
         old: Bytes,
         new: Bytes,
-    ) -> BoxFuture<'a, Result<Written, FileError>> {
-        done(self.swapped(access, path, &old, &new))
+    ) -> BoxFuture<'a, Result<WriteOutcome, FileError>> {
+        ready_outcome(self.swapped(access, path, &old, &new))
     }
 
     fn remove<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
         old: Option<&'a [u8]>,
     ) -> BoxFuture<'a, Result<(), FileError>> {
-        done(self.removed(access, path, old))
+        ready_outcome(self.removed(access, path, old))
     }
 
     fn rename<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         from: &'a Path,
         to: &'a Path,
     ) -> BoxFuture<'a, Result<(), FileError>> {
-        done(self.renamed(access, from, to))
+        ready_outcome(self.renamed(access, from, to))
     }
 
-    fn create_dir<'a>(&'a self, access: &'a Access, path: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
-        done(self.created(access, path))
+    fn create_dir<'a>(
+        &'a self,
+        access: &'a GrantedAccess,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<(), FileError>> {
+        ready_outcome(self.created(access, path))
     }
 }
 
 /// A folder is its path: nothing here is ever moved in a way that a test could see.
-struct Folder {
+struct MemoryDir {
     files: MemoryFiles,
     path: PathBuf,
-    access: Access,
+    access: GrantedAccess,
 }
 
-impl Folder {
+impl MemoryDir {
     fn child(&self, name: &OsStr) -> Result<PathBuf, FileError> {
         must_be_a_name(name, &self.path).map(|()| self.path.join(name))
     }
 }
 
-impl OpenDir for Folder {
-    fn each(&self, show: &mut dyn FnMut(&OsStr, Kind)) -> Result<(), FileError> {
+impl OpenDir for MemoryDir {
+    fn each(&self, show: &mut dyn FnMut(&OsStr, FileKind)) -> Result<(), FileError> {
         let entries = self.files.listed(&self.access, &self.path)?;
         entries.iter().for_each(|entry| show(&entry.name, entry.kind));
         Ok(())
@@ -447,43 +462,43 @@ impl OpenDir for Folder {
         let path = self.child(name)?;
         let failed = |error: io::Error| FileError::from_io("read", &path, error);
         let node = lock(&self.files.0).get(&path).map_err(failed)?;
-        let metadata = Disk::metadata(&node);
+        let metadata = MemoryDisk::metadata(&node);
         let bytes = node.bytes.ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?;
-        Ok(Box::new(Walked { metadata, bytes: io::Cursor::new(bytes) }))
+        Ok(Box::new(MemoryDirFile { metadata, bytes: io::Cursor::new(bytes) }))
     }
 
-    fn metadata(&self, name: &OsStr) -> Result<Metadata, FileError> {
+    fn metadata(&self, name: &OsStr) -> Result<FileMetadata, FileError> {
         let path = self.child(name)?;
         let node = lock(&self.files.0).get(&path);
-        node.map(|node| Disk::metadata(&node)).map_err(|error| FileError::from_io("read", &path, error))
+        node.map(|node| MemoryDisk::metadata(&node)).map_err(|error| FileError::from_io("read", &path, error))
     }
 }
 
-struct Walked {
-    metadata: Metadata,
+struct MemoryDirFile {
+    metadata: FileMetadata,
     bytes: io::Cursor<Arc<[u8]>>,
 }
 
-impl io::Read for Walked {
+impl io::Read for MemoryDirFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.bytes.read(buffer)
     }
 }
 
-impl ReadFile for Walked {
-    fn metadata(&self) -> &Metadata {
+impl ReadFile for MemoryDirFile {
+    fn metadata(&self) -> &FileMetadata {
         &self.metadata
     }
 }
 
-struct Opened {
-    metadata: Metadata,
+struct OpenMemoryFile {
+    metadata: FileMetadata,
     bytes: Arc<[u8]>,
     offset: usize,
 }
 
-impl OpenFile for Opened {
-    fn metadata(&self) -> &Metadata {
+impl OpenFile for OpenMemoryFile {
+    fn metadata(&self) -> &FileMetadata {
         &self.metadata
     }
 
@@ -491,7 +506,7 @@ impl OpenFile for Opened {
         let from = self.offset.min(self.bytes.len());
         let end = from.saturating_add(max).min(self.bytes.len());
         self.offset = end.max(self.offset);
-        done(Ok(self.bytes[from..end].to_vec()))
+        ready_outcome(Ok(self.bytes[from..end].to_vec()))
     }
 
     fn seek(&mut self, offset: u64) {
@@ -507,7 +522,7 @@ mod tests {
     #[tokio::test]
     async fn operations_say_what_the_real_files_say() {
         let files = MemoryFiles::new().with("/w/d/a", "a").with("/w/b", "b").with("/x", "x");
-        let access = Access { write: vec![Root::subtree("/w")], ..Access::default() };
+        let access = GrantedAccess { write: vec![GrantedRoot::subtree("/w")], ..GrantedAccess::default() };
         let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
         let kind = |error: FileError| error.kind();
         let at = Path::new;
@@ -519,11 +534,11 @@ mod tests {
         assert_eq!(scoped.read(at("../none")).await.map_err(kind), Err(FileErrorKind::NotGranted));
         assert_eq!(scoped.exists(at("d/a")).await.map_err(kind), Ok(true));
 
-        let names = |entries: Vec<Entry>| {
+        let names = |entries: Vec<DirEntry>| {
             entries.into_iter().map(|entry| (entry.name.into_string().unwrap(), entry.kind)).collect()
         };
         let listed: Vec<_> = names(scoped.list(at(".")).await.unwrap());
-        assert_eq!(listed, [("b".into(), Kind::File), ("d".into(), Kind::Directory)]);
+        assert_eq!(listed, [("b".into(), FileKind::File), ("d".into(), FileKind::Directory)]);
 
         assert_eq!(scoped.remove(at("d")).await.map_err(kind), Err(FileErrorKind::IsDirectory));
         assert_eq!(
@@ -532,7 +547,7 @@ mod tests {
         );
         assert_eq!(
             scoped.write(at("b"), b"new", WriteMode::Replace).await.map_err(kind),
-            Ok(Written { existed: true, ..Written::default() })
+            Ok(WriteOutcome { existed: true, ..WriteOutcome::default() })
         );
         assert_eq!(scoped.create_dir(at("d")).await.map_err(kind), Err(FileErrorKind::AlreadyExists));
         scoped.rename(at("d"), at("e/f")).await.unwrap();
@@ -550,8 +565,11 @@ mod tests {
     #[tokio::test]
     async fn folders_open_as_the_real_ones_do() {
         let files = MemoryFiles::new().with("/w/d/a", "abc").with("/w/b", "b").with("/x", "x");
-        let access =
-            Access { read: vec![Root::subtree("/w"), Root::file("/x")], write: vec![], ..Access::default() };
+        let access = GrantedAccess {
+            read: vec![GrantedRoot::subtree("/w"), GrantedRoot::file("/x")],
+            write: vec![],
+            ..GrantedAccess::default()
+        };
         let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
         let kind = |error: FileError| error.kind();
         assert_eq!(scoped.open_dir("/").await.map(drop).map_err(kind), Err(FileErrorKind::NotGranted));
@@ -560,7 +578,7 @@ mod tests {
         let dir = scoped.open_dir(".").await.unwrap();
         let mut seen = Vec::new();
         dir.each(&mut |name, kind| seen.push((name.to_owned(), kind))).unwrap();
-        assert_eq!(seen, [("b".into(), Kind::File), ("d".into(), Kind::Directory)]);
+        assert_eq!(seen, [("b".into(), FileKind::File), ("d".into(), FileKind::Directory)]);
         let mut text = String::new();
         let inner = dir.open_dir(OsStr::new("d")).unwrap();
         io::Read::read_to_string(&mut inner.open(OsStr::new("a")).unwrap(), &mut text).unwrap();
@@ -574,7 +592,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_reads_in_pieces_and_outlives_its_name() {
         let files = MemoryFiles::new().with("/w/a", "abcdef");
-        let access = Access { write: vec![Root::subtree("/w")], ..Access::default() };
+        let access = GrantedAccess { write: vec![GrantedRoot::subtree("/w")], ..GrantedAccess::default() };
         let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
         let mut open = scoped.open(Path::new("a")).await.unwrap();
         scoped.remove(Path::new("a")).await.unwrap();

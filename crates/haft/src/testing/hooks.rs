@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::decision::DecisionReason;
 use crate::future::BoxFuture;
 use crate::hooks::{
-    After, Asked, BatchHook, Before, DeniedHook, HookBatch, HookCall, HookError, OnFailure, PermissionHook,
-    PostHook, PreHook,
+    BatchHook, DeniedHook, HookBatch, HookCall, HookError, OnFailure, PermissionHook, PermissionRequest,
+    PostHook, PostHookResponse, PreHook, PreHookResponse,
 };
 use crate::limits;
 use crate::result::ToolResult;
@@ -20,21 +20,21 @@ use crate::result::ToolResult;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use haft::Effects;
-/// use haft::hooks::{Before, Hooks};
-/// use haft::testing::{Caller, Saw, TestHook, scripted};
+/// use haft::hooks::{PreHookResponse, HookSet};
+/// use haft::testing::{TestCaller, HookInvocation, TestHook, scripted_tool};
 /// use serde_json::json;
 ///
 /// let hook = TestHook::new("audit").on_before(|call| match call.input["secret"] == true {
-///     true => Ok(Before::block("no secrets")),
-///     false => Ok(Before::go_on()),
+///     true => Ok(PreHookResponse::block("no secrets")),
+///     false => Ok(PreHookResponse::go_on()),
 /// });
-/// let (read, _) = scripted("read").effects(|_| Effects::none()).then("text").build();
-/// let hooks = Hooks::new().before(hook.clone()).after(hook.clone());
-/// let caller = Caller::new().tool(read).engine(|engine| engine.hooks(hooks));
+/// let (read, _) = scripted_tool("read").effects(|_| Effects::none()).then("text").build();
+/// let hooks = HookSet::new().before(hook.clone()).after(hook.clone());
+/// let caller = TestCaller::new().tool(read).engine(|engine| engine.hooks(hooks));
 ///
 /// let calls = [("1", "read", json!({})), ("2", "read", json!({"secret": true}))];
 /// caller.turn(calls).await.check(["1 ok: text", "2 Blocked: read was blocked by hook `audit`: no secrets"]);
-/// assert_eq!(hook.saw().len(), 3, "before both and after one");
+/// assert_eq!(hook.invocations().len(), 3, "before both and after one");
 /// # }
 /// ```
 #[derive(Clone)]
@@ -42,25 +42,25 @@ pub struct TestHook {
     name: Arc<str>,
     timeout: Duration,
     on_failure: OnFailure,
-    acts: Acts,
+    acts: HookBehavior,
     before: OnBefore,
     permission: OnPermission,
     after: OnAfter,
     denied: OnDenied,
     batch: OnBatch,
-    saw: Arc<Mutex<Vec<Saw>>>,
+    saw: Arc<Mutex<Vec<HookInvocation>>>,
 }
 
-type OnBefore = Arc<dyn Fn(&HookCall<'_>) -> Result<Before, HookError> + Send + Sync>;
+type OnBefore = Arc<dyn Fn(&HookCall<'_>) -> Result<PreHookResponse, HookError> + Send + Sync>;
 type OnPermission =
     Arc<dyn Fn(&HookCall<'_>, &str) -> Result<Option<DecisionReason>, HookError> + Send + Sync>;
-type OnAfter = Arc<dyn Fn(&HookCall<'_>, &ToolResult) -> Result<After, HookError> + Send + Sync>;
+type OnAfter = Arc<dyn Fn(&HookCall<'_>, &ToolResult) -> Result<PostHookResponse, HookError> + Send + Sync>;
 
-type OnDenied = Arc<dyn Fn(&HookCall<'_>, &str) -> Result<After, HookError> + Send + Sync>;
-type OnBatch = Arc<dyn Fn(&HookBatch<'_>) -> Result<After, HookError> + Send + Sync>;
+type OnDenied = Arc<dyn Fn(&HookCall<'_>, &str) -> Result<PostHookResponse, HookError> + Send + Sync>;
+type OnBatch = Arc<dyn Fn(&HookBatch<'_>) -> Result<PostHookResponse, HookError> + Send + Sync>;
 
 #[derive(Clone)]
-enum Acts {
+enum HookBehavior {
     AsTold,
     Fails(String),
     Panics,
@@ -69,7 +69,7 @@ enum Acts {
 
 /// What a [`TestHook`] saw.
 #[derive(Debug, Clone)]
-pub enum Saw {
+pub enum HookInvocation {
     /// A call that is about to be judged.
     Before {
         /// The tool.
@@ -118,12 +118,12 @@ impl TestHook {
             name: name.into(),
             timeout: limits::HOOK_TIMEOUT,
             on_failure: OnFailure::Block,
-            acts: Acts::AsTold,
-            before: Arc::new(|_| Ok(Before::go_on())),
+            acts: HookBehavior::AsTold,
+            before: Arc::new(|_| Ok(PreHookResponse::go_on())),
             permission: Arc::new(|_, _| Ok(None)),
-            after: Arc::new(|_, _| Ok(After::default())),
-            denied: Arc::new(|_, _| Ok(After::default())),
-            batch: Arc::new(|_| Ok(After::default())),
+            after: Arc::new(|_, _| Ok(PostHookResponse::default())),
+            denied: Arc::new(|_, _| Ok(PostHookResponse::default())),
+            batch: Arc::new(|_| Ok(PostHookResponse::default())),
             saw: Arc::default(),
         }
     }
@@ -132,7 +132,7 @@ impl TestHook {
     #[must_use]
     pub fn on_before(
         mut self,
-        act: impl Fn(&HookCall<'_>) -> Result<Before, HookError> + Send + Sync + 'static,
+        act: impl Fn(&HookCall<'_>) -> Result<PreHookResponse, HookError> + Send + Sync + 'static,
     ) -> TestHook {
         self.before = Arc::new(act);
         self
@@ -152,7 +152,7 @@ impl TestHook {
     #[must_use]
     pub fn on_after(
         mut self,
-        act: impl Fn(&HookCall<'_>, &ToolResult) -> Result<After, HookError> + Send + Sync + 'static,
+        act: impl Fn(&HookCall<'_>, &ToolResult) -> Result<PostHookResponse, HookError> + Send + Sync + 'static,
     ) -> TestHook {
         self.after = Arc::new(act);
         self
@@ -162,7 +162,7 @@ impl TestHook {
     #[must_use]
     pub fn on_denied(
         mut self,
-        act: impl Fn(&HookCall<'_>, &str) -> Result<After, HookError> + Send + Sync + 'static,
+        act: impl Fn(&HookCall<'_>, &str) -> Result<PostHookResponse, HookError> + Send + Sync + 'static,
     ) -> TestHook {
         self.denied = Arc::new(act);
         self
@@ -172,7 +172,7 @@ impl TestHook {
     #[must_use]
     pub fn on_batch(
         mut self,
-        act: impl Fn(&HookBatch<'_>) -> Result<After, HookError> + Send + Sync + 'static,
+        act: impl Fn(&HookBatch<'_>) -> Result<PostHookResponse, HookError> + Send + Sync + 'static,
     ) -> TestHook {
         self.batch = Arc::new(act);
         self
@@ -181,25 +181,25 @@ impl TestHook {
     /// Blocks every call.
     #[must_use]
     pub fn blocking(self, reason: &'static str) -> TestHook {
-        self.on_before(move |_| Ok(Before::block(reason)))
+        self.on_before(move |_| Ok(PreHookResponse::block(reason)))
     }
 
     /// Fails, whatever it is asked.
     #[must_use]
     pub fn failing(self, words: impl Into<String>) -> TestHook {
-        TestHook { acts: Acts::Fails(words.into()), ..self }
+        TestHook { acts: HookBehavior::Fails(words.into()), ..self }
     }
 
     /// Panics, whatever it is asked.
     #[must_use]
     pub fn panicking(self) -> TestHook {
-        TestHook { acts: Acts::Panics, ..self }
+        TestHook { acts: HookBehavior::Panics, ..self }
     }
 
     /// Never answers, whatever it is asked.
     #[must_use]
     pub fn hanging(self) -> TestHook {
-        TestHook { acts: Acts::Hangs, ..self }
+        TestHook { acts: HookBehavior::Hangs, ..self }
     }
 
     /// How long it may take.
@@ -215,34 +215,34 @@ impl TestHook {
     }
 
     /// Everything it saw, in order. Clones share it.
-    pub fn saw(&self) -> Vec<Saw> {
+    pub fn invocations(&self) -> Vec<HookInvocation> {
         lock(&self.saw).clone()
     }
 
     /// Everything it saw, a line each: `before read`, `permission read`, `after read`.
     pub fn lines(&self) -> Vec<String> {
-        let line = |saw: &Saw| match saw {
-            Saw::Before { tool, .. } => format!("before {tool}"),
-            Saw::Permission { tool, .. } => format!("permission {tool}"),
-            Saw::After { tool, .. } => format!("after {tool}"),
-            Saw::Denied { tool, .. } => format!("denied {tool}"),
-            Saw::Batch { results } => format!("batch of {}", results.len()),
+        let line = |saw: &HookInvocation| match saw {
+            HookInvocation::Before { tool, .. } => format!("before {tool}"),
+            HookInvocation::Permission { tool, .. } => format!("permission {tool}"),
+            HookInvocation::After { tool, .. } => format!("after {tool}"),
+            HookInvocation::Denied { tool, .. } => format!("denied {tool}"),
+            HookInvocation::Batch { results } => format!("batch of {}", results.len()),
         };
         lock(&self.saw).iter().map(line).collect()
     }
 
     fn act<'a, T: Send + 'a>(
         &'a self,
-        saw: Saw,
+        saw: HookInvocation,
         told: impl FnOnce() -> Result<T, HookError> + Send + 'a,
     ) -> BoxFuture<'a, Result<T, HookError>> {
         lock(&self.saw).push(saw);
         Box::pin(async move {
             match &self.acts {
-                Acts::AsTold => told(),
-                Acts::Fails(words) => Err(HookError::new(words.clone())),
-                Acts::Panics => panic!("a test hook was told to panic"),
-                Acts::Hangs => std::future::pending().await,
+                HookBehavior::AsTold => told(),
+                HookBehavior::Fails(words) => Err(HookError::new(words.clone())),
+                HookBehavior::Panics => panic!("a test hook was told to panic"),
+                HookBehavior::Hangs => std::future::pending().await,
             }
         })
     }
@@ -253,8 +253,8 @@ impl PreHook for TestHook {
         &self.name
     }
 
-    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<Before, HookError>> {
-        let saw = Saw::Before { tool: call.tool.to_owned(), input: call.input.clone() };
+    fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
+        let saw = HookInvocation::Before { tool: call.tool.to_owned(), input: call.input.clone() };
         self.act(saw, || (self.before)(call))
     }
 
@@ -275,12 +275,12 @@ impl PermissionHook for TestHook {
     fn decide<'a>(
         &'a self,
         call: &'a HookCall<'a>,
-        asked: &'a Asked<'a>,
-    ) -> BoxFuture<'a, Result<Before, HookError>> {
+        asked: &'a PermissionRequest<'a>,
+    ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         let (tool, input) = (call.tool.to_owned(), call.input.clone());
-        self.act(Saw::Permission { tool, input, reason: asked.reason.to_owned() }, move || {
+        self.act(HookInvocation::Permission { tool, input, reason: asked.reason.to_owned() }, move || {
             let decision = (self.permission)(call, asked.reason)?;
-            Ok(Before { decision, ..Before::default() })
+            Ok(PreHookResponse { decision, ..PreHookResponse::default() })
         })
     }
 
@@ -298,9 +298,11 @@ impl PostHook for TestHook {
         &'a self,
         call: &'a HookCall<'a>,
         result: &'a ToolResult,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         let (tool, input) = (call.tool.to_owned(), call.input.clone());
-        self.act(Saw::After { tool, input, result: result.clone() }, move || (self.after)(call, result))
+        self.act(HookInvocation::After { tool, input, result: result.clone() }, move || {
+            (self.after)(call, result)
+        })
     }
 
     fn timeout(&self) -> Duration {
@@ -317,9 +319,11 @@ impl DeniedHook for TestHook {
         &'a self,
         call: &'a HookCall<'a>,
         reason: &'a str,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         let (tool, input) = (call.tool.to_owned(), call.input.clone());
-        self.act(Saw::Denied { tool, input, reason: reason.to_owned() }, move || (self.denied)(call, reason))
+        self.act(HookInvocation::Denied { tool, input, reason: reason.to_owned() }, move || {
+            (self.denied)(call, reason)
+        })
     }
 
     fn timeout(&self) -> Duration {
@@ -332,8 +336,11 @@ impl BatchHook for TestHook {
         &self.name
     }
 
-    fn after_batch<'a>(&'a self, batch: &'a HookBatch<'a>) -> BoxFuture<'a, Result<After, HookError>> {
-        self.act(Saw::Batch { results: batch.results.to_vec() }, move || (self.batch)(batch))
+    fn after_batch<'a>(
+        &'a self,
+        batch: &'a HookBatch<'a>,
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
+        self.act(HookInvocation::Batch { results: batch.results.to_vec() }, move || (self.batch)(batch))
     }
 
     fn timeout(&self) -> Duration {

@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex};
 
 use haft_scheduler::sync::lock;
 
-use crate::ports::{Mode, PermissionMode};
+use crate::ports::{ModeControl, PermissionMode};
 
-/// A [`Mode`] that keeps how it was changed.
+/// A [`ModeControl`] that keeps how it was changed.
 ///
-/// It decides nothing by itself: rules that follow a live mode are [`Permissions`](crate::Permissions), which is a
-/// `Mode` too. This one is for tools that look at the mode or set it.
+/// It decides nothing by itself: rules that follow a live mode are [`Permissions`](crate::PermissionRules), which is a
+/// `ModeControl` too. This one is for tools that look at the mode or set it.
 ///
 /// ```
-/// use haft::ports::{Mode, PermissionMode};
+/// use haft::ports::{ModeControl, PermissionMode};
 /// use haft::testing::LiveMode;
 ///
 /// let mode = LiveMode::new(PermissionMode::Default);
@@ -38,7 +38,7 @@ impl LiveMode {
     }
 }
 
-impl Mode for LiveMode {
+impl ModeControl for LiveMode {
     fn current(&self) -> PermissionMode {
         lock(&self.changes).last().copied().unwrap_or(self.first)
     }

@@ -7,18 +7,18 @@ use haft_scheduler::sync::lock;
 use tokio::sync::Notify;
 
 /// What happened and was not looked at yet.
-pub(super) struct Queue<T> {
+pub(super) struct WaitQueue<T> {
     waiting: Mutex<VecDeque<T>>,
     pushed: Notify,
 }
 
-impl<T> Default for Queue<T> {
-    fn default() -> Queue<T> {
-        Queue { waiting: Mutex::default(), pushed: Notify::new() }
+impl<T> Default for WaitQueue<T> {
+    fn default() -> WaitQueue<T> {
+        WaitQueue { waiting: Mutex::default(), pushed: Notify::new() }
     }
 }
 
-impl<T> Queue<T> {
+impl<T> WaitQueue<T> {
     pub(super) fn push(&self, item: T) {
         lock(&self.waiting).push_back(item);
         self.pushed.notify_one();

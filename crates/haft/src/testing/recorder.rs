@@ -6,38 +6,38 @@ use haft_scheduler::sync::lock;
 use serde_json::Value;
 
 use crate::future::BoxFuture;
-use crate::ports::{Intent, RecordError, Recorder};
+use crate::ports::{CallIntent, RecordError, Recorder};
 use crate::result::ToolResult;
 
 /// A [`Recorder`] that keeps intents and results in order, and refuses when it is told to.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use haft::testing::{Caller, MemoryRecorder, scripted};
+/// use haft::testing::{TestCaller, MemoryRecorder, scripted_tool};
 /// use haft::Effects;
 /// use serde_json::json;
 /// use std::sync::Arc;
 ///
 /// let recorder = MemoryRecorder::new();
-/// let (read, _) = scripted("read").effects(|_| Effects::none()).then("text").build();
+/// let (read, _) = scripted_tool("read").effects(|_| Effects::none()).then("text").build();
 /// let port = Arc::new(recorder.clone());
-/// let caller = Caller::new().tool(read).engine(|engine| engine.ports(|ports| ports.recorder = Some(port)));
+/// let caller = TestCaller::new().tool(read).engine(|engine| engine.ports(|ports| ports.recorder = Some(port)));
 /// caller.turn([("1", "read", json!({}))]).await;
 /// assert_eq!(recorder.lines(), ["before 1 read, by its effects", "after 1 ok"]);
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct MemoryRecorder(Arc<Mutex<Book>>);
+pub struct MemoryRecorder(Arc<Mutex<RecorderState>>);
 
 #[derive(Default)]
-struct Book {
-    notes: Vec<Note>,
-    before: Trouble,
-    after: Trouble,
+struct RecorderState {
+    notes: Vec<RecordedNote>,
+    before: RecorderFault,
+    after: RecorderFault,
 }
 
 #[derive(Clone, Default)]
-enum Trouble {
+enum RecorderFault {
     #[default]
     None,
     Refuses(String),
@@ -46,7 +46,7 @@ enum Trouble {
 
 /// What a [`MemoryRecorder`] was told.
 #[derive(Debug, Clone)]
-pub enum Note {
+pub enum RecordedNote {
     /// A call is about to run.
     Before {
         /// The turn.
@@ -76,38 +76,38 @@ impl MemoryRecorder {
 
     /// Refuses intents from now on.
     pub fn refuse(&self, words: impl Into<String>) {
-        lock(&self.0).before = Trouble::Refuses(words.into());
+        lock(&self.0).before = RecorderFault::Refuses(words.into());
     }
 
     /// Refuses results from now on.
     pub fn refuse_results(&self, words: impl Into<String>) {
-        lock(&self.0).after = Trouble::Refuses(words.into());
+        lock(&self.0).after = RecorderFault::Refuses(words.into());
     }
 
     /// Panics at intents and results from now on.
     pub fn panic(&self) {
         let mut book = lock(&self.0);
-        (book.before, book.after) = (Trouble::Panics, Trouble::Panics);
+        (book.before, book.after) = (RecorderFault::Panics, RecorderFault::Panics);
     }
 
     /// Takes everything again.
     pub fn accept(&self) {
         let mut book = lock(&self.0);
-        (book.before, book.after) = (Trouble::None, Trouble::None);
+        (book.before, book.after) = (RecorderFault::None, RecorderFault::None);
     }
 
     /// What was taken, in order; refused notes are not among it.
-    pub fn notes(&self) -> Vec<Note> {
+    pub fn notes(&self) -> Vec<RecordedNote> {
         lock(&self.0).notes.clone()
     }
 
     /// What was taken, a line each.
     pub fn lines(&self) -> Vec<String> {
-        let line = |note: &Note| match note {
-            Note::Before { call_id, tool, allowed_by, .. } => {
+        let line = |note: &RecordedNote| match note {
+            RecordedNote::Before { call_id, tool, allowed_by, .. } => {
                 format!("before {call_id} {tool}, by {allowed_by}")
             }
-            Note::After(result) => match result.error_kind() {
+            RecordedNote::After(result) => match result.error_kind() {
                 None => format!("after {} ok", result.call_id()),
                 Some(kind) => format!("after {} {kind:?}", result.call_id()),
             },
@@ -115,20 +115,24 @@ impl MemoryRecorder {
         lock(&self.0).notes.iter().map(line).collect()
     }
 
-    fn take(&self, note: Note, trouble: impl FnOnce(&Book) -> &Trouble) -> Result<(), RecordError> {
+    fn take(
+        &self,
+        note: RecordedNote,
+        trouble: impl FnOnce(&RecorderState) -> &RecorderFault,
+    ) -> Result<(), RecordError> {
         let trouble = trouble(&lock(&self.0)).clone();
         match trouble {
-            Trouble::None => lock(&self.0).notes.push(note),
-            Trouble::Refuses(message) => return Err(RecordError { message }),
-            Trouble::Panics => panic!("a memory recorder was told to panic"),
+            RecorderFault::None => lock(&self.0).notes.push(note),
+            RecorderFault::Refuses(message) => return Err(RecordError { message }),
+            RecorderFault::Panics => panic!("a memory recorder was told to panic"),
         }
         Ok(())
     }
 }
 
 impl Recorder for MemoryRecorder {
-    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
-        let note = Note::Before {
+    fn before<'a>(&'a self, intent: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        let note = RecordedNote::Before {
             turn: intent.turn,
             call_id: intent.call_id.to_owned(),
             tool: intent.tool.to_owned(),
@@ -142,9 +146,9 @@ impl Recorder for MemoryRecorder {
 
     fn after<'a>(
         &'a self,
-        _: &'a Intent<'a>,
+        _: &'a CallIntent<'a>,
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
-        Box::pin(async move { self.take(Note::After(result.clone()), |book| &book.after) })
+        Box::pin(async move { self.take(RecordedNote::After(result.clone()), |book| &book.after) })
     }
 }

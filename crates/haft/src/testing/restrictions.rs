@@ -2,7 +2,8 @@
 
 use crate::decision::{DecisionReason, DecisionSource, Verdict};
 use crate::ports::{
-    Authorizer, EnforcedRules, ProcessRestrictions, Request, RestrictProcesses, RuleSetId, SandboxRules,
+    AuthorizationRequest, Authorizer, EnforcedRules, ProcessRestrictions, RestrictProcesses, RuleSetId,
+    SandboxRules,
 };
 use crate::tool::AnyTool;
 
@@ -12,7 +13,7 @@ use crate::tool::AnyTool;
 /// use haft::ports::SandboxRules;
 /// use haft::testing::with_restrictions;
 ///
-/// let none = SandboxRules::from_authorizer(&haft::Permissions::new());
+/// let none = SandboxRules::from_authorizer(&haft::PermissionRules::new());
 /// let rules = with_restrictions(&none, |rules| rules.unreadable_paths.push("/etc/hosts".into()));
 /// assert_eq!(rules.unreadable_paths.len(), 1);
 /// ```
@@ -29,7 +30,7 @@ pub fn with_restrictions(
 struct TestRules(ProcessRestrictions, EnforcedRules);
 
 impl Authorizer for TestRules {
-    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, _: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         vec![DecisionReason::new(DecisionSource::Rule, Verdict::Deny, "a test of the sandbox")]
     }
 
@@ -40,7 +41,7 @@ impl Authorizer for TestRules {
         }
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use haft_scheduler::sync::lock;
 
-use crate::content::{IntoOutput, Output};
+use crate::content::{IntoOutput, ToolOutput};
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::future::BoxFuture;
@@ -16,20 +16,20 @@ use crate::ports::{AgentRequest, SubAgents};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use haft::ports::{AgentRequest, SubAgents};
-/// use haft::testing::{ScriptedSubAgents, context};
+/// use haft::testing::{ScriptedSubAgents, test_context};
 ///
 /// let agents = ScriptedSubAgents::new().then("done");
-/// let cx = context(".", |_| {});
+/// let cx = test_context(".", |_| {});
 /// assert_eq!(agents.run(AgentRequest::new("count", "Count."), &cx).await.unwrap().to_text(), "done");
 /// assert_eq!(agents.requests()[0].prompt, "Count.");
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct ScriptedSubAgents(Arc<Mutex<Script>>);
+pub struct ScriptedSubAgents(Arc<Mutex<SubAgentScript>>);
 
 #[derive(Default)]
-struct Script {
-    answers: VecDeque<Result<Output, ToolError>>,
+struct SubAgentScript {
+    answers: VecDeque<Result<ToolOutput, ToolError>>,
     requests: Vec<AgentRequest>,
     sent: Vec<(String, String)>,
 }
@@ -66,7 +66,11 @@ impl ScriptedSubAgents {
 }
 
 impl SubAgents for ScriptedSubAgents {
-    fn run<'a>(&'a self, request: AgentRequest, _: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        request: AgentRequest,
+        _: &'a Context,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         let mut script = lock(&self.0);
         let missing = || Err(ToolError::new(format!("no answer is scripted for `{}`", request.description)));
         let answer = script.answers.pop_front().unwrap_or_else(missing);

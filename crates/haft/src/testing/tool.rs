@@ -8,8 +8,8 @@ use haft_scheduler::sync::lock;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
-use super::queue::Queue;
-use crate::content::{IntoOutput, Output};
+use super::queue::WaitQueue;
+use crate::content::{IntoOutput, ToolOutput};
 use crate::context::Context;
 use crate::effects::Effects;
 use crate::error::ToolError;
@@ -18,18 +18,18 @@ use crate::tool::{AnyTool, DynamicTool, IntoTools, dynamic_tool};
 
 /// The body of a [`ScriptedTool`].
 pub type ScriptedBody =
-    Box<dyn Fn(Value, Context) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
+    Box<dyn Fn(Value, Context) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync>;
 
 /// A tool that takes any object and whose calls end when, and as, the test says.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use haft::Effects;
-/// use haft::testing::{Caller, scripted};
+/// use haft::testing::{TestCaller, scripted_tool};
 /// use serde_json::json;
 ///
-/// let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
-/// let turn = Caller::new().tool(read).start([("a", "read", json!({"n": 1})), ("b", "read", json!({"n": 2}))]);
+/// let (read, handle) = scripted_tool("read").effects(|_| Effects::none()).build();
+/// let turn = TestCaller::new().tool(read).start([("a", "read", json!({"n": 1})), ("b", "read", json!({"n": 2}))]);
 ///
 /// let (first, second) = (handle.started().await, handle.started().await);
 /// assert_eq!(handle.running(), 2);
@@ -46,12 +46,12 @@ pub struct ScriptedTool {
 }
 
 /// Begins a [`ScriptedTool`] of this name. Until something else is said its effects are unknown.
-pub fn scripted(name: impl Into<String>) -> ScriptedTool {
+pub fn scripted_tool(name: impl Into<String>) -> ScriptedTool {
     scripted_with(name, json!({"type": "object"}))
 }
 
 fn scripted_with(name: impl Into<String>, schema: Value) -> ScriptedTool {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(ScriptedToolState::default());
     let body: ScriptedBody = {
         let shared = shared.clone();
         Box::new(move |input, cx| Box::pin(shared.clone().run(input, cx)))
@@ -99,9 +99,9 @@ impl ScriptedTool {
 }
 
 #[derive(Default)]
-struct Shared {
-    started: Queue<StartedCall>,
-    script: Mutex<VecDeque<Result<Output, ToolError>>>,
+struct ScriptedToolState {
+    started: WaitQueue<StartedCall>,
+    script: Mutex<VecDeque<Result<ToolOutput, ToolError>>>,
     calls: AtomicUsize,
     running: AtomicUsize,
     most: AtomicUsize,
@@ -109,28 +109,28 @@ struct Shared {
 }
 
 /// What becomes of a call.
-enum Order {
-    End(Result<Output, ToolError>),
+enum CallEnding {
+    End(Result<ToolOutput, ToolError>),
     Panic,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum CallFate {
     Running,
     Ended,
     Dropped,
 }
 
-impl Shared {
-    async fn run(self: Arc<Shared>, input: Value, cx: Context) -> Result<Output, ToolError> {
+impl ScriptedToolState {
+    async fn run(self: Arc<ScriptedToolState>, input: Value, cx: Context) -> Result<ToolOutput, ToolError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
-        let (fate, seen) = watch::channel(Fate::Running);
-        let mut present = Present { shared: self.clone(), fate, ended: false };
+        let (fate, seen) = watch::channel(CallFate::Running);
+        let mut present = PresenceGuard { shared: self.clone(), fate, ended: false };
         let scripted = lock(&self.script).pop_front();
         let order = match scripted {
-            Some(outcome) => Order::End(outcome),
+            Some(outcome) => CallEnding::End(outcome),
             None => {
                 let (sender, orders) = oneshot::channel();
                 self.started.push(StartedCall { input, cx, sender, fate: seen });
@@ -144,32 +144,32 @@ impl Shared {
         present.ended = true;
         drop(present);
         match order {
-            Order::End(outcome) => outcome,
-            Order::Panic => panic!("a scripted tool was told to panic"),
+            CallEnding::End(outcome) => outcome,
+            CallEnding::Panic => panic!("a scripted tool was told to panic"),
         }
     }
 }
 
 /// Counts a call while its future is there, and notices when it goes before its time.
-struct Present {
-    shared: Arc<Shared>,
-    fate: watch::Sender<Fate>,
+struct PresenceGuard {
+    shared: Arc<ScriptedToolState>,
+    fate: watch::Sender<CallFate>,
     ended: bool,
 }
 
-impl Drop for Present {
+impl Drop for PresenceGuard {
     fn drop(&mut self) {
         self.shared.running.fetch_sub(1, Ordering::SeqCst);
         if !self.ended {
             self.shared.dropped.fetch_add(1, Ordering::SeqCst);
         }
-        self.fate.send_replace(if self.ended { Fate::Ended } else { Fate::Dropped });
+        self.fate.send_replace(if self.ended { CallFate::Ended } else { CallFate::Dropped });
     }
 }
 
 /// The test's side of a [`ScriptedTool`]. Clones are the same handle.
 #[derive(Clone)]
-pub struct ToolHandle(Arc<Shared>);
+pub struct ToolHandle(Arc<ScriptedToolState>);
 
 impl ToolHandle {
     /// Waits for a call to start. Each call is given once, oldest first.
@@ -210,8 +210,8 @@ impl ToolHandle {
 pub struct StartedCall {
     input: Value,
     cx: Context,
-    sender: oneshot::Sender<Order>,
-    fate: watch::Receiver<Fate>,
+    sender: oneshot::Sender<CallEnding>,
+    fate: watch::Receiver<CallFate>,
 }
 
 impl StartedCall {
@@ -227,33 +227,33 @@ impl StartedCall {
 
     /// Ends the call well.
     pub fn succeed(self, output: impl IntoOutput) {
-        self.end(Order::End(output.into_output()));
+        self.end(CallEnding::End(output.into_output()));
     }
 
     /// Ends the call with an error.
     pub fn fail(self, error: ToolError) {
-        self.end(Order::End(Err(error)));
+        self.end(CallEnding::End(Err(error)));
     }
 
     /// Makes the call panic.
     pub fn panic(self) {
-        self.end(Order::Panic);
+        self.end(CallEnding::Panic);
     }
 
-    fn end(self, order: Order) {
+    fn end(self, order: CallEnding) {
         // Nobody listens any more where the call was cancelled meanwhile.
         let _ = self.sender.send(order);
     }
 
     /// Whether its future was dropped: the call was cancelled.
     pub fn is_dropped(&self) -> bool {
-        *self.fate.borrow() == Fate::Dropped
+        *self.fate.borrow() == CallFate::Dropped
     }
 
     /// Waits until its future is dropped.
     pub async fn dropped(&self) {
         let mut fate = self.fate.clone();
         // The sender says what became of the call before it goes.
-        let _ = fate.wait_for(|fate| *fate == Fate::Dropped).await;
+        let _ = fate.wait_for(|fate| *fate == CallFate::Dropped).await;
     }
 }

@@ -10,32 +10,32 @@ use haft_scheduler::sync::lock;
 use tokio::time::Instant;
 
 use crate::circuit_breaker::CircuitBreaker;
-use crate::content::Output;
+use crate::content::ToolOutput;
 use crate::error::{ErrorKind, ToolError};
 
 /// When a failing tool is left alone, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Breaker {
+pub struct BreakerOptions {
     /// How many calls in a row may fail.
     pub failures: u32,
     /// How long the tool is left alone then. One call may try afterwards, and decides how it goes on.
     pub rest: Duration,
 }
 
-impl Breaker {
+impl BreakerOptions {
     /// Left alone for half a minute after this many failures in a row.
-    pub fn after(failures: u32) -> Breaker {
-        Breaker { failures: failures.max(1), rest: Duration::from_secs(30) }
+    pub fn after(failures: u32) -> BreakerOptions {
+        BreakerOptions { failures: failures.max(1), rest: Duration::from_secs(30) }
     }
 }
 
 /// The breaker of one tool, shared by all agents that share the registry.
 #[derive(Debug)]
-pub(crate) struct Circuit(Mutex<CircuitBreaker>);
+pub(crate) struct ToolCircuit(Mutex<CircuitBreaker>);
 
-impl Circuit {
-    pub(crate) fn new(policy: Breaker) -> Circuit {
-        Circuit(Mutex::new(CircuitBreaker::new(policy.failures, policy.rest)))
+impl ToolCircuit {
+    pub(crate) fn new(policy: BreakerOptions) -> ToolCircuit {
+        ToolCircuit(Mutex::new(CircuitBreaker::new(policy.failures, policy.rest)))
     }
 
     /// Whether a call may be made now; if not, the answer in its place.
@@ -47,21 +47,21 @@ impl Circuit {
                 "{tool} was not run: it failed {times} times in a row and is left alone for {left} s; do without it, or \
                  try again then"
             );
-            ToolError::of(ErrorKind::Blocked, words).retryable()
+            ToolError::with_kind(ErrorKind::Blocked, words).retryable()
         })
     }
 
     /// How a call went. Takes it and gives it back: what the future of a call lends it keeps room for twice.
     pub(crate) fn noted(
         &self,
-        outcome: Result<Output, ToolError>,
+        outcome: Result<ToolOutput, ToolError>,
         now: Instant,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         self.note(&outcome, now);
         outcome
     }
 
-    fn note(&self, outcome: &Result<Output, ToolError>, now: Instant) {
+    fn note(&self, outcome: &Result<ToolOutput, ToolError>, now: Instant) {
         let mut breaker = lock(&self.0);
         match outcome.as_ref().err().map(|error| (error.kind(), error.is_retryable())) {
             // Says nothing of the tool.
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn it_opens_rests_lets_one_try_and_closes() {
-        let circuit = Circuit::new(Breaker::after(2));
+        let circuit = ToolCircuit::new(BreakerOptions::after(2));
         let now = Instant::now();
         let down = || Err(ToolError::new("down").retryable());
         let wrong = || Err(ToolError::new("no such page"));

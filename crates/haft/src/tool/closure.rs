@@ -13,18 +13,18 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::erased::{AnyTool, BadTool, Body, IntoTools, Invocation};
-use super::{Breaker, Exposure, GuardDenied, Retry, SiblingPolicy, Timeout, ToolSpec};
-use crate::content::{IntoOutput, Output};
+use super::erased::{AnyTool, IntoTools, InvalidTool, ToolBody, ToolInvocation};
+use super::{BreakerOptions, CallTimeout, GuardDenied, RetryPolicy, SiblingPolicy, ToolExposure, ToolSpec};
+use crate::content::{IntoOutput, ToolOutput};
 use crate::context::Context;
 use crate::decision::DecisionReason;
 use crate::effects::Effects;
 use crate::error::ToolError;
-use crate::future::{BoxFuture, Nothing};
-use crate::ports::Port;
+use crate::future::{BoxFuture, ReadyFuture};
+use crate::ports::PortName;
 use crate::results::ResultLimit;
-use crate::schema::{InputSchema, Violation, decode};
-use crate::view::{Stage, View};
+use crate::schema::{InputSchema, InputViolation, decode_input};
+use crate::view::{CallStage, CallView};
 
 /// A tool from a closure over a typed input.
 ///
@@ -42,7 +42,7 @@ where
     F: Fn(I, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
-    FnTool { facts: Facts::new(name, description), call, input: PhantomData }
+    FnTool { facts: ClosureFacts::new(name, description), call, input: PhantomData }
 }
 
 /// A tool from a closure over JSON, with a schema known at run time.
@@ -69,13 +69,13 @@ where
     F: Fn(Value, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
-    DynamicTool { facts: Facts::new(name, description), schema, output_schema: None, call }
+    DynamicTool { facts: ClosureFacts::new(name, description), schema, output_schema: None, call }
 }
 
 /// A closure over a typed input, on its way to a tool. See [`tool`].
 #[must_use]
 pub struct FnTool<I, F> {
-    facts: Facts<I>,
+    facts: ClosureFacts<I>,
     call: F,
     input: PhantomData<fn(I)>,
 }
@@ -83,7 +83,7 @@ pub struct FnTool<I, F> {
 /// A closure over JSON, on its way to a tool. See [`dynamic_tool`].
 #[must_use]
 pub struct DynamicTool<F> {
-    facts: Facts<Value>,
+    facts: ClosureFacts<Value>,
     schema: Value,
     output_schema: Option<Value>,
     call: F,
@@ -97,24 +97,24 @@ impl<F> DynamicTool<F> {
     }
 }
 
-type Judge<I, T> = Arc<dyn Fn(&I) -> T + Send + Sync>;
-type Check<I> = Arc<dyn Fn(&I, &Context) -> BoxFuture<'static, Result<(), ToolError>> + Send + Sync>;
-type Show = Arc<dyn Fn(&Stage<'_>) -> Option<View> + Send + Sync>;
+type InputFn<I, T> = Arc<dyn Fn(&I) -> T + Send + Sync>;
+type CheckFn<I> = Arc<dyn Fn(&I, &Context) -> BoxFuture<'static, Result<(), ToolError>> + Send + Sync>;
+type ViewFn = Arc<dyn Fn(&CallStage<'_>) -> Option<CallView> + Send + Sync>;
 
 /// Everything that a builder collects besides the closure itself.
-struct Facts<I> {
+struct ClosureFacts<I> {
     spec: ToolSpec,
-    effects: Option<Judge<I, Effects>>,
-    check: Option<Check<I>>,
-    opinion: Option<Judge<I, Option<DecisionReason>>>,
-    describe: Option<Judge<I, String>>,
+    effects: Option<InputFn<I, Effects>>,
+    check: Option<CheckFn<I>>,
+    opinion: Option<InputFn<I, Option<DecisionReason>>>,
+    describe: Option<InputFn<I, String>>,
     unavailable_reason: Option<Arc<dyn Fn() -> Option<String> + Send + Sync>>,
-    view: Option<Show>,
+    view: Option<ViewFn>,
 }
 
-impl<I> Clone for Facts<I> {
-    fn clone(&self) -> Facts<I> {
-        Facts {
+impl<I> Clone for ClosureFacts<I> {
+    fn clone(&self) -> ClosureFacts<I> {
+        ClosureFacts {
             spec: self.spec.clone(),
             effects: self.effects.clone(),
             check: self.check.clone(),
@@ -126,9 +126,9 @@ impl<I> Clone for Facts<I> {
     }
 }
 
-impl<I> Facts<I> {
-    fn new(name: impl Into<String>, description: impl Into<String>) -> Facts<I> {
-        Facts {
+impl<I> ClosureFacts<I> {
+    fn new(name: impl Into<String>, description: impl Into<String>) -> ClosureFacts<I> {
+        ClosureFacts {
             spec: ToolSpec::new(name.into()).description(description),
             effects: None,
             check: None,
@@ -195,7 +195,7 @@ macro_rules! builder {
             }
 
             /// What a person sees at a stage of the call.
-            pub fn view(mut self, view: impl Fn(&Stage<'_>) -> Option<View> + Send + Sync + 'static) -> Self {
+            pub fn view(mut self, view: impl Fn(&CallStage<'_>) -> Option<CallView> + Send + Sync + 'static) -> Self {
                 self.facts.view = Some(Arc::new(view));
                 self
             }
@@ -220,7 +220,7 @@ macro_rules! builder {
             }
 
             /// See [`ToolSpec::exposure`].
-            pub fn exposure(self, exposure: Exposure) -> Self {
+            pub fn exposure(self, exposure: ToolExposure) -> Self {
                 self.spec(|spec| spec.exposure(exposure))
             }
 
@@ -235,7 +235,7 @@ macro_rules! builder {
             }
 
             /// See [`ToolSpec::timeout`].
-            pub fn timeout(self, timeout: impl Into<Timeout>) -> Self {
+            pub fn timeout(self, timeout: impl Into<CallTimeout>) -> Self {
                 self.spec(|spec| spec.timeout(timeout))
             }
 
@@ -245,12 +245,12 @@ macro_rules! builder {
             }
 
             /// See [`ToolSpec::retry`].
-            pub fn retry(self, retry: Retry) -> Self {
+            pub fn retry(self, retry: RetryPolicy) -> Self {
                 self.spec(|spec| spec.retry(retry))
             }
 
             /// See [`ToolSpec::breaker`].
-            pub fn breaker(self, breaker: Breaker) -> Self {
+            pub fn breaker(self, breaker: BreakerOptions) -> Self {
                 self.spec(|spec| spec.breaker(breaker))
             }
 
@@ -270,7 +270,7 @@ macro_rules! builder {
             }
 
             /// See [`ToolSpec::needs`].
-            pub fn needs(self, port: Port) -> Self {
+            pub fn needs(self, port: PortName) -> Self {
                 self.spec(|spec| spec.needs(port))
             }
 
@@ -301,7 +301,7 @@ impl<I, F> FnTool<I, F> {
     ///
     /// # Errors
     /// It can't be registered.
-    pub fn build<O, Fut>(self) -> Result<AnyTool, BadTool>
+    pub fn build<O, Fut>(self) -> Result<AnyTool, InvalidTool>
     where
         I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
         O: IntoOutput,
@@ -310,9 +310,9 @@ impl<I, F> FnTool<I, F> {
     {
         let FnTool { facts, call, .. } = self;
         let spec = facts.spec.clone();
-        let schema = InputSchema::derive::<I>().map_err(|error| BadTool::schema(&spec.name, error))?;
-        let body = FnBody(Arc::new(FnParts { facts, call, decode: decode::<I> }));
-        AnyTool::of(spec, schema, O::output_schema(), Box::new(body))
+        let schema = InputSchema::derive::<I>().map_err(|error| InvalidTool::schema(&spec.name, error))?;
+        let body = FnBody(Arc::new(FnParts { facts, call, decode: decode_input::<I> }));
+        AnyTool::from_parts(spec, schema, O::output_schema(), Box::new(body))
     }
 }
 
@@ -321,7 +321,7 @@ impl<F> DynamicTool<F> {
     ///
     /// # Errors
     /// It can't be registered.
-    pub fn build<O, Fut>(self) -> Result<AnyTool, BadTool>
+    pub fn build<O, Fut>(self) -> Result<AnyTool, InvalidTool>
     where
         O: IntoOutput,
         F: Fn(Value, Context) -> Fut + Send + Sync + 'static,
@@ -329,35 +329,35 @@ impl<F> DynamicTool<F> {
     {
         let DynamicTool { facts, schema, output_schema, call } = self;
         let spec = facts.spec.clone();
-        let schema = InputSchema::given(schema).map_err(|error| BadTool::schema(&spec.name, error))?;
+        let schema = InputSchema::given(schema).map_err(|error| InvalidTool::schema(&spec.name, error))?;
         let as_it_is = |input: &Value| Ok(input.clone());
         let body = FnBody(Arc::new(FnParts { facts, call, decode: as_it_is }));
-        AnyTool::of(spec, schema, output_schema.or_else(O::output_schema), Box::new(body))
+        AnyTool::from_parts(spec, schema, output_schema.or_else(O::output_schema), Box::new(body))
     }
 }
 
 /// Marks a closure for [`IntoTools`].
-pub struct OfFn<O, Fut>(PhantomData<fn() -> (O, Fut)>);
+pub struct ClosureMarker<O, Fut>(PhantomData<fn() -> (O, Fut)>);
 
-impl<I, O, F, Fut> IntoTools<OfFn<O, Fut>> for FnTool<I, F>
+impl<I, O, F, Fut> IntoTools<ClosureMarker<O, Fut>> for FnTool<I, F>
 where
     I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
     O: IntoOutput,
     F: Fn(I, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
-    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+    fn into_tools(self) -> Result<Vec<AnyTool>, InvalidTool> {
         Ok(vec![self.build()?])
     }
 }
 
-impl<O, F, Fut> IntoTools<OfFn<O, Fut>> for DynamicTool<F>
+impl<O, F, Fut> IntoTools<ClosureMarker<O, Fut>> for DynamicTool<F>
 where
     O: IntoOutput,
     F: Fn(Value, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
-    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+    fn into_tools(self) -> Result<Vec<AnyTool>, InvalidTool> {
         Ok(vec![self.build()?])
     }
 }
@@ -366,19 +366,19 @@ struct FnBody<I, F>(Arc<FnParts<I, F>>);
 
 /// What every call of a closure's tool shares.
 struct FnParts<I, F> {
-    facts: Facts<I>,
+    facts: ClosureFacts<I>,
     call: F,
-    decode: fn(&Value) -> Result<I, Violation>,
+    decode: fn(&Value) -> Result<I, InputViolation>,
 }
 
-impl<I, O, F, Fut> Body for FnBody<I, F>
+impl<I, O, F, Fut> ToolBody for FnBody<I, F>
 where
     I: Send + Sync + 'static,
     O: IntoOutput,
     F: Fn(I, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
-    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
+    fn invoke(&self, input: &Value) -> Result<Box<dyn ToolInvocation>, InputViolation> {
         let input = (self.0.decode)(input)?;
         Ok(Box::new(FnCall { parts: self.0.clone(), input }))
     }
@@ -387,7 +387,7 @@ where
         self.0.facts.unavailable_reason.as_ref().and_then(|reason| reason())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         self.0.facts.view.as_ref().and_then(|view| view(stage))
     }
 }
@@ -397,7 +397,7 @@ struct FnCall<I, F> {
     input: I,
 }
 
-impl<I, O, F, Fut> Invocation for FnCall<I, F>
+impl<I, O, F, Fut> ToolInvocation for FnCall<I, F>
 where
     I: Send + Sync + 'static,
     O: IntoOutput,
@@ -411,14 +411,14 @@ where
     fn check<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<(), ToolError>> {
         match &self.parts.facts.check {
             Some(check) => check(&self.input, cx),
-            None => Box::pin(super::Sensible(Nothing::new())),
+            None => Box::pin(super::PassedCheck(ReadyFuture::new())),
         }
     }
 
     fn permission<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Option<DecisionReason>> {
         match &self.parts.facts.opinion {
             Some(opinion) => Box::pin(std::future::ready(opinion(&self.input))),
-            None => Box::pin(Nothing::new()),
+            None => Box::pin(ReadyFuture::new()),
         }
     }
 
@@ -426,7 +426,7 @@ where
         self.parts.facts.describe.as_ref().map(|describe| describe(&self.input))
     }
 
-    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
+    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move { (self.parts.call)(self.input, cx).await?.into_output() })
     }
 }

@@ -1,6 +1,6 @@
 //! A tool without its types: what the registry holds and the engine runs.
 //!
-//! Typed code becomes JSON code here and nowhere else. An [`Invocation`] is one attempt of one call: the tool and its
+//! Typed code becomes JSON code here and nowhere else. An [`ToolInvocation`] is one attempt of one call: the tool and its
 //! decoded input in one box, from which everything that needs the typed input is asked.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{ListedClass, Tool, ToolSpec};
-use crate::content::{IntoOutput, Output};
+use crate::content::{IntoOutput, ToolOutput};
 use crate::context::Context;
 use crate::decision::DecisionReason;
 use crate::effects::Effects;
@@ -18,39 +18,39 @@ use crate::error::ToolError;
 use crate::future::BoxFuture;
 use crate::isolate::IsolatedTool;
 use crate::results::ResultLimit;
-use crate::schema::{InputSchema, SchemaError, Violation, decode};
-use crate::view::{Stage, View};
+use crate::schema::{InputSchema, InputViolation, SchemaError, decode_input};
+use crate::view::{CallStage, CallView};
 
 /// A tool of any type: immutable and cheap to clone.
 #[derive(Clone)]
-pub struct AnyTool(Arc<Inner>);
+pub struct AnyTool(Arc<ToolInner>);
 
-struct Inner {
+struct ToolInner {
     spec: ToolSpec,
     description: String,
     schema: InputSchema,
     output_schema: Option<Value>,
-    body: Box<dyn Body>,
+    body: Box<dyn ToolBody>,
 }
 
 /// The behaviour of a tool over JSON.
-pub(super) trait Body: Send + Sync {
+pub(super) trait ToolBody: Send + Sync {
     /// Decodes the input for one attempt.
-    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation>;
+    fn invoke(&self, input: &Value) -> Result<Box<dyn ToolInvocation>, InputViolation>;
     fn unavailable_reason(&self) -> Option<String>;
-    fn view(&self, stage: &Stage<'_>) -> Option<View>;
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView>;
 }
 
 /// One attempt of one call, input decoded.
-pub(crate) trait Invocation: Send + Sync {
+pub(crate) trait ToolInvocation: Send + Sync {
     fn effects(&self) -> Effects;
     fn check<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<(), ToolError>>;
     fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<DecisionReason>>;
     fn describe(&self) -> Option<String>;
-    fn preview<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Option<View>> {
+    fn preview<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Option<CallView>> {
         Box::pin(async { None })
     }
-    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>>;
+    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<ToolOutput, ToolError>>;
 }
 
 impl AnyTool {
@@ -58,39 +58,41 @@ impl AnyTool {
     ///
     /// # Errors
     /// The input isn't an object, its schema is too large, or the tool has no description.
-    pub fn typed<T: Tool>(tool: T) -> Result<AnyTool, BadTool> {
+    pub fn typed<T: Tool>(tool: T) -> Result<AnyTool, InvalidTool> {
         let spec = tool.spec();
-        let schema = InputSchema::derive::<T::Input>().map_err(|error| BadTool::schema(&spec.name, error))?;
-        AnyTool::of(spec, schema, T::Output::output_schema(), Box::new(TypedBody(Arc::new(tool))))
+        let schema =
+            InputSchema::derive::<T::Input>().map_err(|error| InvalidTool::schema(&spec.name, error))?;
+        AnyTool::from_parts(spec, schema, T::Output::output_schema(), Box::new(TypedBody(Arc::new(tool))))
     }
 
     /// Wraps a typed tool whose calls run in a child process.
-    pub(crate) fn isolated<T: Tool>(tool: T, process: IsolatedTool) -> Result<AnyTool, BadTool> {
+    pub(crate) fn isolated<T: Tool>(tool: T, process: IsolatedTool) -> Result<AnyTool, InvalidTool> {
         let mut spec = tool.spec().in_child();
         // Whatever blocks does so in the child.
         spec.blocking = false;
-        let schema = InputSchema::derive::<T::Input>().map_err(|error| BadTool::schema(&spec.name, error))?;
+        let schema =
+            InputSchema::derive::<T::Input>().map_err(|error| InvalidTool::schema(&spec.name, error))?;
         let body = IsolatedBody { process: Arc::new(process), tool: TypedBody(Arc::new(tool)) };
-        AnyTool::of(spec, schema, T::Output::output_schema(), Box::new(body))
+        AnyTool::from_parts(spec, schema, T::Output::output_schema(), Box::new(body))
     }
 
-    pub(super) fn of(
+    pub(super) fn from_parts(
         spec: ToolSpec,
         schema: InputSchema,
         output_schema: Option<Value>,
-        body: Box<dyn Body>,
-    ) -> Result<AnyTool, BadTool> {
+        body: Box<dyn ToolBody>,
+    ) -> Result<AnyTool, InvalidTool> {
         let described = spec.description.clone().or_else(|| schema.description().map(str::to_owned));
         let description = described.unwrap_or_default().trim().to_owned();
         if description.is_empty() {
-            return Err(BadTool {
+            return Err(InvalidTool {
                 name: spec.name.to_string(),
                 reason: "has no description; write a doc comment on its input, or give `description`".into(),
             });
         }
-        legal(&spec.name)?;
-        spec.aliases.iter().try_for_each(|alias| legal(alias))?;
-        Ok(AnyTool(Arc::new(Inner { spec, description, schema, output_schema, body })))
+        check_tool_name(&spec.name)?;
+        spec.aliases.iter().try_for_each(|alias| check_tool_name(alias))?;
+        Ok(AnyTool(Arc::new(ToolInner { spec, description, schema, output_schema, body })))
     }
 
     /// The same tool to everybody who looks at it, name, schema, effects, opinion and limits, whose calls are answered by
@@ -99,12 +101,12 @@ impl AnyTool {
     #[must_use]
     pub fn answered_by(
         &self,
-        answer: impl Fn(&Context) -> Result<Output, ToolError> + Send + Sync + 'static,
+        answer: impl Fn(&Context) -> Result<ToolOutput, ToolError> + Send + Sync + 'static,
     ) -> AnyTool {
-        let Inner { spec, description, schema, output_schema, .. } = &*self.0;
+        let ToolInner { spec, description, schema, output_schema, .. } = &*self.0;
         // Failures that were recorded say nothing of the tool as it is now, and what doesn't run needs nobody.
         let spec = ToolSpec { breaker: None, needs: Vec::new(), needs_user: false, ..spec.clone() };
-        AnyTool(Arc::new(Inner {
+        AnyTool(Arc::new(ToolInner {
             spec,
             description: description.clone(),
             schema: schema.clone(),
@@ -175,7 +177,7 @@ impl AnyTool {
 
     /// Why it can't be offered now; a panic is a reason.
     pub fn unavailable_reason(&self) -> Option<String> {
-        crate::future::guarded(|| self.0.body.unavailable_reason())
+        crate::future::catch_panic(|| self.0.body.unavailable_reason())
             .unwrap_or_else(|_| Some("it is not available now".to_owned()))
     }
 
@@ -183,19 +185,19 @@ impl AnyTool {
         &self.0.schema
     }
 
-    pub(crate) fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
+    pub(crate) fn invoke(&self, input: &Value) -> Result<Box<dyn ToolInvocation>, InputViolation> {
         self.0.body.invoke(input)
     }
 
     /// What a person sees: what came with the result, else the tool's view, else the default one.
-    pub fn view(&self, stage: &Stage<'_>) -> View {
-        if let Stage::Result { output, .. } = stage
+    pub fn view(&self, stage: &CallStage<'_>) -> CallView {
+        if let CallStage::Result { output, .. } = stage
             && let Some(view) = output.view()
         {
             return view.clone().harmless();
         }
-        let own = crate::future::guarded(|| self.0.body.view(stage)).ok().flatten();
-        own.unwrap_or_else(|| View::default_for(self.name(), stage)).harmless()
+        let own = crate::future::catch_panic(|| self.0.body.view(stage)).ok().flatten();
+        own.unwrap_or_else(|| CallView::default_for(self.name(), stage)).harmless()
     }
 }
 
@@ -206,7 +208,7 @@ impl fmt::Debug for AnyTool {
 }
 
 /// Names that every provider takes: letters, digits, `_` and `-`, at most 64 of them.
-fn legal(name: &str) -> Result<(), BadTool> {
+fn check_tool_name(name: &str) -> Result<(), InvalidTool> {
     let fits = !name.is_empty() && name.len() <= crate::limits::NAME_CHARS_MAX;
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
@@ -215,31 +217,31 @@ fn legal(name: &str) -> Result<(), BadTool> {
     }
     let reason =
         "is not a legal name; up to 64 letters, digits, `_` and `-` are, beginning with a letter or `_`";
-    Err(BadTool { name: name.to_owned(), reason: reason.into() })
+    Err(InvalidTool { name: name.to_owned(), reason: reason.into() })
 }
 
 /// A tool that can't be registered, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadTool {
+pub struct InvalidTool {
     /// The tool's name.
     pub name: String,
     /// What is wrong with it.
     pub reason: String,
 }
 
-impl BadTool {
-    pub(super) fn schema(name: &str, error: SchemaError) -> BadTool {
-        BadTool { name: name.to_owned(), reason: error.to_string() }
+impl InvalidTool {
+    pub(super) fn schema(name: &str, error: SchemaError) -> InvalidTool {
+        InvalidTool { name: name.to_owned(), reason: error.to_string() }
     }
 }
 
-impl fmt::Display for BadTool {
+impl fmt::Display for InvalidTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "tool `{}` {}", self.name, self.reason)
     }
 }
 
-impl std::error::Error for BadTool {}
+impl std::error::Error for InvalidTool {}
 
 /// Anything that `Registry::with` takes: a [`Tool`], an [`AnyTool`], a closure's builder, or a list of tools.
 ///
@@ -254,54 +256,54 @@ pub trait IntoTools<Kind> {
     ///
     /// # Errors
     /// One that can't be registered.
-    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool>;
+    fn into_tools(self) -> Result<Vec<AnyTool>, InvalidTool>;
 }
 
 /// Marks a typed tool for [`IntoTools`].
-pub struct OfType;
+pub struct TypedMarker;
 
-impl<T: Tool> IntoTools<OfType> for T {
-    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+impl<T: Tool> IntoTools<TypedMarker> for T {
+    fn into_tools(self) -> Result<Vec<AnyTool>, InvalidTool> {
         Ok(vec![AnyTool::typed(self)?])
     }
 }
 
 impl IntoTools<()> for AnyTool {
-    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+    fn into_tools(self) -> Result<Vec<AnyTool>, InvalidTool> {
         Ok(vec![self])
     }
 }
 
 impl<const N: usize> IntoTools<()> for [AnyTool; N] {
-    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+    fn into_tools(self) -> Result<Vec<AnyTool>, InvalidTool> {
         Ok(self.into())
     }
 }
 
 impl IntoTools<()> for Vec<AnyTool> {
-    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+    fn into_tools(self) -> Result<Vec<AnyTool>, InvalidTool> {
         Ok(self)
     }
 }
 
-impl IntoTools<()> for Result<AnyTool, BadTool> {
-    fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
+impl IntoTools<()> for Result<AnyTool, InvalidTool> {
+    fn into_tools(self) -> Result<Vec<AnyTool>, InvalidTool> {
         Ok(vec![self?])
     }
 }
 
 struct TypedBody<T>(Arc<T>);
 
-impl<T: Tool> Body for TypedBody<T> {
-    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
-        Ok(Box::new(TypedCall { tool: self.0.clone(), input: decode::<T::Input>(input)? }))
+impl<T: Tool> ToolBody for TypedBody<T> {
+    fn invoke(&self, input: &Value) -> Result<Box<dyn ToolInvocation>, InputViolation> {
+        Ok(Box::new(TypedCall { tool: self.0.clone(), input: decode_input::<T::Input>(input)? }))
     }
 
     fn unavailable_reason(&self) -> Option<String> {
         self.0.unavailable_reason()
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         self.0.view(stage)
     }
 }
@@ -311,7 +313,7 @@ struct TypedCall<T: Tool> {
     input: T::Input,
 }
 
-impl<T: Tool> Invocation for TypedCall<T> {
+impl<T: Tool> ToolInvocation for TypedCall<T> {
     fn effects(&self) -> Effects {
         self.tool.effects(&self.input)
     }
@@ -328,11 +330,11 @@ impl<T: Tool> Invocation for TypedCall<T> {
         self.tool.describe(&self.input)
     }
 
-    fn preview<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<View>> {
+    fn preview<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<CallView>> {
         Box::pin(self.tool.preview(&self.input, cx))
     }
 
-    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
+    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move { self.tool.call(self.input, &cx).await?.into_output() })
     }
 }
@@ -343,8 +345,8 @@ struct IsolatedBody<T> {
     tool: TypedBody<T>,
 }
 
-impl<T: Tool> Body for IsolatedBody<T> {
-    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
+impl<T: Tool> ToolBody for IsolatedBody<T> {
+    fn invoke(&self, input: &Value) -> Result<Box<dyn ToolInvocation>, InputViolation> {
         let here = self.tool.invoke(input)?;
         Ok(Box::new(IsolatedCall { process: self.process.clone(), input: input.clone(), here }))
     }
@@ -353,7 +355,7 @@ impl<T: Tool> Body for IsolatedBody<T> {
         self.tool.unavailable_reason()
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         self.tool.view(stage)
     }
 }
@@ -361,10 +363,10 @@ impl<T: Tool> Body for IsolatedBody<T> {
 struct IsolatedCall {
     process: Arc<IsolatedTool>,
     input: Value,
-    here: Box<dyn Invocation>,
+    here: Box<dyn ToolInvocation>,
 }
 
-impl Invocation for IsolatedCall {
+impl ToolInvocation for IsolatedCall {
     fn effects(&self) -> Effects {
         self.here.effects()
     }
@@ -381,11 +383,11 @@ impl Invocation for IsolatedCall {
         self.here.describe()
     }
 
-    fn preview<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<View>> {
+    fn preview<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<CallView>> {
         self.here.preview(cx)
     }
 
-    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
+    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let effects = self.here.effects();
             self.process.call(self.input, effects, &cx).await
@@ -393,16 +395,16 @@ impl Invocation for IsolatedCall {
     }
 }
 
-type Answer = Arc<dyn Fn(&Context) -> Result<Output, ToolError> + Send + Sync>;
+type AnswerFn = Arc<dyn Fn(&Context) -> Result<ToolOutput, ToolError> + Send + Sync>;
 
 /// A tool that is asked everything and never run.
 struct AnsweredBody {
     tool: AnyTool,
-    answer: Answer,
+    answer: AnswerFn,
 }
 
-impl Body for AnsweredBody {
-    fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
+impl ToolBody for AnsweredBody {
+    fn invoke(&self, input: &Value) -> Result<Box<dyn ToolInvocation>, InputViolation> {
         Ok(Box::new(AnsweredCall { here: self.tool.invoke(input)?, answer: self.answer.clone() }))
     }
 
@@ -410,17 +412,17 @@ impl Body for AnsweredBody {
         self.tool.unavailable_reason()
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         self.tool.0.body.view(stage)
     }
 }
 
 struct AnsweredCall {
-    here: Box<dyn Invocation>,
-    answer: Answer,
+    here: Box<dyn ToolInvocation>,
+    answer: AnswerFn,
 }
 
-impl Invocation for AnsweredCall {
+impl ToolInvocation for AnsweredCall {
     fn effects(&self) -> Effects {
         self.here.effects()
     }
@@ -437,7 +439,7 @@ impl Invocation for AnsweredCall {
         self.here.describe()
     }
 
-    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
+    fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move { (self.answer)(&cx) })
     }
 }

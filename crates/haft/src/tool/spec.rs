@@ -8,12 +8,12 @@ use std::time::Duration;
 use haft_scheduler::Interrupt;
 use serde_json::Value;
 
-use super::breaker::Breaker;
+use super::breaker::BreakerOptions;
 use crate::context::Context;
-use crate::effects::table::Class;
+use crate::effects::table::ConcurrencyClass;
 use crate::future::BoxFuture;
 use crate::limits;
-use crate::ports::Port;
+use crate::ports::PortName;
 use crate::results::ResultLimit;
 
 /// What is true of a tool whatever its input. Built once, when the tool is registered.
@@ -37,16 +37,16 @@ pub struct ToolSpec {
     pub(crate) description: Option<String>,
     pub(crate) aliases: Vec<String>,
     pub(crate) result_limit: ResultLimit,
-    pub(crate) exposure: Exposure,
+    pub(crate) exposure: ToolExposure,
     pub(crate) search_hint: Option<String>,
     pub(crate) concurrency: Option<usize>,
-    pub(crate) timeout: Timeout,
-    pub(crate) retry: Retry,
-    pub(crate) breaker: Option<Breaker>,
+    pub(crate) timeout: CallTimeout,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) breaker: Option<BreakerOptions>,
     pub(crate) interrupt: Interrupt,
     pub(crate) on_error: Option<SiblingPolicy>,
     pub(crate) needs_user: bool,
-    pub(crate) needs: Vec<Port>,
+    pub(crate) needs: Vec<PortName>,
     pub(crate) blocking: bool,
     pub(crate) in_child: bool,
     pub(crate) finds_tools: bool,
@@ -57,7 +57,7 @@ pub struct ToolSpec {
     pub(crate) group: Cow<'static, str>,
     pub(crate) listed_class: ListedClass,
     pub(crate) feature: Option<Cow<'static, str>>,
-    pub(crate) guards: Vec<Guard>,
+    pub(crate) guards: Vec<InputGuard>,
 }
 
 impl ToolSpec {
@@ -68,11 +68,11 @@ impl ToolSpec {
             description: None,
             aliases: Vec::new(),
             result_limit: ResultLimit::default(),
-            exposure: Exposure::Normal,
+            exposure: ToolExposure::Normal,
             search_hint: None,
             concurrency: None,
-            timeout: Timeout::After(limits::CALL_TIMEOUT),
-            retry: Retry::NEVER,
+            timeout: CallTimeout::After(limits::CALL_TIMEOUT),
+            retry: RetryPolicy::NEVER,
             breaker: None,
             interrupt: Interrupt::Block,
             on_error: None,
@@ -110,8 +110,8 @@ impl ToolSpec {
         self
     }
 
-    /// Whether the model sees the schema from the start. Default: [`Exposure::Normal`].
-    pub fn exposure(mut self, exposure: Exposure) -> ToolSpec {
+    /// Whether the model sees the schema from the start. Default: [`ToolExposure::Normal`].
+    pub fn exposure(mut self, exposure: ToolExposure) -> ToolSpec {
         self.exposure = exposure;
         self
     }
@@ -129,7 +129,7 @@ impl ToolSpec {
     }
 
     /// How long one call may run. Default: ten minutes.
-    pub fn timeout(mut self, timeout: impl Into<Timeout>) -> ToolSpec {
+    pub fn timeout(mut self, timeout: impl Into<CallTimeout>) -> ToolSpec {
         self.timeout = timeout.into();
         self
     }
@@ -137,7 +137,7 @@ impl ToolSpec {
     /// Whether the engine tries again by itself. Default: never.
     ///
     /// Only errors that say so are retried, and only calls whose effects allow to be run again.
-    pub fn retry(mut self, retry: Retry) -> ToolSpec {
+    pub fn retry(mut self, retry: RetryPolicy) -> ToolSpec {
         self.retry = retry;
         self
     }
@@ -146,7 +146,7 @@ impl ToolSpec {
     ///
     /// Errors count that say that the same call may succeed later, time-outs and panics. Calls that come meanwhile are
     /// answered without being run.
-    pub fn breaker(mut self, breaker: Breaker) -> ToolSpec {
+    pub fn breaker(mut self, breaker: BreakerOptions) -> ToolSpec {
         self.breaker = Some(breaker);
         self
     }
@@ -170,7 +170,7 @@ impl ToolSpec {
     }
 
     /// The tool can't work without this port; where it is absent the tool isn't offered.
-    pub fn needs(mut self, port: Port) -> ToolSpec {
+    pub fn needs(mut self, port: PortName) -> ToolSpec {
         self.needs.push(port);
         self
     }
@@ -190,11 +190,11 @@ impl ToolSpec {
     /// rule, a mode or the user allows it, however harmless it claims to be.
     pub fn in_child(mut self) -> ToolSpec {
         self.in_child = true;
-        self.needs(Port::Processes)
+        self.needs(PortName::Processes)
     }
 
     /// Whether the tool needs this port.
-    pub fn needs_port(&self, port: Port) -> bool {
+    pub fn needs_port(&self, port: PortName) -> bool {
         self.needs.contains(&port)
     }
 
@@ -287,7 +287,7 @@ impl ToolSpec {
         F: Fn(Value, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Value, GuardDenied>> + Send + 'static,
     {
-        self.guards.push(Guard::new(guard));
+        self.guards.push(InputGuard::new(guard));
         self
     }
 }
@@ -296,7 +296,7 @@ impl ToolSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ListedClass {
     /// Every call of the tool has this class, or a safer one.
-    Always(Class),
+    Always(ConcurrencyClass),
     /// It depends on the call.
     Depends,
 }
@@ -304,19 +304,19 @@ pub enum ListedClass {
 /// Nothing was said, so anything may happen.
 impl Default for ListedClass {
     fn default() -> ListedClass {
-        ListedClass::Always(Class::Unsafe)
+        ListedClass::Always(ConcurrencyClass::Unsafe)
     }
 }
 
-impl From<Class> for ListedClass {
-    fn from(class: Class) -> ListedClass {
+impl From<ConcurrencyClass> for ListedClass {
+    fn from(class: ConcurrencyClass) -> ListedClass {
         ListedClass::Always(class)
     }
 }
 
 /// Whether a model sees a tool's schema from the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Exposure {
+pub enum ToolExposure {
     /// Yes, unless it comes from outside and there are too many tools.
     #[default]
     Normal,
@@ -328,45 +328,45 @@ pub enum Exposure {
 
 /// How long a call may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Timeout {
+pub enum CallTimeout {
     /// This long.
     After(Duration),
     /// As long as it takes; for tools that are bounded by what they start.
     Never,
 }
 
-impl Timeout {
+impl CallTimeout {
     /// The limit, if there is one.
     pub fn limit(self) -> Option<Duration> {
         match self {
-            Timeout::After(limit) => Some(limit),
-            Timeout::Never => None,
+            CallTimeout::After(limit) => Some(limit),
+            CallTimeout::Never => None,
         }
     }
 }
 
-impl From<Duration> for Timeout {
-    fn from(after: Duration) -> Timeout {
-        Timeout::After(after)
+impl From<Duration> for CallTimeout {
+    fn from(after: Duration) -> CallTimeout {
+        CallTimeout::After(after)
     }
 }
 
 /// Whether the engine repeats a failed call by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// How often the tool is tried in all; bounded by [`limits::ATTEMPTS_MAX`].
     pub attempts: u32,
     /// The pause before the second attempt; each further one is twice as long.
     pub pause: Duration,
 }
 
-impl Retry {
+impl RetryPolicy {
     /// One attempt, no repetition.
-    pub const NEVER: Retry = Retry { attempts: 1, pause: Duration::ZERO };
+    pub const NEVER: RetryPolicy = RetryPolicy { attempts: 1, pause: Duration::ZERO };
 
     /// At most this many attempts, with growing pauses from 200 ms on.
-    pub fn up_to(attempts: u32) -> Retry {
-        Retry { attempts: attempts.clamp(1, limits::ATTEMPTS_MAX), pause: Duration::from_millis(200) }
+    pub fn up_to(attempts: u32) -> RetryPolicy {
+        RetryPolicy { attempts: attempts.clamp(1, limits::ATTEMPTS_MAX), pause: Duration::from_millis(200) }
     }
 }
 
@@ -384,16 +384,16 @@ type GuardFn = dyn Fn(Value, Context) -> BoxFuture<'static, Result<Value, GuardD
 
 /// A check of a tool over its JSON input that may rewrite it or deny the call. A guard that panics denies.
 #[derive(Clone)]
-pub struct Guard(Arc<GuardFn>);
+pub struct InputGuard(Arc<GuardFn>);
 
-impl Guard {
+impl InputGuard {
     /// A guard from a function.
-    pub fn new<F, Fut>(guard: F) -> Guard
+    pub fn new<F, Fut>(guard: F) -> InputGuard
     where
         F: Fn(Value, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Value, GuardDenied>> + Send + 'static,
     {
-        Guard(Arc::new(move |input, cx| Box::pin(guard(input, cx))))
+        InputGuard(Arc::new(move |input, cx| Box::pin(guard(input, cx))))
     }
 
     pub(crate) fn pass(&self, input: Value, cx: Context) -> BoxFuture<'static, Result<Value, GuardDenied>> {
@@ -401,7 +401,7 @@ impl Guard {
     }
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for InputGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Guard")
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use haft::dispatch::ConflictRule;
 use haft::files::WriteMode;
-use haft::ports::{Answer, Mode, PermissionMode};
+use haft::ports::{ApprovalAnswer, ModeControl, PermissionMode};
 use haft::testing::{
-    Caller, EventLog, RunningTurn, ScriptedAsker, StartedCall, ToolHandle, let_tasks_run, scripted,
+    EventLog, RunningTurn, ScriptedAsker, StartedCall, TestCaller, ToolHandle, let_tasks_run, scripted_tool,
 };
 use haft::tool::{AnyTool, Interrupt};
 use haft::{
-    Cause, Context, Effects, Engine, EngineBuilder, ErrorKind, Json, Permissions, Registry, ToolCall,
+    Cause, Context, Effects, Engine, EngineBuilder, ErrorKind, Json, PermissionRules, Registry, ToolCall,
     ToolError, ToolResult, dynamic_tool,
 };
 use serde_json::{Value, json};
@@ -20,16 +20,17 @@ use crate::{Dir, any, plain, reader};
 
 /// A parent whose call `delegate` runs, so that it can have children.
 struct Parent {
-    caller: Caller,
+    caller: TestCaller,
     turn: RunningTurn,
     call: StartedCall,
 }
 
 impl Parent {
     async fn new(tools: Vec<AnyTool>, change: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Parent {
-        let delegate = scripted("delegate").effects(|_| Effects::delegates());
+        let delegate = scripted_tool("delegate").effects(|_| Effects::delegates());
         let (delegate, handle) = delegate.with(|tool| tool.interrupt(Interrupt::Cancel)).build();
-        let caller = tools.into_iter().fold(Caller::new().tool(delegate), Caller::tool).engine(change);
+        let caller =
+            tools.into_iter().fold(TestCaller::new().tool(delegate), TestCaller::tool).engine(change);
         let mut turn = caller.start([("d", "delegate", "{}")]);
         let call = turn.meanwhile(handle.started()).await;
         Parent { caller, turn, call }
@@ -46,7 +47,7 @@ impl Parent {
 }
 
 fn file(name: &str, effects: fn(&str) -> Effects) -> (AnyTool, ToolHandle) {
-    scripted(name).effects(move |input| effects(input["path"].as_str().unwrap())).build()
+    scripted_tool(name).effects(move |input| effects(input["path"].as_str().unwrap())).build()
 }
 
 fn call(tool: &str, input: Value) -> ToolCall {
@@ -61,8 +62,8 @@ async fn kind(engine: &Engine, tool: &str) -> Option<ErrorKind> {
     one(engine, tool).await.error_kind()
 }
 
-fn bypass() -> Permissions {
-    Permissions::new().mode(PermissionMode::BypassPermissions)
+fn bypass() -> PermissionRules {
+    PermissionRules::new().mode(PermissionMode::BypassPermissions)
 }
 
 // ---- What a worker may do.
@@ -81,7 +82,7 @@ async fn a_worker_has_only_the_tools_it_was_given() {
 
 #[tokio::test(start_paused = true)]
 async fn the_stricter_of_both_rules_holds() {
-    async fn check(parents: Permissions, own: Option<Permissions>, expected: Option<ErrorKind>) {
+    async fn check(parents: PermissionRules, own: Option<PermissionRules>, expected: Option<ErrorKind>) {
         let write = any(plain("write", Effects::changes("x.io")));
         let parent = Parent::new(vec![write], |engine| engine.permissions(parents)).await;
         let child = parent.child_builder("worker", &["write"]);
@@ -92,7 +93,7 @@ async fn the_stricter_of_both_rules_holds() {
             child.child("worker-2", parent.caller.registry().clone(), parent.call.context()).build();
         assert_eq!(kind(&grandchild, "write").await, expected);
     }
-    let rules = Permissions::new;
+    let rules = PermissionRules::new;
     let allow = || rules().allow("write").unwrap();
     let ask = || rules().ask("write").unwrap();
     let deny = || rules().deny("write").unwrap();
@@ -119,20 +120,20 @@ async fn the_stricter_of_both_rules_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_for_the_session_counts_in_every_agent() {
-    let asker = ScriptedAsker::new().then(Answer::Session);
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Session);
     let write = any(plain("write", Effects::changes("x.io")));
     let change = |engine: EngineBuilder| engine.asker(asker.clone()).schedule(ConflictRule::Effects);
     let parent = Parent::new(vec![write], change).await;
     assert_eq!(kind(parent.caller.as_engine(), "write").await, None);
     let child = parent.child_builder("worker", &["write"]);
     assert_eq!(kind(&child.clone().build(), "write").await, None);
-    assert_eq!(kind(&child.permissions(Permissions::new()).build(), "write").await, None);
+    assert_eq!(kind(&child.permissions(PermissionRules::new()).build(), "write").await, None);
     assert_eq!(asker.approvals().len(), 1, "asked once, in the parent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_a_worker_asked_for_is_the_sessions() {
-    let asker = ScriptedAsker::new().then(Answer::Session);
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Session);
     let write = any(plain("write", Effects::changes("x.io")));
     let parent = Parent::new(vec![write], |engine| engine.asker(asker.clone())).await;
     assert_eq!(kind(&parent.child("worker", &["write"]), "write").await, None);
@@ -142,7 +143,7 @@ async fn a_grant_that_a_worker_asked_for_is_the_sessions() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mode_that_changes_in_the_parent_counts_at_once() {
-    let rules = Permissions::new();
+    let rules = PermissionRules::new();
     let write = any(plain("write", Effects::changes("x.io")));
     let asker = ScriptedAsker::new();
     let change = |engine: EngineBuilder| engine.permissions(rules.clone()).asker(asker.clone());
@@ -160,8 +161,8 @@ async fn a_mode_that_changes_in_the_parent_counts_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_interrupt_reaches_the_calls_of_a_worker() {
-    let (slow, slows) = scripted("slow").effects(|_| Effects::none()).build();
-    let (write, writes) = scripted("write").effects(|_| Effects::writes_state("s")).build();
+    let (slow, slows) = scripted_tool("slow").effects(|_| Effects::none()).build();
+    let (write, writes) = scripted_tool("write").effects(|_| Effects::writes_state("s")).build();
     let parent = Parent::new(vec![slow, write], |engine| engine.permissions(bypass())).await;
     let child = parent.child("worker", &["slow", "write"]);
     let work = tokio::spawn(child.turn().run(["slow", "write"].map(|tool| call(tool, json!({})))));
@@ -181,7 +182,7 @@ async fn an_interrupt_reaches_the_calls_of_a_worker() {
 
 #[tokio::test(start_paused = true)]
 async fn what_ends_a_worker_does_not_end_its_parent() {
-    let (slow, slows) = scripted("slow").effects(|_| Effects::none()).build();
+    let (slow, slows) = scripted_tool("slow").effects(|_| Effects::none()).build();
     let parent = Parent::new(vec![slow], |engine| engine).await;
     let (child, other) = (parent.child("worker", &["slow"]), parent.child("other", &["slow"]));
     let work = tokio::spawn(child.turn().run([call("slow", json!({}))]));
@@ -350,12 +351,12 @@ fn delegate(engine: &Arc<OnceLock<Engine>>, given: Registry) -> AnyTool {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_delegates_holds_its_slot_and_not_its_workers() {
-    let (slow, slows) = scripted("slow").effects(|_| Effects::none()).build();
-    let (beside, besides) = scripted("beside").effects(|_| Effects::none()).build();
+    let (slow, slows) = scripted_tool("slow").effects(|_| Effects::none()).build();
+    let (beside, besides) = scripted_tool("beside").effects(|_| Effects::none()).build();
     let given = Registry::new().with(slow).unwrap();
     let engine = Arc::new(OnceLock::new());
     let log = EventLog::new();
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(delegate(&engine, given))
         .tool(beside)
         .engine(|engine| engine.max_concurrency(1).events(log.clone()));
@@ -384,10 +385,10 @@ async fn a_call_that_delegates_holds_its_slot_and_not_its_workers() {
 async fn a_worker_has_what_its_ancestor_holds() {
     let dir = Dir::new();
     let workspace = dir.workspace();
-    let delegate = scripted("delegate").effects(|_| Effects::delegates().and(Effects::writes("x")));
+    let delegate = scripted_tool("delegate").effects(|_| Effects::delegates().and(Effects::writes("x")));
     let (delegate, handle) = delegate.with(|tool| tool.concurrency(1).timeout_ms(5_000)).build();
     let (edit, edits) = file("edit", |path| Effects::writes(path));
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(delegate)
         .tool(edit)
         .engine(|engine| engine.workspace(workspace).permissions(bypass()));
@@ -418,7 +419,7 @@ async fn a_scope_that_moved_is_the_childs_too() {
     dir.file("w/inner/a", "");
     dir.file("w/b", "");
     let (look, looks) = file("look", |path| Effects::reads(path));
-    let (enter, enters) = scripted("enter").effects(|_| Effects::none()).build();
+    let (enter, enters) = scripted_tool("enter").effects(|_| Effects::none()).build();
     let change = |engine: EngineBuilder| engine.workspace(workspace);
     let parent = Parent::new(vec![look, enter], change).await;
     let engine = parent.caller.as_engine().clone();
@@ -464,7 +465,7 @@ async fn a_scope_that_moved_is_the_childs_too() {
 /// A person who is asked is told which agent asks.
 #[tokio::test(start_paused = true)]
 async fn a_question_names_the_agent() {
-    let asker = ScriptedAsker::new().then(Answer::Once).then(Answer::Once);
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Once).then(ApprovalAnswer::Once);
     let write = any(plain("write", Effects::changes("x.io")));
     let change = |engine: EngineBuilder| engine.asker(asker.clone()).schedule(ConflictRule::Effects);
     let parent = Parent::new(vec![write], change).await;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use haft::dispatch::ConflictRule;
-use haft::event::What;
+use haft::event::EventKind;
 use haft::ports::{NewTask, Tasks};
-use haft::testing::{Caller, EventLog, let_tasks_run};
+use haft::testing::{EventLog, TestCaller, let_tasks_run};
 use haft::{Cause, Effects, limits};
 use serde_json::json;
 
@@ -54,7 +54,7 @@ async fn a_call_in_the_background_frees_its_slot_and_its_files() {
     assert_eq!((task.to_string(), tasks.list()[0].running), ("task-1".into(), true));
     assert!(tasks.result(task).is_none() && !background.is_dropped());
     background.succeed("real");
-    log.wait_for(|event| matches!(event.what, What::BackgroundFinished(_))).await;
+    log.wait_for(|event| matches!(event.what, EventKind::BackgroundFinished(_))).await;
     let real = tasks.result(task).unwrap();
     assert_eq!(lines(std::slice::from_ref(&real)), ["1 ok: real"]);
     assert_eq!(real.notes(), [""; 0], "it doesn't overlap with itself");
@@ -67,7 +67,7 @@ async fn a_call_in_the_background_frees_its_slot_and_its_files() {
 #[tokio::test(start_paused = true)]
 async fn a_task_can_be_stopped() {
     let (slow, slows) = read("slow").build();
-    let (caller, tasks) = with_tasks(Caller::new().tool(slow));
+    let (caller, tasks) = with_tasks(TestCaller::new().tool(slow));
     let mut turn = caller.start([call("1", "slow")]);
     let background = started(&mut turn, &slows).await;
     let task = turn.handle().detach(0).unwrap().task;
@@ -100,7 +100,7 @@ async fn a_call_in_the_background_is_no_longer_the_turns() {
 #[tokio::test(start_paused = true)]
 async fn detaching_can_be_refused() {
     let (slow, slows) = read("slow").build();
-    let without = Caller::new().tool(slow.clone());
+    let without = TestCaller::new().tool(slow.clone());
     let mut turn = without.start([call("1", "slow")]);
     let running = started(&mut turn, &slows).await;
     assert_eq!(turn.handle().detach(0), Err("this host has no background tasks".into()));
@@ -109,7 +109,7 @@ async fn detaching_can_be_refused() {
     turn.results().await.check(["1 ok: text"]);
     assert_eq!(handle.detach(0), Err("call 0 of this turn doesn't run".into()));
 
-    let (caller, tasks) = with_tasks(Caller::new().tool(slow));
+    let (caller, tasks) = with_tasks(TestCaller::new().tool(slow));
     for _ in 0..limits::TASKS_MAX {
         let (tool, about) = ("other".to_owned(), String::new());
         let (effects, cancel) = (Arc::new(Effects::none()), haft::Cancel::new());
@@ -148,7 +148,7 @@ fn leaver() -> haft::tool::AnyTool {
 
 #[tokio::test]
 async fn a_tool_answers_and_its_work_goes_on_until_it_is_stopped() {
-    let (caller, tasks) = with_tasks(Caller::new().tool(leaver()));
+    let (caller, tasks) = with_tasks(TestCaller::new().tool(leaver()));
     caller.turn([("1", "leaver", json!({}))]).await.check(["1 ok: goes on as task-1"]);
     let state = &tasks.list()[0];
     assert_eq!((&*state.tool, &*state.about, state.running), ("leaver", "the rest", true));
@@ -162,7 +162,7 @@ async fn a_tool_answers_and_its_work_goes_on_until_it_is_stopped() {
 
 #[tokio::test]
 async fn what_a_tool_left_behind_ends_with_the_session() {
-    let (caller, tasks) = with_tasks(Caller::new().tool(leaver()));
+    let (caller, tasks) = with_tasks(TestCaller::new().tool(leaver()));
     caller.turn([("1", "leaver", json!({}))]).await;
     drop(caller);
     tasks.ended(tasks.list()[0].id).await;
@@ -170,7 +170,7 @@ async fn what_a_tool_left_behind_ends_with_the_session() {
 
 #[tokio::test]
 async fn without_a_place_for_tasks_the_work_comes_back() {
-    let caller = Caller::new().tool(leaver());
+    let caller = TestCaller::new().tool(leaver());
     let results = caller.turn([("1", "leaver", json!({}))]).await;
     results.check(["1 Failed: this host has no background tasks"]);
 }
@@ -196,7 +196,7 @@ async fn a_call_moves_the_working_directory_for_those_after_it() {
     let go = haft::tool("go", "Moves.", go).effects(|_| haft::Effects::none().exclusive());
     let workspace = haft::Workspace::new(dir.path("")).unwrap();
     let root = workspace.cwd().to_owned();
-    let caller = Caller::new().tool(go).engine(|engine| engine.workspace(workspace));
+    let caller = TestCaller::new().tool(go).engine(|engine| engine.workspace(workspace));
     let results = caller
         .turn([
             ("1", "go", json!({"to": "sub"})),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use haft::ports::Answer;
+use haft::ports::ApprovalAnswer;
 use haft::testing::ScriptedAsker;
-use haft::{Context, Effects, Engine, ErrorKind, Permissions, Registry, ToolCall, dynamic_tool, limits};
+use haft::{Context, Effects, Engine, ErrorKind, PermissionRules, Registry, ToolCall, dynamic_tool, limits};
 use serde_json::{Value, json};
 
 use crate::any;
@@ -82,13 +82,13 @@ async fn one_yes_is_one_execution() {
     let tool = dynamic_tool("same", "Counts.", json!({"type": "object"}), body);
     let registry = Registry::new().with(any(tool.effects(|_| Effects::none()))).unwrap();
     let asker = ScriptedAsker::new()
-        .then(Answer::Once)
-        .then(Answer::NoBecause("once is enough".to_owned()))
-        .then(Answer::NoBecause("still".to_owned()))
-        .then(Answer::Once);
+        .then(ApprovalAnswer::Once)
+        .then(ApprovalAnswer::NoBecause("once is enough".to_owned()))
+        .then(ApprovalAnswer::NoBecause("still".to_owned()))
+        .then(ApprovalAnswer::Once);
     let engine = Engine::builder(registry)
         .asker(asker.clone())
-        .permissions(Permissions::new().ask("same").unwrap())
+        .permissions(PermissionRules::new().ask("same").unwrap())
         .build();
     let calls = (0..4).map(|at| ToolCall::new(at.to_string(), "same", "{}"));
     let results = engine.turn().run(calls).await;

@@ -8,12 +8,12 @@ use haft::dispatch::TaskTable;
 use haft::ports::{NewTask, PermissionMode, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 use haft::tool::{Interrupt, SiblingPolicy};
 use haft::{
-    Context, Effects, Engine, EngineBuilder, ErrorKind, NoInput, Permissions, Registry, ToolCall, ToolError,
-    ToolResult, dynamic_tool, tool,
+    Context, Effects, Engine, EngineBuilder, ErrorKind, NoInput, PermissionRules, Registry, ToolCall,
+    ToolError, ToolResult, dynamic_tool, tool,
 };
 
 fn engine(registry: Registry) -> EngineBuilder {
-    Engine::builder(registry).permissions(Permissions::new().mode(PermissionMode::BypassPermissions))
+    Engine::builder(registry).permissions(PermissionRules::new().mode(PermissionMode::BypassPermissions))
 }
 
 fn call(id: usize, tool: &str) -> ToolCall {

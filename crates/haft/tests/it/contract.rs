@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use haft::decision::CallWarning;
-use haft::ports::Answer;
-use haft::testing::{Caller, EventLog, ManualClock, ScriptedAsker, let_tasks_run, scripted};
-use haft::tool::{GuardDenied, Retry};
-use haft::view::{Progress, Stage};
+use haft::ports::ApprovalAnswer;
+use haft::testing::{EventLog, ManualClock, ScriptedAsker, TestCaller, let_tasks_run, scripted_tool};
+use haft::tool::{GuardDenied, RetryPolicy};
+use haft::view::{CallProgress, CallStage};
 use haft::{
-    Chars, Content, Context, Effects, ErrorKind, IntoOutput, Json, NoInput, Output, Registry, Tool,
-    ToolError, ToolSpec, View, dynamic_tool, tool,
+    CallView, Chars, Context, Effects, ErrorKind, IntoOutput, Json, NoInput, Registry, ResultBlock, Tool,
+    ToolError, ToolOutput, ToolSpec, dynamic_tool, tool,
 };
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ impl Tool for WordCounter {
         if cx.files().exists(&input.path).await? {
             return Ok(());
         }
-        Err(ToolError::senseless(format!("there is no file `{}`", input.path.display())))
+        Err(ToolError::invalid_input(format!("there is no file `{}`", input.path.display())))
     }
 
     async fn call(&self, input: CountWords, cx: &Context) -> Result<usize, ToolError> {
@@ -55,7 +55,7 @@ impl Tool for WordCounter {
 async fn a_typed_tool_from_its_doc_comment_to_its_result() {
     let dir = Dir::new();
     dir.file("w/a.txt", "one two three");
-    let caller = Caller::new().tool(WordCounter).engine(|engine| engine.workspace(dir.workspace()));
+    let caller = TestCaller::new().tool(WordCounter).engine(|engine| engine.workspace(dir.workspace()));
     let snapshot = caller.as_engine().snapshot();
     let offer = snapshot.find("count_words").unwrap();
     assert_eq!(offer.tool().description(), "Counts the words in a text file.");
@@ -75,7 +75,7 @@ async fn a_typed_tool_from_its_doc_comment_to_its_result() {
 async fn a_check_sees_only_the_working_directories() {
     let dir = Dir::new();
     let outside = dir.file("secret", "secret");
-    let caller = Caller::new().tool(WordCounter).engine(|engine| engine.workspace(dir.workspace()));
+    let caller = TestCaller::new().tool(WordCounter).engine(|engine| engine.workspace(dir.workspace()));
     let result = caller.call("count_words", json!({"path": outside})).await;
     assert_eq!(result.error_kind(), Some(ErrorKind::InvalidInput));
     let words = result.error().unwrap().message();
@@ -89,7 +89,7 @@ async fn every_kind_of_output_reaches_the_caller() {
             let output = output.clone();
             async move { Ok(output) }
         });
-        let caller = Caller::new().tool(give.effects(|_| Effects::none()));
+        let caller = TestCaller::new().tool(give.effects(|_| Effects::none()));
         assert_eq!(caller.call("give", "{}").await.to_json().output, expected);
     }
     #[derive(Clone, serde::Serialize, schemars::JsonSchema)]
@@ -109,10 +109,10 @@ async fn every_kind_of_output_reaches_the_caller() {
     check(Some("text"), json!("text")).await;
     check(None::<String>, json!("")).await;
     check(Json(Pair { a: 1, b: "x".into() }), json!({"a": 1, "b": "x"})).await;
-    check(Content::text("text"), json!("text")).await;
-    check(Output::new(vec![]), json!("")).await;
+    check(ResultBlock::text("text"), json!("text")).await;
+    check(ToolOutput::new(vec![]), json!("")).await;
     check(
-        vec![Content::text("see"), Content::link("file:///a", "a")],
+        vec![ResultBlock::text("see"), ResultBlock::link("file:///a", "a")],
         json!([
             {"type": "text", "text": "see"},
             {"type": "resource_link", "uri": "file:///a", "name": "a", "media_type": null},
@@ -132,7 +132,7 @@ async fn every_kind_of_output_reaches_the_caller() {
 async fn a_question_mark_works_on_any_error_and_keeps_it_for_the_log() {
     let parse = tool("parse", "Parses a number.", |_: NoInput, _| async { Ok("300".parse::<u8>()?) })
         .effects(|_| Effects::none());
-    let result = Caller::new().tool(parse).call("parse", "{}").await;
+    let result = TestCaller::new().tool(parse).call("parse", "{}").await;
     let error = result.error().unwrap();
     assert_eq!(error.kind(), ErrorKind::Failed);
     assert_eq!(error.message(), "number too large to fit in target type");
@@ -151,8 +151,9 @@ async fn a_closure_owns_its_context() {
         Ok(task.await?)
     });
     let log = EventLog::new();
-    let caller =
-        Caller::new().tool(spawns.effects(|_| Effects::none())).engine(|engine| engine.events(log.clone()));
+    let caller = TestCaller::new()
+        .tool(spawns.effects(|_| Effects::none()))
+        .engine(|engine| engine.events(log.clone()));
     caller.turn([("id", "spawns", "{}")]).await.check(["id ok: id 0 1 main"]);
     caller.turn([("id", "spawns", "{}")]).await.check(["id ok: id 0 2 main"]);
     assert!(log.lines().contains(&"id progress from elsewhere".to_owned()));
@@ -169,7 +170,7 @@ async fn a_dynamic_tool_uses_its_schema_as_given() {
     });
     let echo = dynamic_tool("echo", "Gives its input back.", schema.clone(), |args, _| async { Ok(args) })
         .effects(|_| Effects::none());
-    let caller = Caller::new().tool(echo);
+    let caller = TestCaller::new().tool(echo);
     assert_eq!(caller.as_engine().snapshot().find("echo").unwrap().tool().input_schema(), &schema);
 
     let input = json!({"a": "xy", "unknown": [1]});
@@ -210,7 +211,7 @@ async fn every_attempt_decodes_its_input_afresh() {
             if attempts < 3 { Err(ToolError::new("not yet").retryable()) } else { Ok(attempts) }
         }
     });
-    let caller = Caller::new().tool(flaky.effects(|_| Effects::none()).retry(Retry::up_to(5)));
+    let caller = TestCaller::new().tool(flaky.effects(|_| Effects::none()).retry(RetryPolicy::up_to(5)));
     assert_eq!(caller.call("flaky", json!({"words": ["a", "b"]})).await.to_json().output, 3);
     assert_eq!(log.take(), ["a b used", "a b used", "a b used"]);
     assert_eq!(DECODED.load(Ordering::SeqCst), 3, "once when it was read, once for each further attempt");
@@ -231,7 +232,7 @@ async fn guards_run_in_order_and_may_rewrite_or_deny() {
         Ok(args)
     });
     let echo = echo.effects(|_| Effects::none()).guard(guard("one", "a")).guard(guard("two", "b"));
-    let result = Caller::new().tool(echo).call("echo", json!({})).await;
+    let result = TestCaller::new().tool(echo).call("echo", json!({})).await;
     assert_eq!(result.to_json().output, json!({"a": "one", "b": "two"}));
     assert_eq!(
         log.take(),
@@ -252,7 +253,7 @@ async fn guards_run_in_order_and_may_rewrite_or_deny() {
             third.say("too far");
             std::future::ready(Ok(input))
         });
-    let caller = Caller::new().tool(denied);
+    let caller = TestCaller::new().tool(denied);
     caller
         .turn([("1", "denied", "{}")])
         .await
@@ -262,35 +263,35 @@ async fn guards_run_in_order_and_may_rewrite_or_deny() {
 
 #[tokio::test]
 async fn a_person_is_told_in_the_words_of_the_tool() {
-    let asker = ScriptedAsker::new().then(Answer::Once);
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
     let remove = plain("remove", Effects::deletes("a.txt"))
         .describe(|input| format!("Removes {} for good", input["name"]))
         .view(|stage| match stage {
-            Stage::Use { complete: false, .. } => Some(View::titled("…")),
-            Stage::Use { .. } => Some(View::titled(stage.text("name")?)),
-            Stage::Result { .. } => Some(View::titled("gone").summary("1 file")),
+            CallStage::Use { complete: false, .. } => Some(CallView::titled("…")),
+            CallStage::Use { .. } => Some(CallView::titled(stage.text("name")?)),
+            CallStage::Result { .. } => Some(CallView::titled("gone").summary("1 file")),
             _ => None,
         });
     let tool = any(remove);
-    let caller = Caller::new().tool(tool.clone()).engine(|engine| engine.asker(asker.clone()));
+    let caller = TestCaller::new().tool(tool.clone()).engine(|engine| engine.asker(asker.clone()));
     let result = caller.call("remove", json!({"name": "a.txt"})).await;
-    assert_eq!(result.view(), View::titled("gone").summary("1 file"));
+    assert_eq!(result.view(), CallView::titled("gone").summary("1 file"));
 
     let approval = &asker.approvals()[0];
     assert_eq!(approval.description.as_deref(), Some("Removes \"a.txt\" for good"));
-    assert_eq!(approval.view, View::titled("a.txt"));
+    assert_eq!(approval.view, CallView::titled("a.txt"));
     assert_eq!(approval.effects, Effects::deletes("a.txt"));
     assert_eq!(approval.reason(), "it deletes a.txt");
     assert!(matches!(approval.warnings(), [CallWarning::Destroys { .. }]) && !approval.again);
 
     // From partial input: a screen that draws while the model still writes.
     let partial = json!({"na": "a."});
-    assert_eq!(tool.view(&Stage::Use { input: &partial, complete: false }), View::titled("…"));
+    assert_eq!(tool.view(&CallStage::Use { input: &partial, complete: false }), CallView::titled("…"));
     // Where the tool has no view of its own, the default.
-    assert_eq!(tool.view(&Stage::Use { input: &partial, complete: true }), View::titled("a."));
-    let progress = Progress { fraction: Some(0.25), message: None };
-    let shown = tool.view(&Stage::Progress { input: &partial, progress: &progress });
-    assert_eq!(shown, View::titled("a.").summary("25 %"));
+    assert_eq!(tool.view(&CallStage::Use { input: &partial, complete: true }), CallView::titled("a."));
+    let progress = CallProgress { fraction: Some(0.25), message: None };
+    let shown = tool.view(&CallStage::Progress { input: &partial, progress: &progress });
+    assert_eq!(shown, CallView::titled("a.").summary("25 %"));
 }
 
 #[tokio::test]
@@ -298,7 +299,7 @@ async fn a_tool_that_is_unavailable_is_not_offered() {
     let on = Arc::new(AtomicBool::new(true));
     let flag = on.clone();
     let reason = move || (!flag.load(Ordering::SeqCst)).then(|| "it sulks".to_owned());
-    let caller = Caller::new().tool(reader("moody").unavailable_reason(reason));
+    let caller = TestCaller::new().tool(reader("moody").unavailable_reason(reason));
     caller.turn([("1", "moody", "{}")]).await.check(["1 ok: done"]);
     on.store(false, Ordering::SeqCst);
     caller.turn([("1", "moody", "{}")]).await.check(["1 ok: done"]);
@@ -313,8 +314,8 @@ async fn a_tool_that_is_unavailable_is_not_offered() {
 #[tokio::test]
 async fn progress_and_partial_output_are_told_while_the_call_runs() {
     let log = EventLog::new();
-    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
-    let caller = Caller::new().tool(slow).engine(|engine| engine.events(log.clone()));
+    let (slow, handle) = scripted_tool("slow").effects(|_| Effects::none()).build();
+    let caller = TestCaller::new().tool(slow).engine(|engine| engine.events(log.clone()));
     let turn = caller.start([("1", "slow", "{}")]);
     let call = handle.started().await;
     call.context().progress(0.5, "half");
@@ -345,7 +346,7 @@ async fn a_sink_that_panics_loses_the_event_and_nothing_else() {
             panic!("bad sink");
         }
     }
-    let caller = Caller::new().tool(reader("read")).engine(|engine| engine.events(Bad));
+    let caller = TestCaller::new().tool(reader("read")).engine(|engine| engine.events(Bad));
     caller.turn([("1", "read", "{}")]).await.check(["1 ok: done"]);
 }
 
@@ -398,8 +399,8 @@ fn tools_that_cannot_be_registered() {
 #[tokio::test]
 async fn a_cancelled_call_is_dropped_at_its_await() {
     let _clock = ManualClock::pause();
-    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
-    let caller = Caller::new().tool(slow);
+    let (slow, handle) = scripted_tool("slow").effects(|_| Effects::none()).build();
+    let caller = TestCaller::new().tool(slow);
     let turn = caller.start([("1", "slow", "{}")]);
     let call = handle.started().await;
     let_tasks_run().await;
@@ -413,8 +414,8 @@ async fn a_cancelled_call_is_dropped_at_its_await() {
 
 #[tokio::test]
 async fn a_dropped_turn_cancels_everything_in_it() {
-    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
-    let caller = Caller::new().tool(slow);
+    let (slow, handle) = scripted_tool("slow").effects(|_| Effects::none()).build();
+    let caller = TestCaller::new().tool(slow);
     let mut turn = caller.start([("1", "slow", "{}"), ("2", "slow", "{}")]);
     let calls = (turn.meanwhile(handle.started()).await, turn.meanwhile(handle.started()).await);
     turn.abort();
@@ -425,8 +426,8 @@ async fn a_dropped_turn_cancels_everything_in_it() {
 
 #[tokio::test]
 async fn a_session_that_is_shut_down_runs_nothing_more() {
-    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
-    let caller = Caller::new().tool(slow);
+    let (slow, handle) = scripted_tool("slow").effects(|_| Effects::none()).build();
+    let caller = TestCaller::new().tool(slow);
     let mut turn = caller.start([("1", "slow", "{}")]);
     let call = turn.meanwhile(handle.started()).await;
     caller.as_engine().shutdown(haft::Cause::Shutdown);

@@ -8,13 +8,15 @@ use std::time::Duration;
 use haft::decision::DecisionReason;
 use haft::dispatch::{ConflictRule, TaskTable};
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Intent, PermissionMode, RecordError, Recorder, Tasks};
+use haft::ports::{ApprovalAnswer, CallIntent, PermissionMode, RecordError, Recorder, Tasks};
 use haft::testing::{
-    Caller, EventLog, RunningTurn, ScriptedAsker, ScriptedTool, StartedCall, ToolHandle, let_tasks_run,
-    scripted,
+    EventLog, RunningTurn, ScriptedAsker, ScriptedTool, StartedCall, TestCaller, ToolHandle, let_tasks_run,
+    scripted_tool,
 };
 use haft::tool::{AnyTool, Interrupt, SiblingPolicy};
-use haft::{Cause, Effects, EngineBuilder, ErrorKind, Permissions, ToolCall, ToolError, ToolResult, limits};
+use haft::{
+    Cause, Effects, EngineBuilder, ErrorKind, PermissionRules, ToolCall, ToolError, ToolResult, limits,
+};
 use serde_json::{Value, json};
 
 use crate::{Dir, changer, plain, reader};
@@ -23,19 +25,19 @@ const RULES: [ConflictRule; 2] = [ConflictRule::Classes, ConflictRule::Effects];
 
 /// A tool that changes nothing and waits for its test.
 pub(crate) fn read(name: &str) -> ScriptedTool {
-    scripted(name).effects(|_| Effects::none())
+    scripted_tool(name).effects(|_| Effects::none())
 }
 
 /// A tool that changes something that isn't a file, and waits for its test.
 pub(crate) fn write(name: &str) -> ScriptedTool {
-    scripted(name)
+    scripted_tool(name)
         .effects(|_| Effects::writes_state("s"))
         .with(|tool| tool.permission(|_| Some(DecisionReason::allow())))
 }
 
 /// A tool that reads or writes the file of its input.
 pub(crate) fn on_file(name: &str, effects: fn(&str) -> Effects) -> ScriptedTool {
-    scripted(name).effects(move |input| effects(input["path"].as_str().unwrap()))
+    scripted_tool(name).effects(move |input| effects(input["path"].as_str().unwrap()))
 }
 
 pub(crate) fn edit(name: &str) -> ScriptedTool {
@@ -54,17 +56,18 @@ pub(crate) fn path(name: &str) -> Value {
     json!({"path": name})
 }
 
-pub(crate) fn caller(tools: Vec<AnyTool>) -> Caller {
-    tools.into_iter().fold(Caller::new(), Caller::tool)
+pub(crate) fn caller(tools: Vec<AnyTool>) -> TestCaller {
+    tools.into_iter().fold(TestCaller::new(), TestCaller::tool)
 }
 
 /// A caller that asks for nothing, in a folder of its own.
-pub(crate) fn free_caller(dir: &Dir, rule: ConflictRule, tools: Vec<AnyTool>) -> Caller {
-    let (workspace, rules) = (dir.workspace(), Permissions::new().mode(PermissionMode::BypassPermissions));
+pub(crate) fn free_caller(dir: &Dir, rule: ConflictRule, tools: Vec<AnyTool>) -> TestCaller {
+    let (workspace, rules) =
+        (dir.workspace(), PermissionRules::new().mode(PermissionMode::BypassPermissions));
     caller(tools).engine(|engine| engine.workspace(workspace).permissions(rules).schedule(rule))
 }
 
-pub(crate) fn with_tasks(caller: Caller) -> (Caller, Arc<TaskTable>) {
+pub(crate) fn with_tasks(caller: TestCaller) -> (TestCaller, Arc<TaskTable>) {
     let tasks = Arc::new(TaskTable::new());
     let port = tasks.clone();
     (caller.engine(|engine| engine.ports(|ports| ports.tasks = Some(port))), tasks)
@@ -225,7 +228,7 @@ async fn by_effects_only_what_overlaps_waits() {
 async fn no_more_run_at_once_than_may() {
     for (cap, rule) in [(1, RULES[0]), (7, RULES[0]), (7, RULES[1]), (limits::CONCURRENCY, RULES[0])] {
         let (read, reads) = read("read").build();
-        let caller = Caller::new().tool(read).engine(|engine| engine.schedule(rule).max_concurrency(cap));
+        let caller = TestCaller::new().tool(read).engine(|engine| engine.schedule(rule).max_concurrency(cap));
         let turn = caller.start((0..50).map(|id| call(&id.to_string(), "read")));
         let mut running = std::collections::VecDeque::new();
         let mut order = Vec::new();
@@ -273,8 +276,8 @@ async fn a_tool_has_a_limit_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_a_tool_holds_over_turns_and_engines() {
     let (few, fews) = read("few").with(|tool| tool.concurrency(2)).build();
-    let caller = Caller::new().tool(few);
-    let other = Caller::of(caller.registry().clone());
+    let caller = TestCaller::new().tool(few);
+    let other = TestCaller::with_registry(caller.registry().clone());
     let calls = || ["1", "2", "3"].map(|id| call(id, "few"));
     let turns = [caller.start(calls()), caller.start(calls()), other.start(calls())];
     let mut running = vec![fews.started().await];
@@ -300,7 +303,7 @@ async fn a_question_that_nobody_answers_starves_nobody() {
         let (read, reads) = read("read").build();
         // More questions than there are slots, and than may be prepared at once.
         let questions = 40;
-        let caller = Caller::new()
+        let caller = TestCaller::new()
             .tool(plain("look", Effects::observes("x.io")))
             .tool(read)
             .engine(|engine| engine.asker(asker.clone()).schedule(rule).max_concurrency(2));
@@ -330,8 +333,10 @@ async fn a_question_that_nobody_answers_starves_nobody() {
 #[tokio::test(start_paused = true)]
 async fn odd_calls_have_one_result_each_in_their_place() {
     for rule in RULES {
-        let caller =
-            Caller::new().tool(reader("read")).tool(changer("write")).engine(|engine| engine.schedule(rule));
+        let caller = TestCaller::new()
+            .tool(reader("read"))
+            .tool(changer("write"))
+            .engine(|engine| engine.schedule(rule));
         let calls = [
             ("same", "read", "{}"),
             ("same", "write", "{}"),
@@ -359,7 +364,7 @@ async fn odd_calls_have_one_result_each_in_their_place() {
 #[tokio::test(start_paused = true)]
 async fn odd_calls_behind_a_call_that_is_cancelled_keep_their_own_words() {
     let (write, writes) = write("write").build();
-    let caller = Caller::new().tool(write);
+    let caller = TestCaller::new().tool(write);
     let calls = [("1", "write", "{}"), ("2", "none", "{}"), ("1", "write", "{}"), ("3", "write", "{")];
     let mut turn = caller.start(calls);
     let _running = started(&mut turn, &writes).await;
@@ -380,7 +385,7 @@ async fn odd_calls_behind_a_call_that_is_cancelled_keep_their_own_words() {
 #[tokio::test]
 async fn ten_thousand_calls_have_ten_thousand_results() {
     for rule in RULES {
-        let caller = Caller::new()
+        let caller = TestCaller::new()
             .tool(reader("read"))
             .tool(changer("write"))
             .engine(|engine| engine.schedule(rule).turn_budget(usize::MAX));
@@ -440,7 +445,7 @@ async fn an_interrupt_stops_what_may_be_stopped_and_names_the_rest() {
 #[tokio::test(start_paused = true)]
 async fn a_cancel_after_an_interrupt_stops_the_rest() {
     let (lasts, lasting) = read("lasts").build();
-    let caller = Caller::new().tool(lasts);
+    let caller = TestCaller::new().tool(lasts);
     let mut turn = caller.start([call("1", "lasts")]);
     let running = started(&mut turn, &lasting).await;
     assert_eq!(turn.handle().interrupt(), ["lasts"]);
@@ -490,7 +495,7 @@ async fn a_call_that_waits_for_a_file_does_not_start_after_an_interrupt() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_its_tool_does_not_start_after_an_interrupt() {
     let (one, ones) = read("one").with(|tool| tool.concurrency(1)).build();
-    let caller = Caller::new().tool(one);
+    let caller = TestCaller::new().tool(one);
     let mut first = caller.start([call("1", "one")]);
     let holding = started(&mut first, &ones).await;
     let second = caller.start([call("2", "one")]);
@@ -508,7 +513,7 @@ async fn a_call_that_is_being_noted_does_not_start_after_an_interrupt() {
     /// Notes when it is told to.
     struct Slow(Arc<tokio::sync::Semaphore>);
     impl Recorder for Slow {
-        fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        fn before<'a>(&'a self, _: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
             Box::pin(async {
                 self.0.acquire().await.unwrap().forget();
                 Ok(())
@@ -516,7 +521,7 @@ async fn a_call_that_is_being_noted_does_not_start_after_an_interrupt() {
         }
         fn after<'a>(
             &'a self,
-            _: &'a Intent<'a>,
+            _: &'a CallIntent<'a>,
             _: &'a ToolResult,
         ) -> BoxFuture<'a, Result<(), RecordError>> {
             Box::pin(std::future::ready(Ok(())))
@@ -525,7 +530,8 @@ async fn a_call_that_is_being_noted_does_not_start_after_an_interrupt() {
     let may = Arc::new(tokio::sync::Semaphore::new(0));
     let port = Arc::new(Slow(may.clone()));
     let (write, writes) = write("write").build();
-    let caller = Caller::new().tool(write).engine(|engine| engine.ports(|ports| ports.recorder = Some(port)));
+    let caller =
+        TestCaller::new().tool(write).engine(|engine| engine.ports(|ports| ports.recorder = Some(port)));
     let turn = caller.start([call("1", "write")]);
     let_tasks_run().await;
     assert_eq!(turn.handle().interrupt(), [""; 0]);
@@ -593,8 +599,8 @@ async fn who_fails_stops_its_siblings_only_where_the_policy_says_so() {
 async fn who_never_ran_stops_no_siblings() {
     let (read, reads) = read("read").build();
     let panics = reader("panics").check(|_, _| async { panic!("in check") });
-    let senseless = reader("senseless").check(|_, _| async { Err(ToolError::senseless("no")) });
-    let caller = Caller::new()
+    let senseless = reader("senseless").check(|_, _| async { Err(ToolError::invalid_input("no")) });
+    let caller = TestCaller::new()
         .tool(read)
         .tool(panics)
         .tool(senseless)
@@ -653,7 +659,7 @@ async fn a_bare_no_ends_the_turn() {
         let turn = caller.start(calls);
         let (first, second) = (asker.asked().await, asker.asked().await);
         let (stopped, lasting_call) = (stopping.started().await, lasting.started().await);
-        first.answer(Answer::No);
+        first.answer(ApprovalAnswer::No);
         stopped.dropped().await;
         let_tasks_run().await;
         assert!(second.is_withdrawn(), "no further question");
@@ -726,12 +732,12 @@ async fn the_end_of_the_session_ends_its_turns() {
 async fn events_of_a_call_come_in_order() {
     let log = EventLog::new();
     let asker = ScriptedAsker::waiting();
-    let (look, looks) = scripted("look").effects(|_| Effects::observes("x.io")).build();
+    let (look, looks) = scripted_tool("look").effects(|_| Effects::observes("x.io")).build();
     let (write, _) = write("write").then("text").build();
     let change = |engine: EngineBuilder| engine.events(log.clone()).asker(asker.clone());
     let caller = caller(vec![look, write]).engine(change);
     let mut turn = caller.start([("1", "look", "{}"), ("2", "none", "{}"), ("3", "write", "{}")]);
-    turn.meanwhile(asker.asked()).await.answer(Answer::Once);
+    turn.meanwhile(asker.asked()).await.answer(ApprovalAnswer::Once);
     let running = started(&mut turn, &looks).await;
     running.context().progress(0.5, "half");
     running.context().partial("some");

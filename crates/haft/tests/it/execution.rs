@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use haft::event::What;
+use haft::event::EventKind;
 use haft::ports::PermissionMode;
-use haft::testing::{Caller, EventLog, scripted};
-use haft::tool::Retry;
-use haft::{Effects, ErrorKind, NoInput, Permissions, ToolError, limits, tool};
+use haft::testing::{EventLog, TestCaller, scripted_tool};
+use haft::tool::RetryPolicy;
+use haft::{Effects, ErrorKind, NoInput, PermissionRules, ToolError, limits, tool};
 
 use crate::reader;
 
@@ -17,15 +17,15 @@ use crate::reader;
 async fn retries() {
     async fn check(effects: Effects, error: fn() -> ToolError, attempts: u32, expected: usize) {
         let words = format!("{effects}, {:?}", error());
-        let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
-        let mut flaky = scripted("flaky")
+        let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
+        let mut flaky = scripted_tool("flaky")
             .effects(move |_| effects.clone())
-            .with(|tool| tool.retry(Retry { attempts, pause: Duration::from_millis(1) }));
+            .with(|tool| tool.retry(RetryPolicy { attempts, pause: Duration::from_millis(1) }));
         for _ in 0..attempts.max(1) {
             flaky = flaky.then_fail(error());
         }
         let (flaky, handle) = flaky.build();
-        let caller = Caller::new().tool(flaky).engine(|engine| engine.permissions(rules));
+        let caller = TestCaller::new().tool(flaky).engine(|engine| engine.permissions(rules));
         assert_eq!(caller.call("flaky", "{}").await.error_kind(), Some(ErrorKind::Failed));
         assert_eq!(handle.calls(), expected, "{words}");
     }
@@ -44,25 +44,25 @@ async fn retries() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_succeeds_is_a_success_and_the_time_limit_is_over_all_attempts() {
-    let (flaky, handle) = scripted("flaky")
+    let (flaky, handle) = scripted_tool("flaky")
         .effects(|_| Effects::none())
-        .with(|tool| tool.retry(Retry::up_to(3)))
+        .with(|tool| tool.retry(RetryPolicy::up_to(3)))
         .then_fail(ToolError::new("busy").retryable())
         .then("there")
         .build();
     let log = EventLog::new();
-    let caller = Caller::new().tool(flaky).engine(|engine| engine.events(log.clone()));
+    let caller = TestCaller::new().tool(flaky).engine(|engine| engine.events(log.clone()));
     caller.turn([("1", "flaky", "{}")]).await.check(["1 ok: there"]);
     assert_eq!(handle.calls(), 2);
     assert_eq!(log.lines(), ["1 started", "1 progress attempt 1 failed, trying again", "1 finished"]);
 
-    let pause = Retry { attempts: 3, pause: Duration::from_secs(20) };
-    let (flaky, handle) = scripted("flaky")
+    let pause = RetryPolicy { attempts: 3, pause: Duration::from_secs(20) };
+    let (flaky, handle) = scripted_tool("flaky")
         .effects(|_| Effects::none())
         .with(|tool| tool.retry(pause).timeout(Duration::from_secs(10)))
         .then_fail(ToolError::new("busy").retryable())
         .build();
-    let result = Caller::new().tool(flaky).call("flaky", "{}").await;
+    let result = TestCaller::new().tool(flaky).call("flaky", "{}").await;
     assert_eq!(result.error_kind(), Some(ErrorKind::TimedOut));
     assert_eq!(handle.calls(), 1);
 }
@@ -72,7 +72,7 @@ async fn a_blocking_tool_has_a_thread_of_its_own() {
     let own = tool("own", "Names its thread.", |_: NoInput, _| async {
         Ok(std::thread::current().name().unwrap_or("").to_owned())
     });
-    let caller = Caller::new().tool(own.effects(|_| Effects::none()).blocking());
+    let caller = TestCaller::new().tool(own.effects(|_| Effects::none()).blocking());
     caller.turn([("1", "own", "{}")]).await.check(["1 ok: haft-own"]);
 
     let panics = tool("panics", "Panics.", |_: NoInput, _| async {
@@ -81,7 +81,7 @@ async fn a_blocking_tool_has_a_thread_of_its_own() {
         }
         Ok(())
     });
-    let caller = Caller::new().tool(panics.effects(|_| Effects::none()).blocking());
+    let caller = TestCaller::new().tool(panics.effects(|_| Effects::none()).blocking());
     assert_eq!(caller.call("panics", "{}").await.error_kind(), Some(ErrorKind::Panicked));
 }
 
@@ -97,8 +97,9 @@ async fn a_blocking_tool_that_never_ends_is_given_up_and_counted() {
             Ok(())
         }
     });
-    let caller =
-        Caller::new().tool(stuck.effects(|_| Effects::none()).blocking().timeout_ms(20)).tool(reader("read"));
+    let caller = TestCaller::new()
+        .tool(stuck.effects(|_| Effects::none()).blocking().timeout_ms(20))
+        .tool(reader("read"));
     // On a busy machine the time may be over before the call has a thread; it is given up then, too.
     while caller.as_engine().abandoned_threads() == 0 {
         let results = caller.turn([("1", "stuck", "{}"), ("2", "read", "{}")]).await;
@@ -127,7 +128,7 @@ async fn too_many_threads_that_never_end_refuse_further_ones() {
     });
     let most = limits::ABANDONED_THREADS_MAX;
     let stuck = stuck.effects(|_| Effects::none()).blocking();
-    let caller = Caller::new().tool(stuck).engine(|engine| engine.max_concurrency(most / 2));
+    let caller = TestCaller::new().tool(stuck).engine(|engine| engine.max_concurrency(most / 2));
     for expected in [most / 2, most] {
         let turn = caller.start((0..most / 2).map(|call| (call.to_string(), "stuck", "{}")));
         yield_until(|| started.load(Ordering::SeqCst) == expected).await;
@@ -164,13 +165,13 @@ async fn a_tool_that_blocks_its_runtime_thread_is_answered_and_reported() {
         }
     });
     let log = EventLog::new();
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(stuck.effects(|_| Effects::none()).timeout_ms(50))
         .engine(|engine| engine.events(log.clone()));
     let result = caller.call("stuck", "{}").await;
     assert_eq!(result.error_kind(), Some(ErrorKind::TimedOut));
     assert!(!ended.load(Ordering::SeqCst), "it was answered while it still blocked");
-    let stuck = log.wait_for(|event| matches!(event.what, What::BlocksThread { .. })).await;
+    let stuck = log.wait_for(|event| matches!(event.what, EventKind::BlocksThread { .. })).await;
     assert_eq!(stuck.call.unwrap().id.as_ref(), "1");
     drop(go);
 }
@@ -187,8 +188,8 @@ async fn a_tool_that_blocks_beside_others_is_answered_too() {
             Ok("late")
         }
     });
-    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
-    let caller = Caller::new().tool(stuck.effects(|_| Effects::none()).timeout_ms(50)).tool(slow);
+    let (slow, handle) = scripted_tool("slow").effects(|_| Effects::none()).build();
+    let caller = TestCaller::new().tool(stuck.effects(|_| Effects::none()).timeout_ms(50)).tool(slow);
     let turn = caller.start([("1", "slow", "{}")]);
     let call = handle.started().await;
     let result = caller.call("stuck", "{}").await;

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex};
 
 use haft::decision::DecisionReason;
 use haft::ports::Authorizer;
-use haft::testing::Caller;
+use haft::testing::TestCaller;
 use haft::tool::{AnyTool, DynamicTool, IntoTools};
 use haft::{Context, Effects, ToolError, Workspace, dynamic_tool};
 use serde_json::{Value, json};
@@ -114,9 +114,9 @@ impl Log {
 }
 
 /// A caller in a workspace of its own, with these rules.
-fn caller_in(dir: &Dir, tool: impl IntoTools<()>, rules: impl Authorizer) -> Caller {
+fn caller_in(dir: &Dir, tool: impl IntoTools<()>, rules: impl Authorizer) -> TestCaller {
     let workspace = dir.workspace();
-    Caller::new().tool(tool).engine(|engine| engine.workspace(workspace).permissions(rules))
+    TestCaller::new().tool(tool).engine(|engine| engine.workspace(workspace).permissions(rules))
 }
 
 /// A file that nobody declared would be silently not tested.

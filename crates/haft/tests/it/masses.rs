@@ -8,7 +8,7 @@ use haft::decision::DecisionReason;
 use haft::dispatch::ConflictRule;
 use haft::tool::{AnyTool, Interrupt, SiblingPolicy};
 use haft::{
-    Cause, Context, Effects, Engine, ErrorKind, Permissions, Registry, ToolCall, ToolError, dynamic_tool,
+    Cause, Context, Effects, Engine, ErrorKind, PermissionRules, Registry, ToolCall, ToolError, dynamic_tool,
 };
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ async fn ten_thousand_mixed_calls_keep_their_order_and_the_cap() {
             crowded("anything", &crowd, |_| Effects::unknown(), true),
         ];
         let registry = tools.into_iter().fold(Registry::new(), |registry, tool| registry.with(tool).unwrap());
-        let rules = Permissions::new().allow("anything").unwrap();
+        let rules = PermissionRules::new().allow("anything").unwrap();
         let engine = Engine::builder(registry)
             .schedule(rule)
             .max_concurrency(7)
@@ -236,7 +236,7 @@ fn tree(depth: usize, crowd: &Arc<Crowd>) -> (Engine, Arc<std::sync::OnceLock<En
     let forbidden = |_: Value, _: Context| async { Ok("it ran") };
     let forbidden = dynamic_tool("forbidden", "Must not run.", json!({"type": "object"}), forbidden);
     let registry = Registry::new().with(delegate).unwrap().with(any(forbidden)).unwrap();
-    let rules = Permissions::new().allow("delegate").unwrap().deny("forbidden").unwrap();
+    let rules = PermissionRules::new().allow("delegate").unwrap().deny("forbidden").unwrap();
     let engine = Engine::builder(registry).permissions(rules).build();
     let _ = engines.set(engine.clone());
     (engine, engines)

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::future::BoxFuture;
-use haft::hooks::Hooks;
-use haft::ports::{Answer, Authorizer, Intent, PermissionMode, RecordError, Recorder, Request};
-use haft::testing::{Caller, ScriptedAsker, TestHook, let_tasks_run, scripted};
+use haft::hooks::HookSet;
+use haft::ports::{
+    ApprovalAnswer, AuthorizationRequest, Authorizer, CallIntent, PermissionMode, RecordError, Recorder,
+};
+use haft::testing::{ScriptedAsker, TestCaller, TestHook, let_tasks_run, scripted_tool};
 use haft::tool::{AnyTool, Interrupt};
 use haft::{
-    Cause, Content, Effects, Engine, ErrorKind, NoInput, Permissions, Registry, ToolCall, ToolError,
+    Cause, Effects, Engine, ErrorKind, NoInput, PermissionRules, Registry, ResultBlock, ToolCall, ToolError,
     ToolResult, Workspace, dynamic_tool, tool,
 };
 use serde_json::json;
@@ -88,8 +90,10 @@ async fn a_cancelled_call_that_never_yields_is_answered() {
             }
         }
     });
-    let patient =
-        patient.effects(|_| Effects::none()).interrupt(Interrupt::Cancel).timeout(haft::tool::Timeout::Never);
+    let patient = patient
+        .effects(|_| Effects::none())
+        .interrupt(Interrupt::Cancel)
+        .timeout(haft::tool::CallTimeout::Never);
     let engine = Engine::new(Registry::new().with(patient).unwrap());
     let turn = engine.turn();
     let handle = turn.handle();
@@ -141,10 +145,14 @@ struct Stuck {
 }
 
 impl Recorder for Stuck {
-    fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn before<'a>(&'a self, _: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         if self.before { Box::pin(std::future::pending()) } else { Box::pin(std::future::ready(Ok(()))) }
     }
-    fn after<'a>(&'a self, _: &'a Intent<'a>, _: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+    fn after<'a>(
+        &'a self,
+        _: &'a CallIntent<'a>,
+        _: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(std::future::pending())
     }
 }
@@ -153,8 +161,8 @@ impl Recorder for Stuck {
 #[tokio::test(start_paused = true)]
 async fn a_recorder_that_hangs_holds_nobody_for_ever() {
     let with = |before: bool| {
-        Caller::new().tool(crate::changer("t")).engine(|engine| {
-            let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
+        TestCaller::new().tool(crate::changer("t")).engine(|engine| {
+            let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
             engine.permissions(rules).ports(|ports| ports.recorder = Some(Arc::new(Stuck { before })))
         })
     };
@@ -171,10 +179,10 @@ async fn a_recorder_that_hangs_holds_nobody_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn a_check_that_hangs_is_given_up() {
     let stuck = plain("t", Effects::none()).check(|_, _| std::future::pending());
-    let result = Caller::new().tool(stuck).call("t", "{}").await;
+    let result = TestCaller::new().tool(stuck).call("t", "{}").await;
     assert_eq!(result.error_kind(), Some(ErrorKind::TimedOut));
     let stuck = plain("t", Effects::none()).guard(|_, _| std::future::pending());
-    assert_eq!(Caller::new().tool(stuck).call("t", "{}").await.error_kind(), Some(ErrorKind::Blocked));
+    assert_eq!(TestCaller::new().tool(stuck).call("t", "{}").await.error_kind(), Some(ErrorKind::Blocked));
 }
 
 /// A tool that declares nothing could not even write where it was allowed to.
@@ -189,9 +197,10 @@ async fn what_is_unknown_and_allowed_may_touch_what_the_session_may() {
     };
     let check = async |path: &'static str, expected: Option<ErrorKind>| {
         let workspace = dir.workspace().with_protected(dir.path("w/.haft"));
-        let rules = Permissions::new().allow("t").unwrap();
-        let caller =
-            Caller::new().tool(writes(path)).engine(|engine| engine.workspace(workspace).permissions(rules));
+        let rules = PermissionRules::new().allow("t").unwrap();
+        let caller = TestCaller::new()
+            .tool(writes(path))
+            .engine(|engine| engine.workspace(workspace).permissions(rules));
         assert_eq!(caller.call("t", "{}").await.error_kind(), expected, "{path}");
     };
     check("new.txt", None).await;
@@ -232,11 +241,11 @@ async fn the_latest_tools_stay() {
 struct Switch(Arc<AtomicBool>);
 
 impl Authorizer for Switch {
-    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, _: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         let denial = || DecisionReason::new(DecisionSource::Rule, Verdict::Deny, "rule `late`");
         self.0.load(Ordering::SeqCst).then(denial).into_iter().collect()
     }
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }
@@ -246,34 +255,34 @@ impl Authorizer for Switch {
 async fn a_rule_that_came_during_the_question_holds() {
     let denies = Arc::new(AtomicBool::new(false));
     let asker = ScriptedAsker::waiting();
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(plain("t", Effects::unknown()))
         .engine(|engine| engine.permissions(Switch(denies.clone())).asker(asker.clone()));
     for (deny, expected) in [(false, None), (true, Some(ErrorKind::Denied))] {
         let turn = caller.start([("1", "t", "{}")]);
         let asked = asker.asked().await;
         denies.store(deny, Ordering::SeqCst);
-        asked.answer(Answer::Once);
+        asked.answer(ApprovalAnswer::Once);
         assert_eq!(turn.results().await[0].error_kind(), expected);
     }
     // And a mode that asks nobody asks nobody a second time.
-    let rules = Permissions::new();
-    let caller = Caller::new()
+    let rules = PermissionRules::new();
+    let caller = TestCaller::new()
         .tool(plain("t", Effects::unknown()))
         .engine(|engine| engine.permissions(rules.clone()).asker(asker.clone()));
     let turn = caller.start([("1", "t", "{}")]);
     let asked = asker.asked().await;
-    haft::ports::Mode::set(&rules, PermissionMode::DontAsk);
-    asked.answer(Answer::Once);
+    haft::ports::ModeControl::set(&rules, PermissionMode::DontAsk);
+    asked.answer(ApprovalAnswer::Once);
     assert_eq!(turn.results().await[0].error_kind(), Some(ErrorKind::Denied));
 }
 
 /// Building one set of rules from another loosened both.
 #[test]
 fn a_mode_that_is_built_is_its_own() {
-    let strict = Permissions::new();
+    let strict = PermissionRules::new();
     let _loose = strict.clone().mode(PermissionMode::BypassPermissions);
-    assert_eq!(haft::ports::Mode::current(&strict), PermissionMode::Default);
+    assert_eq!(haft::ports::ModeControl::current(&strict), PermissionMode::Default);
 }
 
 /// A worker with a workspace of its own reached further than who made it.
@@ -282,11 +291,11 @@ async fn a_worker_does_not_reach_further_than_its_parent() {
     let dir = Dir::new();
     dir.file("w/inside/a", "");
     dir.file("beside", "");
-    let (delegate, handle) = scripted("delegate").effects(|_| Effects::delegates()).build();
+    let (delegate, handle) = scripted_tool("delegate").effects(|_| Effects::delegates()).build();
     let look = dynamic_tool("look", "Looks.", json!({"type": "object"}), |_, _| async { Ok("seen") });
     let look = look.effects(|args| Effects::reads(PathBuf::from(args["path"].as_str().unwrap_or_default())));
     let workspace = dir.workspace();
-    let caller = Caller::new().tool(delegate).tool(look).engine(|engine| engine.workspace(workspace));
+    let caller = TestCaller::new().tool(delegate).tool(look).engine(|engine| engine.workspace(workspace));
     let turn = caller.start([("1", "delegate", "{}")]);
     let outer = handle.started().await;
     let child = caller.as_engine().child("worker", caller.registry().clone(), outer.context());
@@ -303,12 +312,15 @@ async fn a_worker_does_not_reach_further_than_its_parent() {
 /// A link carried any number of characters past every limit.
 #[tokio::test]
 async fn a_link_is_no_way_around_the_limit() {
-    let links = |length: usize| {
-        tool("t", "Links.", move |_: NoInput, _| async move { Ok(Content::link("x".repeat(length), "name")) })
+    let links =
+        |length: usize| {
+            tool("t", "Links.", move |_: NoInput, _| async move {
+                Ok(ResultBlock::link("x".repeat(length), "name"))
+            })
             .effects(|_| Effects::none())
-    };
+        };
     let chars = async |length: usize| {
-        let result = Caller::new().tool(links(length)).call("t", "{}").await;
+        let result = TestCaller::new().tool(links(length)).call("t", "{}").await;
         result.for_model().iter().map(|block| block.to_text().len()).sum::<usize>()
     };
     assert!(chars(100).await > 100);
@@ -318,10 +330,11 @@ async fn a_link_is_no_way_around_the_limit() {
 /// What a hook had to say was lost with a call that was then denied.
 #[tokio::test]
 async fn what_a_hook_says_is_said_although_the_call_is_denied() {
-    let hook = TestHook::new("h").on_before(|_| Ok(haft::hooks::Before::inject("mind the gap")));
-    let caller = Caller::new()
+    let hook =
+        TestHook::new("h").on_before(|_| Ok(haft::hooks::PreHookResponse::with_context("mind the gap")));
+    let caller = TestCaller::new()
         .tool(plain("t", Effects::unknown()))
-        .engine(|engine| engine.hooks(Hooks::new().before(hook)));
+        .engine(|engine| engine.hooks(HookSet::new().before(hook)));
     let result = caller.call("t", "{}").await;
     assert_eq!(
         (result.error_kind(), result.notes()),

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use haft::testing::Caller;
-use haft::{Context, Effects, NoInput, Permissions, Tool, ToolError, ToolSpec};
+use haft::testing::TestCaller;
+use haft::{Context, Effects, NoInput, PermissionRules, Tool, ToolError, ToolSpec};
 
 use crate::plain;
 
@@ -75,8 +75,8 @@ async fn whoever_watches_children_is_told_of_own_writes() {
     let processes = told.clone();
     let rules = ["writes", "panics", "runs"]
         .into_iter()
-        .fold(Permissions::new(), |rules, name| rules.allow(name).unwrap());
-    let caller = Caller::new()
+        .fold(PermissionRules::new(), |rules, name| rules.allow(name).unwrap());
+    let caller = TestCaller::new()
         .tool(Writes(told.clone(), false))
         .tool(Writes(told.clone(), true))
         .tool(plain("reads", Effects::reads("a")))

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use haft::decision::DecisionReason;
-use haft::event::What;
-use haft::hooks::{Before, Hooks};
-use haft::ports::Answer;
-use haft::testing::{Caller, EventLog, ScriptedAsker, TestHook, scripted};
-use haft::view::Stage;
+use haft::event::EventKind;
+use haft::hooks::{HookSet, PreHookResponse};
+use haft::ports::ApprovalAnswer;
+use haft::testing::{EventLog, ScriptedAsker, TestCaller, TestHook, scripted_tool};
+use haft::view::CallStage;
 use haft::{
-    Cause, Context, Effects, ErrorKind, IntoOutput, Json, NoInput, Output, Tool, ToolError, ToolSpec, View,
-    tool,
+    CallView, Cause, Context, Effects, ErrorKind, IntoOutput, Json, NoInput, Tool, ToolError, ToolOutput,
+    ToolSpec, tool,
 };
 use serde_json::json;
 
@@ -82,7 +82,7 @@ struct Bad(Place);
 struct Given(Place, #[expect(dead_code, reason = "dropping it is what matters")] Option<Bomb>);
 
 impl IntoOutput for Given {
-    fn into_output(self) -> Result<Output, ToolError> {
+    fn into_output(self) -> Result<ToolOutput, ToolError> {
         self.0.reached(Place::IntoOutput);
         "text".into_output()
     }
@@ -160,7 +160,7 @@ impl Tool for Bad {
         Some("Does something bad".into())
     }
 
-    fn view(&self, _: &Stage<'_>) -> Option<View> {
+    fn view(&self, _: &CallStage<'_>) -> Option<CallView> {
         self.0.reached(Place::View);
         None
     }
@@ -168,10 +168,10 @@ impl Tool for Bad {
 
 /// Runs the bad call between two good ones, of which the first runs all the while.
 async fn check(place: Place, expected: Option<ErrorKind>) {
-    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
+    let (slow, handle) = scripted_tool("slow").effects(|_| Effects::none()).build();
     let log = EventLog::new();
-    let asker = ScriptedAsker::new().then(Answer::Once);
-    let caller = Caller::new()
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
+    let caller = TestCaller::new()
         .tool(Bad(place))
         .tool(slow)
         .tool(reader("read"))
@@ -193,7 +193,7 @@ async fn check(place: Place, expected: Option<ErrorKind>) {
     if !matches!(place, Place::Decode | Place::Effects) {
         log.wait_for(|event| {
             let bad = event.call.as_ref().is_some_and(|call| &*call.id == "2");
-            bad && matches!(event.what, What::Finished(_))
+            bad && matches!(event.what, EventKind::Finished(_))
         })
         .await;
         assert!(!first.is_dropped(), "{place:?}: siblings run on");
@@ -275,7 +275,7 @@ async fn panics_on_a_thread_of_their_own_are_the_same() {
             Poll::Ready(Ok("text"))
         })
     });
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(payload.effects(|_| Effects::none()).blocking())
         .tool(in_drop.effects(|_| Effects::none()).blocking())
         .tool(reader("read"));
@@ -295,7 +295,7 @@ async fn panics_while_an_output_is_written() {
         }
     }
     let write = tool("write", "Panics.", |_: NoInput, _| async { Ok(Json(Unwritable)) });
-    let result = Caller::new().tool(write.effects(|_| Effects::none())).call("write", "{}").await;
+    let result = TestCaller::new().tool(write.effects(|_| Effects::none())).call("write", "{}").await;
     assert_eq!(result.error_kind(), Some(ErrorKind::Panicked));
 }
 
@@ -314,7 +314,7 @@ async fn panics_in_the_drop_of_a_cancelled_call() {
             Poll::<Result<(), ToolError>>::Pending
         })
     });
-    let caller = Caller::new().tool(stuck.effects(|_| Effects::none())).tool(reader("read"));
+    let caller = TestCaller::new().tool(stuck.effects(|_| Effects::none())).tool(reader("read"));
     let turn = caller.start([("1", "stuck", "{}"), ("2", "stuck", "{}")]);
     while running.load(Ordering::SeqCst) < 2 {
         started.notified().await;
@@ -329,7 +329,7 @@ async fn panics_in_the_drop_of_a_cancelled_call() {
 #[tokio::test]
 async fn a_tool_that_panics_when_asked_whether_it_is_there_is_not() {
     let caller =
-        Caller::new().tool(reader("bad").unavailable_reason(|| panic!("{SECRET}"))).tool(reader("read"));
+        TestCaller::new().tool(reader("bad").unavailable_reason(|| panic!("{SECRET}"))).tool(reader("read"));
     caller
         .turn([("1", "bad", "{}"), ("2", "read", "{}")])
         .await
@@ -340,13 +340,13 @@ async fn a_tool_that_panics_when_asked_whether_it_is_there_is_not() {
 async fn hooks_that_panic_do_not_say_their_words() {
     for hook in [
         TestHook::new("bad").panicking(),
-        TestHook::new("bad").on_before(|_| -> Result<Before, _> { panic!("{SECRET}") }),
-        TestHook::new("bad").on_before(|_| -> Result<Before, _> { panic_any(Bomb) }),
+        TestHook::new("bad").on_before(|_| -> Result<PreHookResponse, _> { panic!("{SECRET}") }),
+        TestHook::new("bad").on_before(|_| -> Result<PreHookResponse, _> { panic_any(Bomb) }),
     ] {
         let log = EventLog::new();
-        let hooks = Hooks::new().before(hook);
+        let hooks = HookSet::new().before(hook);
         let caller =
-            Caller::new().tool(reader("read")).engine(|engine| engine.hooks(hooks).events(log.clone()));
+            TestCaller::new().tool(reader("read")).engine(|engine| engine.hooks(hooks).events(log.clone()));
         let results = caller.turn([("1", "read", "{}"), ("2", "read", "{}")]).await;
         assert!(results.iter().all(|result| result.error_kind() == Some(ErrorKind::HookFailed)));
         assert!(!format!("{results:?} {:?}", log.events()).contains(SECRET));
@@ -369,7 +369,7 @@ async fn panics_in_the_drop_of_an_input_that_is_never_used() {
     })
     .effects(|_| Effects::none())
     .permission(|_| Some(DecisionReason::deny("no")));
-    let caller = Caller::new().tool(refuses).tool(reader("read"));
+    let caller = TestCaller::new().tool(refuses).tool(reader("read"));
     caller
         .turn([("1", "refuses", "{}"), ("2", "read", "{}")])
         .await

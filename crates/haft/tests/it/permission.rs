@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
-use haft::effects::Command;
-use haft::ports::{Answer, Approval, Authorizer, Mode, PermissionMode, Request};
-use haft::testing::{Caller, EventLog, MemoryRecorder, Note, ScriptedAsker, ScriptedProcesses, scripted};
+use haft::effects::CommandEffect;
+use haft::ports::{
+    ApprovalAnswer, ApprovalRequest, AuthorizationRequest, Authorizer, ModeControl, PermissionMode,
+};
+use haft::testing::{
+    EventLog, MemoryRecorder, RecordedNote, ScriptedAsker, ScriptedProcesses, TestCaller, scripted_tool,
+};
 use haft::tool::AnyTool;
-use haft::{Context, Effects, ErrorKind, Permissions, Workspace, dynamic_tool};
+use haft::{Context, Effects, ErrorKind, PermissionRules, Workspace, dynamic_tool};
 use serde_json::{Value, json};
 
 use crate::{Dir, any, caller_in, plain, reader};
@@ -20,7 +24,7 @@ struct Case<'a> {
     mode: PermissionMode,
     rule: &'a str,
     opinion: Option<DecisionReason>,
-    answer: Option<Answer>,
+    answer: Option<ApprovalAnswer>,
     confined: bool,
 }
 
@@ -32,13 +36,13 @@ impl<'a> Case<'a> {
             mode: PermissionMode::Default,
             rule: "",
             opinion: None,
-            answer: Some(Answer::Once),
+            answer: Some(ApprovalAnswer::Once),
             confined: false,
         }
     }
 
-    fn rules(&self) -> Permissions {
-        let mut rules = Permissions::new().mode(self.mode);
+    fn rules(&self) -> PermissionRules {
+        let mut rules = PermissionRules::new().mode(self.mode);
         for word in self.rule.split_whitespace() {
             rules = match word {
                 "allow" => rules.allow("t").unwrap(),
@@ -59,7 +63,7 @@ impl<'a> Case<'a> {
         let asker = self.answer.map(|answer| ScriptedAsker::new().then(answer));
         let processes = self.confined.then(|| ScriptedProcesses::new().confining());
         let workspace = self.dir.workspace().with_protected(self.dir.path("w/.haft"));
-        let caller = Caller::new().tool(tool).engine(|engine| {
+        let caller = TestCaller::new().tool(tool).engine(|engine| {
             engine.workspace(workspace).permissions(rules).ports(|ports| {
                 ports.recorder = Some(Arc::new(recorder.clone()));
                 ports.asker = asker.clone().map(|asker| Arc::new(asker) as _);
@@ -72,7 +76,9 @@ impl<'a> Case<'a> {
             words.push_str(&format!("asks ({}), ", approval.reason()));
         }
         match (result.error_kind(), recorder.notes().first()) {
-            (None, Some(Note::Before { allowed_by, .. })) => words.push_str(&format!("runs ({allowed_by})")),
+            (None, Some(RecordedNote::Before { allowed_by, .. })) => {
+                words.push_str(&format!("runs ({allowed_by})"))
+            }
             (Some(kind), None) => words.push_str(&format!("{kind:?}")),
             (kind, note) => panic!("{kind:?} beside {note:?}"),
         }
@@ -88,24 +94,24 @@ async fn a_child_that_nothing_confines_always_asks() {
     dir.file("w/a", "");
     let check = async |effects: Effects,
                        confined: bool,
-                       rules: Permissions,
+                       rules: PermissionRules,
                        opinion: Option<DecisionReason>,
                        expected: &str| {
-        let asker = ScriptedAsker::new().then(Answer::Once);
+        let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
         let processes = ScriptedProcesses::new();
         let processes = if confined { processes.confining() } else { processes };
         let recorder = MemoryRecorder::new();
         let tool =
             plain("t", effects).permission(move |_| opinion.clone()).spec(|spec| spec.in_child().group("x"));
         let workspace = dir.workspace();
-        let caller = Caller::new().tool(tool).engine(|engine| {
+        let caller = TestCaller::new().tool(tool).engine(|engine| {
             engine.workspace(workspace).permissions(rules).asker(asker.clone()).ports(|ports| {
                 ports.recorder = Some(Arc::new(recorder.clone()));
                 ports.processes = Some(Arc::new(processes));
             })
         });
         assert_eq!(caller.call("t", "{}").await.error_kind(), None);
-        let Some(Note::Before { allowed_by, .. }) = recorder.notes().into_iter().next() else {
+        let Some(RecordedNote::Before { allowed_by, .. }) = recorder.notes().into_iter().next() else {
             panic!("it ran")
         };
         let asked = asker
@@ -116,7 +122,7 @@ async fn a_child_that_nothing_confines_always_asks() {
     };
     let believed = "what it declares is only believed, as nothing confines the program that it runs";
     let asks = format!("asks ({believed}, unconfined: true), the user");
-    let (none, rules) = (Effects::none, Permissions::new);
+    let (none, rules) = (Effects::none, PermissionRules::new);
     check(none(), false, rules(), None, &asks).await;
     check(Effects::reads("a"), false, rules(), None, &asks).await;
     check(none(), false, rules(), Some(DecisionReason::allow()), &asks).await;
@@ -194,7 +200,7 @@ async fn a_command_is_judged_by_its_effects_only_where_a_sandbox_enforces_them()
     let dir = Dir::new();
     let run = |inner: Effects| {
         let mut effects = Effects::none();
-        effects.runs.push(Command { text: "ls".into(), effects: Some(Box::new(inner)) });
+        effects.runs.push(CommandEffect { text: "ls".into(), effects: Some(Box::new(inner)) });
         effects
     };
     let check = async |inner: Effects, confined: &str, believed: &str| {
@@ -251,10 +257,11 @@ async fn rules_decide_in_their_order() {
 #[tokio::test]
 async fn an_ask_rule_without_anybody_to_ask_denies() {
     let dir = Dir::new();
-    let case = |answer: Option<Answer>| Case { rule: "ask", answer, ..Case::new(&dir, Effects::none()) };
+    let case =
+        |answer: Option<ApprovalAnswer>| Case { rule: "ask", answer, ..Case::new(&dir, Effects::none()) };
     assert_eq!(case(None).outcome().await, "Denied");
     assert_eq!(
-        case(Some(Answer::Once)).outcome().await,
+        case(Some(ApprovalAnswer::Once)).outcome().await,
         "asks (rule `t` (Permissions::ask)), runs (the user)"
     );
 }
@@ -332,7 +339,7 @@ async fn protected_places_are_written_in_no_mode() {
     check(Effects::writes("a").and(Effects::deletes(".haft/settings.json")), false).await;
     let mut run = Effects::none();
     let inner = Some(Box::new(Effects::writes(".haft/settings.json")));
-    run.runs.push(Command { text: "tee".into(), effects: inner });
+    run.runs.push(CommandEffect { text: "tee".into(), effects: inner });
     check(run, false).await;
 
     check(Effects::writes("a"), true).await;
@@ -341,10 +348,11 @@ async fn protected_places_are_written_in_no_mode() {
     check(Effects::deletes("settings"), true).await;
     check(Effects::deletes_tree("other"), true).await;
 
-    let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
+    let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
     let write = plain("write", Effects::writes(".haft/settings.json"));
     let workspace = dir.workspace().with_protected(dir.path("w/.haft"));
-    let caller = Caller::new().tool(write).engine(|engine| engine.workspace(workspace).permissions(rules));
+    let caller =
+        TestCaller::new().tool(write).engine(|engine| engine.workspace(workspace).permissions(rules));
     let place = dir.path("w/.haft");
     let words = format!("1 Denied: write was denied: no tool may write `{}`, in any mode", place.display());
     caller.turn([("1", "write", "{}")]).await.check([words.as_str()]);
@@ -365,14 +373,14 @@ async fn a_path_that_leads_nowhere_fails_and_nobody_is_asked() {
         ("/proc/self/exe", "` is a link of the kernel and is not followed"),
     ] {
         for mode in [PermissionMode::Default, PermissionMode::DontAsk] {
-            let rules = Permissions::new().mode(mode);
+            let rules = PermissionRules::new().mode(mode);
             let caller = caller_in(&dir, any(plain("t", Effects::reads(path))), rules);
             let said = caller.turn([("1", "t", "{}")]).await.lines()[0].clone();
             let said = said.replace(dir.path("").to_str().unwrap(), "/");
             assert!(said.starts_with("1 Failed: `") && said.ends_with(words), "{said}");
         }
         // Where nothing asks it runs, and meets the file system as it is by then: an earlier call may change it.
-        let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
+        let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
         let caller = caller_in(&dir, any(plain("t", Effects::reads(path))), rules);
         caller.turn([("1", "t", "{}")]).await.check(["1 ok: done"]);
     }
@@ -382,14 +390,14 @@ async fn a_path_that_leads_nowhere_fails_and_nobody_is_asked() {
 async fn a_denial_names_no_folder_that_would_not_help() {
     let dir = Dir::new();
     for path in ["/proc/self/environ", "/nothing-here", "/sys/kernel/x", "/dev/null"] {
-        let caller = caller_in(&dir, any(plain("t", Effects::reads(path))), Permissions::new());
+        let caller = caller_in(&dir, any(plain("t", Effects::reads(path))), PermissionRules::new());
         let said = caller.turn([("1", "t", "{}")]).await.lines()[0].clone();
         assert!(said.ends_with("nobody can be asked here"), "{said}");
     }
     // A folder that is not there can't be added: the nearest one that is.
     dir.folder("other");
     let effects = Effects::reads("../other/new/deep/f");
-    let caller = caller_in(&dir, any(plain("t", effects)), Permissions::new());
+    let caller = caller_in(&dir, any(plain("t", effects)), PermissionRules::new());
     let said = caller.turn([("1", "t", "{}")]).await.lines()[0].clone();
     assert!(said.ends_with(&format!("working directory `{}`", dir.path("other").display())), "{said}");
 }
@@ -398,7 +406,7 @@ async fn a_denial_names_no_folder_that_would_not_help() {
 async fn a_denial_says_how_to_allow_it() {
     let dir = Dir::new();
     dir.folder("other");
-    let check = async |effects: Effects, rules: Permissions, expected: &str| {
+    let check = async |effects: Effects, rules: PermissionRules, expected: &str| {
         let caller = caller_in(&dir, any(plain("t", effects)), rules);
         let results = caller.turn([("1", "t", "{}")]).await;
         let lines = results.lines()[0].replace(dir.path("").to_str().unwrap(), "/");
@@ -406,29 +414,29 @@ async fn a_denial_says_how_to_allow_it() {
     };
     check(
         Effects::writes("a"),
-        Permissions::new(),
+        PermissionRules::new(),
         "t was denied: it writes a, so it needs a yes, and nobody can be asked here\nto allow it: allow rule `t`",
     )
     .await;
     check(
         Effects::reads("../other/b"),
-        Permissions::new(),
+        PermissionRules::new(),
         "t was denied: it touches `/other/b`, outside of the working directories, so it needs a yes, and nobody \
          can be asked here\nto allow it: working directory `/other`",
     )
     .await;
     check(
         Effects::writes("a"),
-        Permissions::new().mode(PermissionMode::DontAsk),
+        PermissionRules::new().mode(PermissionMode::DontAsk),
         "t was denied: it writes a, so it needs a yes, and this mode doesn't ask\nto allow it: allow rule `t`",
     )
     .await;
     // And it is true: both ways allow it.
     let caller =
-        caller_in(&dir, any(plain("t", Effects::writes("a"))), Permissions::new().allow("t").unwrap());
+        caller_in(&dir, any(plain("t", Effects::writes("a"))), PermissionRules::new().allow("t").unwrap());
     caller.turn([("1", "t", "{}")]).await.check(["1 ok: done"]);
     let workspace = dir.workspace().with_dir(dir.path("other")).unwrap();
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(plain("t", Effects::reads("../other/b")))
         .engine(|engine| engine.workspace(workspace));
     caller.turn([("1", "t", "{}")]).await.check(["1 ok: done"]);
@@ -446,9 +454,10 @@ async fn a_yes_grants_what_was_declared_and_no_more() {
             Ok(cx.files().read_to_string(open).await?)
         })
         .effects(|args| Effects::reads(args["declare"].as_str().unwrap()));
-    let asker = ScriptedAsker::new().then(Answer::Once).then(Answer::Once);
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Once).then(ApprovalAnswer::Once);
     let workspace = dir.workspace();
-    let caller = Caller::new().tool(read).engine(|engine| engine.workspace(workspace).asker(asker.clone()));
+    let caller =
+        TestCaller::new().tool(read).engine(|engine| engine.workspace(workspace).asker(asker.clone()));
     let call = |declare: &str, open: &str| ("1", "read", json!({"declare": declare, "open": open}));
     caller.turn([call("../one", "../one")]).await.check(["1 ok: 1"]);
     let other = caller.turn([call("../one", "../two")]).await;
@@ -470,7 +479,7 @@ async fn what_a_yes_was_about_is_held() {
             std::fs::rename(&one, one.with_extension("moved")).unwrap();
             std::fs::write(&one, "evil").unwrap();
             let place = |path: &std::path::Path| match cx.access().held.place(path) {
-                haft::files::held::HeldPlace::Is(place) => {
+                haft::files::pinned_paths::PinState::Is(place) => {
                     let content = place.itself().map(|itself| {
                         std::fs::read_to_string(format!("/proc/self/fd/{}", itself.as_raw_fd())).unwrap()
                     });
@@ -482,9 +491,9 @@ async fn what_a_yes_was_about_is_held() {
         }
     })
     .effects(|_| Effects::reads("../one").and(Effects::writes("../new/x")).and(Effects::writes("x")));
-    let asker = ScriptedAsker::new().then(Answer::Once);
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
     let workspace = dir.workspace();
-    let caller = Caller::new().tool(run).engine(|engine| engine.workspace(workspace).asker(asker));
+    let caller = TestCaller::new().tool(run).engine(|engine| engine.workspace(workspace).asker(asker));
     let held = "1 ok: one Some(\"1\"), new/x None, Unknown";
     caller.turn([("1", "run", "{}")]).await.check([held]);
 }
@@ -493,7 +502,7 @@ async fn what_a_yes_was_about_is_held() {
 struct Swap {
     dir: Dir,
     asker: ScriptedAsker,
-    caller: Caller,
+    caller: TestCaller,
 }
 
 impl Swap {
@@ -512,7 +521,7 @@ impl Swap {
             .effects(|_| Effects::writes("link/x"));
         let asker = ScriptedAsker::waiting();
         let (workspace, port) = (dir.workspace(), asker.clone());
-        let caller = Caller::new().tool(write).engine(|engine| engine.workspace(workspace).asker(port));
+        let caller = TestCaller::new().tool(write).engine(|engine| engine.workspace(workspace).asker(port));
         Swap { dir, asker, caller }
     }
 
@@ -528,7 +537,7 @@ async fn an_approval_is_bound_to_what_it_was_asked_about() {
     let mut turn = swap.caller.start([("1", "write", "{}")]);
     let asked = turn.meanwhile(swap.asker.asked()).await;
     assert!(!asked.approval().again);
-    asked.answer(Answer::Once);
+    asked.answer(ApprovalAnswer::Once);
     turn.results().await.check(["1 ok: written"]);
     assert_eq!(swap.written(), ["a"]);
 
@@ -537,11 +546,11 @@ async fn an_approval_is_bound_to_what_it_was_asked_about() {
     let mut turn = swap.caller.start([("1", "write", "{}")]);
     let asked = turn.meanwhile(swap.asker.asked()).await;
     swap.dir.link("w/link", "b");
-    asked.answer(Answer::Once);
+    asked.answer(ApprovalAnswer::Once);
     let asked = turn.meanwhile(swap.asker.asked()).await;
     assert!(asked.approval().again);
     assert_eq!(swap.written(), [""; 0]);
-    asked.answer(Answer::Once);
+    asked.answer(ApprovalAnswer::Once);
     turn.results().await.check(["1 ok: written"]);
     assert_eq!(swap.written(), ["b"], "where it was asked about the second time");
 
@@ -551,10 +560,10 @@ async fn an_approval_is_bound_to_what_it_was_asked_about() {
     let mut turn = swap.caller.start([("1", "write", "{}")]);
     let asked = turn.meanwhile(swap.asker.asked()).await;
     swap.dir.link("w/a/x", "two");
-    asked.answer(Answer::Once);
+    asked.answer(ApprovalAnswer::Once);
     let asked = turn.meanwhile(swap.asker.asked()).await;
     assert!(asked.approval().again);
-    asked.answer(Answer::Once);
+    asked.answer(ApprovalAnswer::Once);
     turn.results().await.check(["1 ok: written"]);
     assert!(swap.dir.path("w/a/two").exists() && !swap.dir.path("w/a/one").exists());
 
@@ -564,7 +573,7 @@ async fn an_approval_is_bound_to_what_it_was_asked_about() {
     for place in ["b", "c"] {
         let asked = turn.meanwhile(swap.asker.asked()).await;
         swap.dir.link("w/link", place);
-        asked.answer(Answer::Once);
+        asked.answer(ApprovalAnswer::Once);
     }
     let words = "1 Denied: write was denied: what it touches changed twice while the user was being asked";
     turn.results().await.check([words]);
@@ -579,29 +588,29 @@ async fn a_yes_to_something_that_changed_is_not_remembered() {
     let mut turn = swap.caller.start([("1", "write", "{}")]);
     let asked = turn.meanwhile(swap.asker.asked()).await;
     swap.dir.link("w/link", "b");
-    asked.answer(Answer::Session);
-    turn.meanwhile(swap.asker.asked()).await.answer(Answer::NoBecause("it moved".into()));
+    asked.answer(ApprovalAnswer::Session);
+    turn.meanwhile(swap.asker.asked()).await.answer(ApprovalAnswer::NoBecause("it moved".into()));
     turn.results().await.check(["1 Rejected: the user said no to write: it moved"]);
     let mut turn = swap.caller.start([("2", "write", "{}")]);
-    turn.meanwhile(swap.asker.asked()).await.answer(Answer::Once);
+    turn.meanwhile(swap.asker.asked()).await.answer(ApprovalAnswer::Once);
     turn.results().await.check(["2 ok: written"]);
 }
 
 #[tokio::test]
 async fn once_is_once_and_the_session_is_remembered() {
-    async fn check(answer: Answer, expected: usize) {
+    async fn check(answer: ApprovalAnswer, expected: usize) {
         let dir = Dir::new();
-        let asker = ScriptedAsker::new().then(answer).then(Answer::Once).then(Answer::Once);
-        let caller = caller_in(&dir, any(plain("t", Effects::writes("a"))), Permissions::new());
+        let asker = ScriptedAsker::new().then(answer).then(ApprovalAnswer::Once).then(ApprovalAnswer::Once);
+        let caller = caller_in(&dir, any(plain("t", Effects::writes("a"))), PermissionRules::new());
         let caller = caller.engine(|engine| engine.asker(asker.clone()));
         for _ in 0..3 {
             assert_eq!(caller.call("t", "{}").await.error_kind(), None);
         }
         assert_eq!(asker.approvals().len(), expected);
     }
-    check(Answer::Once, 3).await;
-    check(Answer::Session, 1).await;
-    check(Answer::Always, 1).await;
+    check(ApprovalAnswer::Once, 3).await;
+    check(ApprovalAnswer::Session, 1).await;
+    check(ApprovalAnswer::Always, 1).await;
 }
 
 /// Remembering is by name, and a path outside still wants a yes of its own.
@@ -609,8 +618,9 @@ async fn once_is_once_and_the_session_is_remembered() {
 async fn a_remembered_yes_does_not_reach_outside_or_past_rules() {
     let dir = Dir::new();
     let tool = plain("t", Effects::none()).effects(|args| Effects::writes(args["path"].as_str().unwrap()));
-    let asker = ScriptedAsker::new().then(Answer::Session).then(Answer::NoBecause("outside".into()));
-    let rules = Permissions::new();
+    let asker =
+        ScriptedAsker::new().then(ApprovalAnswer::Session).then(ApprovalAnswer::NoBecause("outside".into()));
+    let rules = PermissionRules::new();
     let caller = caller_in(&dir, any(tool), rules.clone()).engine(|engine| engine.asker(asker.clone()));
     let call = async |path: &str| caller.call("t", json!({"path": path})).await.error_kind();
     assert_eq!(call("a").await, None);
@@ -623,11 +633,11 @@ async fn a_remembered_yes_does_not_reach_outside_or_past_rules() {
 
 #[tokio::test]
 async fn a_bare_no_ends_the_turn_and_a_reason_lets_it_go_on() {
-    let check = async |answer: Answer, expected: [&str; 3]| {
+    let check = async |answer: ApprovalAnswer, expected: [&str; 3]| {
         let dir = Dir::new();
-        let asker = ScriptedAsker::new().then(answer).then(Answer::Once);
+        let asker = ScriptedAsker::new().then(answer).then(ApprovalAnswer::Once);
         let workspace = dir.workspace();
-        let caller = Caller::new()
+        let caller = TestCaller::new()
             .tool(plain("t", Effects::writes("a")))
             .tool(reader("read"))
             .engine(|engine| engine.workspace(workspace).asker(asker.clone()));
@@ -639,7 +649,7 @@ async fn a_bare_no_ends_the_turn_and_a_reason_lets_it_go_on() {
         assert_eq!(caller.call("read", "{}").await.error_kind(), None);
     };
     check(
-        Answer::No,
+        ApprovalAnswer::No,
         [
             "1 Rejected: the user said no to t and ended the turn; wait for what they say",
             "2 Cancelled: t was not run; cancelled: the user interrupted this turn",
@@ -648,7 +658,7 @@ async fn a_bare_no_ends_the_turn_and_a_reason_lets_it_go_on() {
     )
     .await;
     check(
-        Answer::NoBecause("not that one".into()),
+        ApprovalAnswer::NoBecause("not that one".into()),
         ["1 Rejected: the user said no to t: not that one", "2 ok: done", "3 ok: done"],
     )
     .await;
@@ -664,22 +674,22 @@ async fn an_edit_is_judged_like_any_other_input() {
         |args, _| async move { Ok(args) },
     )
     .effects(|args| Effects::writes(args["path"].as_str().unwrap()));
-    let edit = |path: Value| Answer::Edit(json!({"path": path}));
+    let edit = |path: Value| ApprovalAnswer::Edit(json!({"path": path}));
     let tool = any(write);
-    let check = async |first: Answer, second: Option<Answer>, expected: &str| {
+    let check = async |first: ApprovalAnswer, second: Option<ApprovalAnswer>, expected: &str| {
         let mut asker = ScriptedAsker::new().then(first);
         if let Some(second) = second {
             asker = asker.then(second);
         }
         let workspace = dir.workspace().with_protected(dir.path("w/.haft"));
-        let caller = Caller::new()
+        let caller = TestCaller::new()
             .tool(tool.clone())
             .engine(|engine| engine.workspace(workspace).asker(asker.clone()));
         let results = caller.turn([("1", "write", json!({"path": "a"}))]).await;
         assert!(results.lines()[0].starts_with(expected), "{results:?}");
         asker.approvals()
     };
-    let approvals = check(edit(json!("b")), Some(Answer::Once), r#"1 ok: {"path":"b"}"#).await;
+    let approvals = check(edit(json!("b")), Some(ApprovalAnswer::Once), r#"1 ok: {"path":"b"}"#).await;
     assert_eq!(approvals[1].input, json!({"path": "b"}));
     assert_eq!(approvals[1].effects, Effects::writes("b"));
     check(edit(json!(5)), None, "1 InvalidInput: invalid input for write").await;
@@ -689,8 +699,8 @@ async fn an_edit_is_judged_like_any_other_input() {
 #[tokio::test]
 async fn an_asker_that_panics_says_no_and_the_turn_goes_on() {
     let dir = Dir::new();
-    let asker = ScriptedAsker::new().then_panic().then(Answer::Once);
-    let caller = caller_in(&dir, any(plain("t", Effects::writes("a"))), Permissions::new());
+    let asker = ScriptedAsker::new().then_panic().then(ApprovalAnswer::Once);
+    let caller = caller_in(&dir, any(plain("t", Effects::writes("a"))), PermissionRules::new());
     let caller = caller.engine(|engine| engine.asker(asker));
     caller.turn([("1", "t", "{}"), ("2", "t", "{}")]).await.check([
         "1 Rejected: the user said no to t: the question could not be asked: the screen failed",
@@ -707,22 +717,22 @@ struct Shaky {
 }
 
 impl Authorizer for Shaky {
-    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, _: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         assert!(!self.judge, "secret words");
         vec![self.reason.clone()]
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         assert!(!self.hides, "secret words");
         None
     }
 
-    fn remember(&self, _: &Request<'_>, _: &Answer) -> Result<(), String> {
+    fn remember(&self, _: &AuthorizationRequest<'_>, _: &ApprovalAnswer) -> Result<(), String> {
         assert!(!self.rest, "secret words");
         Ok(())
     }
 
-    fn propose(&self, _: &Request<'_>) -> Option<String> {
+    fn propose(&self, _: &AuthorizationRequest<'_>) -> Option<String> {
         assert!(!self.rest, "secret words");
         None
     }
@@ -731,8 +741,9 @@ impl Authorizer for Shaky {
 #[tokio::test]
 async fn rules_that_panic_deny() {
     let check = async |rules: Shaky, expected: &str| {
-        let asker = ScriptedAsker::new().then(Answer::Session);
-        let caller = Caller::new().tool(reader("t")).engine(|engine| engine.permissions(rules).asker(asker));
+        let asker = ScriptedAsker::new().then(ApprovalAnswer::Session);
+        let caller =
+            TestCaller::new().tool(reader("t")).engine(|engine| engine.permissions(rules).asker(asker));
         caller.turn([("1", "t", "{}")]).await.check([expected]);
     };
     let by_rule = |verdict| DecisionReason::new(DecisionSource::Rule, verdict, "a test");
@@ -760,8 +771,8 @@ async fn an_opinion_that_panics_denies() {
         assert!(!flag.load(Ordering::SeqCst), "secret words");
         None
     });
-    let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
-    let caller = Caller::new().tool(tool).engine(|engine| engine.permissions(rules));
+    let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
+    let caller = TestCaller::new().tool(tool).engine(|engine| engine.permissions(rules));
     let words = "1 Denied: t refuses this call: it could not say whether this call is safe";
     caller.turn([("1", "t", "{}")]).await.check([words]);
     shaky.store(false, Ordering::SeqCst);
@@ -771,16 +782,18 @@ async fn an_opinion_that_panics_denies() {
 #[tokio::test]
 async fn effects_that_panic_or_contradict_themselves_are_unknown() {
     async fn check(effects: impl Fn(&Value) -> Effects + Send + Sync + 'static, unknown: bool) {
-        let asker = ScriptedAsker::new().then(Answer::Once);
+        let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
         let recorder = MemoryRecorder::new();
         let port = Arc::new(recorder.clone());
         let tool = reader("t").effects(effects);
-        let caller = Caller::new()
+        let caller = TestCaller::new()
             .tool(tool)
             .engine(|engine| engine.asker(asker.clone()).ports(|ports| ports.recorder = Some(port)));
         assert_eq!(caller.call("t", "{}").await.error_kind(), None);
-        let asked: Vec<_> = asker.approvals().iter().map(Approval::reason).collect();
-        let Note::Before { side_effects, rerunnable, .. } = &recorder.notes()[0] else { panic!("an intent") };
+        let asked: Vec<_> = asker.approvals().iter().map(ApprovalRequest::reason).collect();
+        let RecordedNote::Before { side_effects, rerunnable, .. } = &recorder.notes()[0] else {
+            panic!("an intent")
+        };
         if unknown {
             assert_eq!(asked, ["nothing is known of what it touches"]);
             assert!(*side_effects && !*rerunnable);
@@ -806,8 +819,8 @@ async fn effects_that_panic_or_contradict_themselves_are_unknown() {
 
 #[tokio::test]
 async fn a_change_of_mode_counts_from_the_next_judgement_on() {
-    let rules = Permissions::new();
-    let caller = Caller::new()
+    let rules = PermissionRules::new();
+    let caller = TestCaller::new()
         .tool(plain("t", Effects::changes("x.io")))
         .engine(|engine| engine.permissions(rules.clone()));
     let call = async || caller.call("t", "{}").await.error_kind();
@@ -821,27 +834,28 @@ async fn a_change_of_mode_counts_from_the_next_judgement_on() {
 /// What the parent may, its child may; what the parent may not, no rule of the child's allows.
 #[tokio::test]
 async fn a_child_is_held_to_the_rules_of_its_parent() {
-    let (delegate, handle) = scripted("delegate").effects(|_| Effects::delegates()).build();
+    let (delegate, handle) = scripted_tool("delegate").effects(|_| Effects::delegates()).build();
     let write = any(plain("write", Effects::changes("x.io")));
-    let rules = Permissions::new();
-    let caller = Caller::new().tool(delegate).tool(write).engine(|engine| engine.permissions(rules.clone()));
+    let rules = PermissionRules::new();
+    let caller =
+        TestCaller::new().tool(delegate).tool(write).engine(|engine| engine.permissions(rules.clone()));
     let turn = caller.start([("1", "delegate", "{}")]);
     let call = handle.started().await;
     let only_write = caller.registry().only(|entry| entry.tool().name() == "write");
-    let child = |own: Option<Permissions>| {
+    let child = |own: Option<PermissionRules>| {
         let child = caller.as_engine().child("worker", only_write.clone(), call.context());
         match own {
             Some(own) => child.permissions(own).build(),
             None => child.build(),
         }
     };
-    let kind = async |own: Option<Permissions>| {
+    let kind = async |own: Option<PermissionRules>| {
         let child = child(own);
         let call = haft::ToolCall::new("1", "write", "{}");
         child.turn().run([call]).await[0].error_kind()
     };
-    let allowing = || Permissions::new().mode(PermissionMode::BypassPermissions);
-    let denying = || Permissions::new().deny("write").unwrap();
+    let allowing = || PermissionRules::new().mode(PermissionMode::BypassPermissions);
+    let denying = || PermissionRules::new().deny("write").unwrap();
     assert_eq!(kind(None).await, Some(ErrorKind::Denied));
     assert_eq!(kind(Some(allowing())).await, Some(ErrorKind::Denied), "a child grants itself nothing");
     rules.set(PermissionMode::BypassPermissions);
@@ -854,9 +868,9 @@ async fn a_child_is_held_to_the_rules_of_its_parent() {
 
 #[tokio::test]
 async fn a_child_ends_with_the_call_it_belongs_to() {
-    let (delegate, handle) = scripted("delegate").effects(|_| Effects::delegates()).build();
-    let (slow, slow_handle) = scripted("slow").effects(|_| Effects::none()).build();
-    let caller = Caller::new().tool(delegate).tool(slow);
+    let (delegate, handle) = scripted_tool("delegate").effects(|_| Effects::delegates()).build();
+    let (slow, slow_handle) = scripted_tool("slow").effects(|_| Effects::none()).build();
+    let caller = TestCaller::new().tool(delegate).tool(slow);
     let turn = caller.start([("1", "delegate", "{}")]);
     let call = handle.started().await;
     let child = caller.as_engine().child("worker", caller.registry().clone(), call.context()).build();
@@ -873,8 +887,8 @@ async fn a_child_ends_with_the_call_it_belongs_to() {
 #[tokio::test]
 async fn watchers_see_that_a_call_asks() {
     let log = EventLog::new();
-    let asker = ScriptedAsker::new().then(Answer::Once);
-    let caller = Caller::new()
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
+    let caller = TestCaller::new()
         .tool(plain("t", Effects::unknown()))
         .engine(|engine| engine.asker(asker).events(log.clone()));
     caller.turn([("1", "t", "{}")]).await;
@@ -884,9 +898,9 @@ async fn watchers_see_that_a_call_asks() {
 #[test]
 fn rules_that_are_not_names_are_refused() {
     for bad in ["", "Bash(git log:*)", "mcp__*", "a b"] {
-        let error = Permissions::new().deny(bad).err().expect("it is refused").to_string();
+        let error = PermissionRules::new().deny(bad).err().expect("it is refused").to_string();
         assert!(error.contains(&format!("`{bad}` is not a rule")), "{error}");
     }
-    assert_eq!(Permissions::new().allow("Read").unwrap().names().collect::<Vec<_>>(), ["Read"]);
+    assert_eq!(PermissionRules::new().allow("Read").unwrap().names().collect::<Vec<_>>(), ["Read"]);
     assert!(Workspace::new("/no/such/folder").is_err());
 }

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
-use haft::hooks::{After, Before, Hooks};
-use haft::ports::{Answer, Authorizer, PermissionMode, Request};
+use haft::hooks::{HookSet, PostHookResponse, PreHookResponse};
+use haft::ports::{ApprovalAnswer, AuthorizationRequest, Authorizer, PermissionMode};
 use haft::testing::{
-    Caller, EventLog, MemoryRecorder, ScriptedAsker, TestHook, context, let_tasks_run, scripted,
+    EventLog, MemoryRecorder, ScriptedAsker, TestCaller, TestHook, let_tasks_run, scripted_tool, test_context,
 };
 use haft::tool::{AnyTool, GuardDenied};
 use haft::{
-    Cause, Context, Effects, EngineBuilder, ErrorKind, NoInput, Permissions, Tool, ToolError, ToolSpec,
+    Cause, Context, Effects, EngineBuilder, ErrorKind, NoInput, PermissionRules, Tool, ToolError, ToolSpec,
     dynamic_tool, tool,
 };
 use serde_json::{Value, json};
@@ -71,12 +71,12 @@ impl Tool for Witness {
 struct LoudRules(Log);
 
 impl Authorizer for LoudRules {
-    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, request: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         self.0.say(format!("5 rules {}", request.input["n"]));
         Vec::new()
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }
@@ -84,7 +84,10 @@ impl Authorizer for LoudRules {
 struct LoudAsker(Log, ScriptedAsker);
 
 impl haft::ports::Asker for LoudAsker {
-    fn approve<'a>(&'a self, approval: &'a haft::ports::Approval) -> haft::future::BoxFuture<'a, Answer> {
+    fn approve<'a>(
+        &'a self,
+        approval: &'a haft::ports::ApprovalRequest,
+    ) -> haft::future::BoxFuture<'a, ApprovalAnswer> {
         self.0.say(format!("5 user {}", approval.input["n"]));
         self.1.approve(approval)
     }
@@ -102,7 +105,7 @@ struct LoudRecorder(Log);
 impl haft::ports::Recorder for LoudRecorder {
     fn before<'a>(
         &'a self,
-        intent: &'a haft::ports::Intent<'a>,
+        intent: &'a haft::ports::CallIntent<'a>,
     ) -> haft::future::BoxFuture<'a, Result<(), haft::ports::RecordError>> {
         self.0.say(format!("6 recorder {}", intent.input["n"]));
         Box::pin(std::future::ready(Ok(())))
@@ -110,7 +113,7 @@ impl haft::ports::Recorder for LoudRecorder {
 
     fn after<'a>(
         &'a self,
-        _: &'a haft::ports::Intent<'a>,
+        _: &'a haft::ports::CallIntent<'a>,
         result: &'a haft::ToolResult,
     ) -> haft::future::BoxFuture<'a, Result<(), haft::ports::RecordError>> {
         self.0.say(format!("8 recorder {}", result.to_json().output));
@@ -125,7 +128,11 @@ fn loud_hook(log: &Log, least: i64) -> TestHook {
         .on_before(move |call| {
             let n = call.input["n"].as_i64().unwrap();
             before.say(format!("4 hook {n}"));
-            Ok(if n < least { Before::rewrite(json!({"n": n + 1})) } else { Before::go_on() })
+            Ok(if n < least {
+                PreHookResponse::rewrite(json!({"n": n + 1}))
+            } else {
+                PreHookResponse::go_on()
+            })
         })
         .on_permission(move |call, _| {
             permission.say(format!("5 hook {}", call.input["n"]));
@@ -133,17 +140,17 @@ fn loud_hook(log: &Log, least: i64) -> TestHook {
         })
         .on_after(move |_, result| {
             after.say(format!("7 hook {}", result.to_json().output));
-            Ok(After::default())
+            Ok(PostHookResponse::default())
         })
 }
 
-fn witnessed(least: i64, asker: ScriptedAsker) -> (Caller, Log) {
+fn witnessed(least: i64, asker: ScriptedAsker) -> (TestCaller, Log) {
     let log = Log::default();
     let hook = loud_hook(&log, least);
-    let hooks = Hooks::new().before(hook.clone()).permission(hook.clone()).after(hook);
+    let hooks = HookSet::new().before(hook.clone()).permission(hook.clone()).after(hook);
     let (rules, asker) = (LoudRules(log.clone()), LoudAsker(log.clone(), asker));
     let recorder = Arc::new(LoudRecorder(log.clone()));
-    let caller = Caller::new().tool(Witness(log.clone())).engine(|engine| {
+    let caller = TestCaller::new().tool(Witness(log.clone())).engine(|engine| {
         engine.permissions(rules).asker(asker).hooks(hooks).ports(|ports| ports.recorder = Some(recorder))
     });
     (caller, log)
@@ -151,7 +158,7 @@ fn witnessed(least: i64, asker: ScriptedAsker) -> (Caller, Log) {
 
 #[tokio::test]
 async fn the_steps_come_in_their_order() {
-    let (caller, log) = witnessed(0, ScriptedAsker::new().then(Answer::Once));
+    let (caller, log) = witnessed(0, ScriptedAsker::new().then(ApprovalAnswer::Once));
     caller.turn([("1", "witness", json!({"n": 1}))]).await.check(["1 ok: 1"]);
     let (opinions, steps): (Vec<_>, Vec<_>) =
         log.take().into_iter().partition(|step| step.contains("opinion"));
@@ -181,7 +188,7 @@ async fn the_steps_come_in_their_order() {
 
 #[tokio::test]
 async fn a_rewrite_goes_back_to_parse_and_is_judged_like_the_first() {
-    let (caller, log) = witnessed(1, ScriptedAsker::new().then(Answer::Once));
+    let (caller, log) = witnessed(1, ScriptedAsker::new().then(ApprovalAnswer::Once));
     caller.turn([("1", "witness", json!({"n": 0}))]).await.check(["1 ok: 1"]);
     let steps = log.take();
     let (first, second) = steps.split_at(4);
@@ -196,8 +203,8 @@ async fn a_rewrite_goes_back_to_parse_and_is_judged_like_the_first() {
 
 #[tokio::test]
 async fn an_edit_by_the_user_goes_back_to_parse() {
-    let edit = |n: Value| Answer::Edit(json!({"n": n}));
-    let (caller, log) = witnessed(0, ScriptedAsker::new().then(edit(json!(7))).then(Answer::Once));
+    let edit = |n: Value| ApprovalAnswer::Edit(json!({"n": n}));
+    let (caller, log) = witnessed(0, ScriptedAsker::new().then(edit(json!(7))).then(ApprovalAnswer::Once));
     caller.turn([("1", "witness", json!({"n": 1}))]).await.check(["1 ok: 7"]);
     let after_edit = log.take().into_iter().skip_while(|step| !step.ends_with(" 7")).collect::<Vec<_>>();
     assert_eq!(after_edit[..3].join(", "), "2 effects 7, 3 check 7, 4 guard 7");
@@ -213,7 +220,7 @@ async fn an_edit_by_the_user_goes_back_to_parse() {
 #[tokio::test]
 async fn an_input_is_rewritten_at_most_three_times() {
     async fn check(from: i64, expected: &str) {
-        let (caller, log) = witnessed(0, ScriptedAsker::new().then(Answer::Once));
+        let (caller, log) = witnessed(0, ScriptedAsker::new().then(ApprovalAnswer::Once));
         let result = caller.turn([("1", "witness", json!({"n": from}))]).await;
         result.check([expected]);
         let rounds = log.take().iter().filter(|step| step.starts_with("4 hook")).count();
@@ -231,10 +238,11 @@ async fn an_input_is_rewritten_at_most_three_times() {
 
 #[tokio::test]
 async fn a_rewrite_that_does_not_fit_is_invalid_input() {
-    let hook = TestHook::new("bad").on_before(|_| Ok(Before::rewrite(json!({"n": "many"}))));
+    let hook = TestHook::new("bad").on_before(|_| Ok(PreHookResponse::rewrite(json!({"n": "many"}))));
     let log = Log::default();
-    let caller =
-        Caller::new().tool(Witness(log.clone())).engine(|engine| engine.hooks(Hooks::new().before(hook)));
+    let caller = TestCaller::new()
+        .tool(Witness(log.clone()))
+        .engine(|engine| engine.hooks(HookSet::new().before(hook)));
     let result = caller.call("witness", json!({"n": 1})).await;
     assert_eq!(result.error_kind(), Some(ErrorKind::InvalidInput));
     assert!(!log.take().contains(&"6 call 1".to_owned()));
@@ -258,16 +266,16 @@ async fn every_kind_of_error_says_what_to_do() {
             |input: &GrepInput, _| {
                 let empty = input.pattern.is_empty();
                 async move {
-                    if empty { Err(ToolError::senseless("`pattern` is empty; give one")) } else { Ok(()) }
+                    if empty { Err(ToolError::invalid_input("`pattern` is empty; give one")) } else { Ok(()) }
                 }
             },
         )
     };
-    let check = async |caller: Caller, call: (&str, Value), expected: &str| {
+    let check = async |caller: TestCaller, call: (&str, Value), expected: &str| {
         let results = caller.turn([("1", call.0, call.1)]).await;
         results.check([format!("1 {expected}").as_str()]);
     };
-    let with = |tool: AnyTool| Caller::new().tool(tool);
+    let with = |tool: AnyTool| TestCaller::new().tool(tool);
     let no_input = json!({});
 
     let read = || with(any(reader("Read").alias("read_file")));
@@ -306,7 +314,7 @@ async fn every_kind_of_error_says_what_to_do() {
     )
     .await;
     let hooked =
-        |hook: TestHook| with(any(reader("t"))).engine(|engine| engine.hooks(Hooks::new().before(hook)));
+        |hook: TestHook| with(any(reader("t"))).engine(|engine| engine.hooks(HookSet::new().before(hook)));
     check(
         hooked(TestHook::new("audit").blocking("not on fridays")),
         ("t", no_input.clone()),
@@ -319,14 +327,14 @@ async fn every_kind_of_error_says_what_to_do() {
         "HookFailed: t was not run: hook `audit` failed (exit code 3); this is a fault of the hook, not a denial",
     )
     .await;
-    let denied = Permissions::new().deny("Edit").unwrap();
+    let denied = PermissionRules::new().deny("Edit").unwrap();
     check(
         with(any(changer("Edit"))).engine(|engine| engine.permissions(denied)),
         ("Edit", no_input.clone()),
         "Denied: Edit is denied by rule `Edit` (Permissions::deny)\ndo not try another tool for the same purpose",
     )
     .await;
-    let explained = |_: &Request<'_>| {
+    let explained = |_: &AuthorizationRequest<'_>| {
         let text = "rule `Edit(/migrations/**)` (.haft/settings.json:7)";
         let denial = DecisionReason::new(DecisionSource::Rule, Verdict::Deny, text);
         vec![denial.with_message("migrations are generated; change the model files instead")]
@@ -345,7 +353,7 @@ async fn every_kind_of_error_says_what_to_do() {
          to allow it: allow rule `t`",
     )
     .await;
-    let quiet = Permissions::new().mode(PermissionMode::DontAsk);
+    let quiet = PermissionRules::new().mode(PermissionMode::DontAsk);
     check(
         with(any(plain("t", Effects::unknown()))).engine(|engine| engine.permissions(quiet)),
         ("t", no_input.clone()),
@@ -353,18 +361,18 @@ async fn every_kind_of_error_says_what_to_do() {
          to allow it: allow rule `t`",
     )
     .await;
-    let asked = |answer: Answer| {
+    let asked = |answer: ApprovalAnswer| {
         let asker = ScriptedAsker::new().then(answer);
         with(any(plain("t", Effects::unknown()))).engine(|engine| engine.asker(asker))
     };
     check(
-        asked(Answer::No),
+        asked(ApprovalAnswer::No),
         ("t", no_input.clone()),
         "Rejected: the user said no to t and ended the turn; wait for what they say",
     )
     .await;
     check(
-        asked(Answer::NoBecause("use the other one".into())),
+        asked(ApprovalAnswer::NoBecause("use the other one".into())),
         ("t", no_input.clone()),
         "Rejected: the user said no to t: use the other one",
     )
@@ -377,13 +385,13 @@ async fn every_kind_of_error_says_what_to_do() {
         "NotRecorded: t was not run: it could not be recorded (disk full), and unrecorded changes are not made",
     )
     .await;
-    let (failing, _) = scripted("t")
+    let (failing, _) = scripted_tool("t")
         .effects(|_| Effects::none())
         .then_fail(ToolError::new("t found 3 matches; it must be unique"))
         .build();
     check(with(failing), ("t", no_input.clone()), "Failed: t found 3 matches; it must be unique").await;
     let (slow, _handle) =
-        scripted("t").effects(|_| Effects::none()).with(|tool| tool.timeout_ms(1_500)).build();
+        scripted_tool("t").effects(|_| Effects::none()).with(|tool| tool.timeout_ms(1_500)).build();
     check(
         with(slow),
         ("t", no_input.clone()),
@@ -407,9 +415,9 @@ async fn every_kind_of_error_says_what_to_do() {
 #[tokio::test]
 async fn a_cancelled_call_says_who_cancelled_it() {
     async fn check(cause: Cause, running: &str, waiting: &str) {
-        let (slow, handle) = scripted("slow").build();
-        let rules = Permissions::new().allow("slow").unwrap();
-        let caller = Caller::new().tool(slow).engine(|engine| engine.permissions(rules));
+        let (slow, handle) = scripted_tool("slow").build();
+        let rules = PermissionRules::new().allow("slow").unwrap();
+        let caller = TestCaller::new().tool(slow).engine(|engine| engine.permissions(rules));
         // The second waits for the first: unknown effects run alone.
         let turn = caller.start([("1", "slow", json!({})), ("2", "slow", json!({}))]);
         let call = handle.started().await;
@@ -438,12 +446,12 @@ async fn only_kinds_that_can_succeed_unchanged_say_retryable() {
         let error = result.error().unwrap().clone();
         (error.kind(), error.is_retryable())
     };
-    let (flaky, _) = scripted("t")
+    let (flaky, _) = scripted_tool("t")
         .effects(|_| Effects::none())
         .then_fail(ToolError::new("busy").retryable())
         .then_fail(ToolError::new("wrong"))
         .build();
-    let caller = Caller::new().tool(flaky);
+    let caller = TestCaller::new().tool(flaky);
     assert_eq!(error(caller.call("t", "{}").await), (ErrorKind::Failed, true));
     assert_eq!(error(caller.call("t", "{}").await), (ErrorKind::Failed, false));
     assert_eq!(error(caller.call("u", "{}").await), (ErrorKind::UnknownTool, false));
@@ -454,7 +462,7 @@ async fn only_kinds_that_can_succeed_unchanged_say_retryable() {
 async fn the_recorder_is_told_before_and_after_and_can_refuse_changes() {
     let log = EventLog::new();
     let recorder = MemoryRecorder::new();
-    let caller = Caller::new().tool(reader("read")).tool(changer("change")).engine(recording(&recorder));
+    let caller = TestCaller::new().tool(reader("read")).tool(changer("change")).engine(recording(&recorder));
     let caller = caller.engine(|engine| engine.events(log.clone()));
     let calls = || [("r", "read", "{}"), ("c", "change", "{}"), ("x", "read", "[]")];
 
@@ -462,7 +470,8 @@ async fn the_recorder_is_told_before_and_after_and_can_refuse_changes() {
     let told =
         ["before r read, by its effects", "after r ok", "before c change, by the tool itself", "after c ok"];
     assert_eq!(recorder.lines(), told);
-    let haft::testing::Note::Before { side_effects, rerunnable, turn, .. } = &recorder.notes()[2] else {
+    let haft::testing::RecordedNote::Before { side_effects, rerunnable, turn, .. } = &recorder.notes()[2]
+    else {
         panic!("an intent")
     };
     assert_eq!((*side_effects, *rerunnable, *turn), (true, false, 1));
@@ -489,9 +498,9 @@ async fn the_recorder_is_told_before_and_after_and_can_refuse_changes() {
 #[tokio::test]
 async fn a_call_through_an_alias_runs_under_its_own_name() {
     let hook = TestHook::new("see");
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(reader("Read").alias("read_file"))
-        .engine(|engine| engine.hooks(Hooks::new().before(hook.clone())));
+        .engine(|engine| engine.hooks(HookSet::new().before(hook.clone())));
     let result = caller.call("read_file", "{}").await;
     assert_eq!(result.tool_name(), "Read");
     assert_eq!(hook.lines(), ["before Read"]);
@@ -509,16 +518,16 @@ async fn a_tool_reaches_its_ports_through_its_context() {
         cx.files().write("b.txt", text.as_bytes(), how).await?;
         Ok(cx.files().write("c.txt", b"", how).await.is_err())
     });
-    let rules = Permissions::new().allow("write").unwrap();
+    let rules = PermissionRules::new().allow("write").unwrap();
     let port = Arc::new(files.clone());
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(write.effects(|_| Effects::reads("a.txt").and(Effects::writes("b.txt"))))
         .engine(|engine| engine.permissions(rules).ports(|ports| ports.files = port));
     assert_eq!(caller.call("write", "{}").await.to_json().output, true, "only what it declared");
     assert_eq!(files.text(here.join("b.txt")).as_deref(), Some("text"));
     assert_eq!(files.text(here.join("c.txt")), None);
 
-    let cx = context(".", |_| {});
+    let cx = test_context(".", |_| {});
     assert!(
         cx.ports().processes().is_none() && cx.ports().asker().is_none() && cx.ports().recorder().is_none()
     );
@@ -528,8 +537,8 @@ async fn a_tool_reaches_its_ports_through_its_context() {
 #[tokio::test]
 async fn a_question_holds_nobody_up_and_goes_with_its_call() {
     let asker = ScriptedAsker::waiting();
-    let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
-    let caller = Caller::new()
+    let (read, handle) = scripted_tool("read").effects(|_| Effects::none()).build();
+    let caller = TestCaller::new()
         .tool(plain("look", Effects::observes("x.io")))
         .tool(read)
         .engine(|engine| engine.asker(asker.clone()).max_concurrency(1));
@@ -547,9 +556,9 @@ async fn a_question_holds_nobody_up_and_goes_with_its_call() {
 
 #[tokio::test]
 async fn durations_and_concurrency_are_told() {
-    let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
+    let (read, handle) = scripted_tool("read").effects(|_| Effects::none()).build();
     let calls = Arc::new(AtomicUsize::new(0));
-    let caller = Caller::new().tool(read).tool(reader("alone"));
+    let caller = TestCaller::new().tool(read).tool(reader("alone"));
     let turn = caller.start([("1", "read", "{}"), ("2", "read", "{}")]);
     for _ in 0..2 {
         let call = handle.started().await;

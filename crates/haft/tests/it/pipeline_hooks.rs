@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use haft::decision::{Decision, DecisionReason};
 use haft::future::BoxFuture;
-use haft::hooks::{After, Before, HookCall, Hooks};
-use haft::ports::{Answer, Authorizer, Intent, RecordError, Recorder, RefusedCall, Request};
-use haft::testing::{Caller, EventLog, Saw, ScriptedAsker, TestHook, scripted};
+use haft::hooks::{HookCall, HookSet, PostHookResponse, PreHookResponse};
+use haft::ports::{
+    ApprovalAnswer, AuthorizationRequest, Authorizer, CallIntent, RecordError, Recorder, RefusedCall,
+};
+use haft::testing::{EventLog, HookInvocation, ScriptedAsker, TestCaller, TestHook, scripted_tool};
 use haft::tool::{AnyTool, GuardDenied};
-use haft::{Cause, Content, Effects, EngineBuilder, ErrorKind, Output, Permissions, ToolError, ToolResult};
+use haft::{
+    Cause, Effects, EngineBuilder, ErrorKind, PermissionRules, ResultBlock, ToolError, ToolOutput, ToolResult,
+};
 use serde_json::json;
 
 use crate::{any, plain, reader};
@@ -18,12 +22,14 @@ use crate::{any, plain, reader};
 /// Rules from a function.
 pub(crate) struct Rules<F>(pub(crate) F);
 
-impl<F: Fn(&Request<'_>) -> Vec<DecisionReason> + Send + Sync + 'static> Authorizer for Rules<F> {
-    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+impl<F: Fn(&AuthorizationRequest<'_>) -> Vec<DecisionReason> + Send + Sync + 'static> Authorizer
+    for Rules<F>
+{
+    fn reasons(&self, request: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         (self.0)(request)
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }
@@ -45,13 +51,16 @@ async fn the_strictest_decision_of_the_hooks_counts() {
         let hook = |name: &'static str, word: &str| {
             let decision = decision(word);
             let blocked = (word == "block").then(|| "a hook says so".to_owned());
-            let before =
-                move || Before { decision: decision.clone(), blocked: blocked.clone(), ..Before::default() };
+            let before = move || PreHookResponse {
+                decision: decision.clone(),
+                blocked: blocked.clone(),
+                ..PreHookResponse::default()
+            };
             TestHook::new(name).on_before(move |_| Ok(before()))
         };
-        let hooks = Hooks::new().before(hook("first", first)).before(hook("second", second));
-        let asker = ScriptedAsker::new().then(Answer::Once);
-        let caller = Caller::new()
+        let hooks = HookSet::new().before(hook("first", first)).before(hook("second", second));
+        let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
+        let caller = TestCaller::new()
             .tool(reader("read"))
             .tool(plain("write", Effects::changes("x.io")))
             .engine(|engine| engine.hooks(hooks).asker(asker.clone()));
@@ -77,21 +86,25 @@ async fn the_strictest_decision_of_the_hooks_counts() {
 
 #[tokio::test]
 async fn a_hook_that_allows_lifts_no_rule() {
-    async fn check(rules: Permissions, opinion: Option<DecisionReason>, expected: &[&str]) {
-        let hook = TestHook::new("kind").on_before(|_| Ok(Before::decide(DecisionReason::allow())));
-        let asker = ScriptedAsker::new().then(Answer::NoBecause("asked".into()));
+    async fn check(rules: PermissionRules, opinion: Option<DecisionReason>, expected: &[&str]) {
+        let hook = TestHook::new("kind").on_before(|_| Ok(PreHookResponse::decide(DecisionReason::allow())));
+        let asker = ScriptedAsker::new().then(ApprovalAnswer::NoBecause("asked".into()));
         let write = plain("write", Effects::changes("x.io")).permission(move |_| opinion.clone());
-        let caller = Caller::new()
+        let caller = TestCaller::new()
             .tool(write)
-            .engine(|engine| engine.permissions(rules).asker(asker).hooks(Hooks::new().before(hook)));
+            .engine(|engine| engine.permissions(rules).asker(asker).hooks(HookSet::new().before(hook)));
         caller.turn([("1", "write", "{}")]).await.check(expected.iter().copied());
     }
-    check(Permissions::new(), None, &["1 ok: done"]).await;
+    check(PermissionRules::new(), None, &["1 ok: done"]).await;
     let asked = "1 Rejected: the user said no to write: asked";
-    check(Permissions::new().ask("write").unwrap(), None, &[asked]).await;
-    check(Permissions::new(), Some(DecisionReason::ask("mind")), &[asked]).await;
-    check(Permissions::new(), Some(DecisionReason::deny("no")), &["1 Denied: write refuses this call: no"])
-        .await;
+    check(PermissionRules::new().ask("write").unwrap(), None, &[asked]).await;
+    check(PermissionRules::new(), Some(DecisionReason::ask("mind")), &[asked]).await;
+    check(
+        PermissionRules::new(),
+        Some(DecisionReason::deny("no")),
+        &["1 Denied: write refuses this call: no"],
+    )
+    .await;
 }
 
 /// A failing hook stops the call, and what is said is that a hook failed.
@@ -100,10 +113,10 @@ async fn hooks_before_a_call_fail_closed() {
     async fn check(hook: TestHook, how: &str) {
         let log = EventLog::new();
         let run = async |hook: TestHook| {
-            let (read, handle) = scripted("read").effects(|_| Effects::none()).then("text").build();
-            let caller = Caller::new()
+            let (read, handle) = scripted_tool("read").effects(|_| Effects::none()).then("text").build();
+            let caller = TestCaller::new()
                 .tool(read)
-                .engine(|engine| engine.hooks(Hooks::new().before(hook)).events(log.clone()));
+                .engine(|engine| engine.hooks(HookSet::new().before(hook)).events(log.clone()));
             (caller.turn([("1", "read", "{}")]).await, handle.calls())
         };
         let (results, calls) = run(hook.clone()).await;
@@ -132,13 +145,13 @@ async fn refusals_by_hooks_and_guards_carry_a_decision() {
     struct Refusals(Mutex<Vec<String>>);
 
     impl Recorder for Refusals {
-        fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        fn before<'a>(&'a self, _: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
             panic!("no call runs")
         }
 
         fn after<'a>(
             &'a self,
-            _: &'a Intent<'a>,
+            _: &'a CallIntent<'a>,
             _: &'a ToolResult,
         ) -> BoxFuture<'a, Result<(), RecordError>> {
             panic!("no call runs")
@@ -169,7 +182,7 @@ async fn refusals_by_hooks_and_guards_carry_a_decision() {
             let tool = reader("t").effects(move |_| Effects::reads(&place));
             read = any(tool.guard(move |_, _| async move { Err(GuardDenied(why.into())) }));
         }
-        let caller = Caller::new()
+        let caller = TestCaller::new()
             .tool(read)
             .engine(|engine| change(engine.ports(|ports| ports.recorder = Some(port))));
         let results = caller.turn([("1", "t", "{}")]).await;
@@ -177,14 +190,14 @@ async fn refusals_by_hooks_and_guards_carry_a_decision() {
         assert_eq!(shown(decision), expected);
         assert_eq!(*recorder.0.lock().unwrap(), [expected]);
     }
-    let before = |hook: TestHook| |engine: EngineBuilder| engine.hooks(Hooks::new().before(hook));
-    let says = |before: Before| TestHook::new("h").on_before(move |_| Ok(before.clone()));
+    let before = |hook: TestHook| |engine: EngineBuilder| engine.hooks(HookSet::new().before(hook));
+    let says = |before: PreHookResponse| TestHook::new("h").on_before(move |_| Ok(before.clone()));
     let why = "deny by Hook: t was blocked by hook `h`: no; 1 path";
-    check(before(says(Before::block("no"))), None, why).await;
+    check(before(says(PreHookResponse::block("no"))), None, why).await;
     let why = "deny by Hook: denied by hook `h`: no; 1 path";
-    check(before(says(Before::decide(DecisionReason::deny("no")))), None, why).await;
+    check(before(says(PreHookResponse::decide(DecisionReason::deny("no")))), None, why).await;
     let why = "deny by Hook: t was not run: hook `h` ended the turn: enough; 1 path";
-    let stop = Before { stop: Some("enough".into()), ..Before::default() };
+    let stop = PreHookResponse { stop: Some("enough".into()), ..PreHookResponse::default() };
     check(before(says(stop)), None, why).await;
     let why = "deny by Failure: t was not run: hook `h` failed (exit code 3); this is a fault of the hook, not a \
                denial; 1 path";
@@ -192,8 +205,9 @@ async fn refusals_by_hooks_and_guards_carry_a_decision() {
     let why = "deny by Tool: it is blocked by one of its guards: not here; 1 path";
     check(|engine| engine, Some("not here"), why).await;
     let rewritten = AtomicUsize::new(0);
-    let rewrites =
-        move |_: &HookCall<'_>| Ok(Before::rewrite(json!({"n": rewritten.fetch_add(1, Ordering::Relaxed)})));
+    let rewrites = move |_: &HookCall<'_>| {
+        Ok(PreHookResponse::rewrite(json!({"n": rewritten.fetch_add(1, Ordering::Relaxed)})))
+    };
     let why = "deny by Failure: the input of t was rewritten 3 times and is still not settled; this call was \
                stopped; 1 path";
     check(before(TestHook::new("h").on_before(rewrites)), None, why).await;
@@ -202,15 +216,17 @@ async fn refusals_by_hooks_and_guards_carry_a_decision() {
 #[tokio::test(start_paused = true)]
 async fn permission_hooks_answer_for_the_user_and_fail_closed() {
     async fn check(hook: TestHook, expected: &str) {
-        let asker = ScriptedAsker::new().then(Answer::NoBecause("asked".into()));
-        let caller = Caller::new()
+        let asker = ScriptedAsker::new().then(ApprovalAnswer::NoBecause("asked".into()));
+        let caller = TestCaller::new()
             .tool(plain("write", Effects::changes("x.io")))
             .tool(reader("read"))
-            .engine(|engine| engine.asker(asker.clone()).hooks(Hooks::new().permission(hook.clone())));
+            .engine(|engine| engine.asker(asker.clone()).hooks(HookSet::new().permission(hook.clone())));
         let results = caller.turn([("1", "read", "{}"), ("2", "write", "{}")]).await;
         results.check(["1 ok: done", expected]);
         assert_eq!(hook.lines(), ["permission write"], "it is asked only where the user would be");
-        let Saw::Permission { reason, .. } = &hook.saw()[0] else { panic!("a permission hook") };
+        let HookInvocation::Permission { reason, .. } = &hook.invocations()[0] else {
+            panic!("a permission hook")
+        };
         assert_eq!(reason, "it changes x.io");
     }
     let says = |decision: Option<DecisionReason>| {
@@ -238,12 +254,16 @@ async fn hooks_see_what_the_hooks_before_them_made_and_may_inject_words() {
     let first = TestHook::new("first").on_before(|call| {
         let mut input = call.input.clone();
         input["stamp"] = json!(1);
-        Ok(Before { input: Some(input), context: vec!["stamped".into()], ..Before::default() })
+        Ok(PreHookResponse {
+            input: Some(input),
+            context: vec!["stamped".into()],
+            ..PreHookResponse::default()
+        })
     });
-    let second = TestHook::new("second").on_before(|_| Ok(Before::inject("seen")));
-    let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
-    let hooks = Hooks::new().before(first).before(second.clone());
-    let caller = Caller::new().tool(read).engine(|engine| engine.hooks(hooks));
+    let second = TestHook::new("second").on_before(|_| Ok(PreHookResponse::with_context("seen")));
+    let (read, handle) = scripted_tool("read").effects(|_| Effects::none()).build();
+    let hooks = HookSet::new().before(first).before(second.clone());
+    let caller = TestCaller::new().tool(read).engine(|engine| engine.hooks(hooks));
     let turn = caller.start([("1", "read", json!({"a": 1}))]);
     let call = handle.started().await;
     assert_eq!(call.input(), &json!({"a": 1, "stamp": 1}));
@@ -251,9 +271,9 @@ async fn hooks_see_what_the_hooks_before_them_made_and_may_inject_words() {
     // Injected words come once, although the hooks ran for both versions of the input.
     let results = turn.results().await;
     results.check(["1 ok: text\nnote: stamped\nnote: seen"]);
-    let blocks = [Content::text("text"), Content::text("stamped"), Content::text("seen")];
+    let blocks = [ResultBlock::text("text"), ResultBlock::text("stamped"), ResultBlock::text("seen")];
     assert_eq!(results[0].for_model(), blocks);
-    let Saw::Before { input, .. } = &second.saw()[0] else { panic!("a hook before") };
+    let HookInvocation::Before { input, .. } = &second.invocations()[0] else { panic!("a hook before") };
     assert_eq!(input, &json!({"a": 1, "stamp": 1}));
 }
 
@@ -271,10 +291,10 @@ async fn hooks_after_a_call_see_every_outcome_and_lose_none() {
         // A panic prints a backtrace, which takes seconds on a busy machine.
         let timeout_ms = if matches!(tool, Tool::TimesOut) { 1_000 } else { 60_000 };
         let (t, handle) =
-            scripted("t").effects(|_| Effects::none()).with(|tool| tool.timeout_ms(timeout_ms)).build();
-        let caller = Caller::new()
+            scripted_tool("t").effects(|_| Effects::none()).with(|tool| tool.timeout_ms(timeout_ms)).build();
+        let caller = TestCaller::new()
             .tool(t)
-            .engine(|engine| engine.hooks(Hooks::new().after(hook.clone())).events(log.clone()));
+            .engine(|engine| engine.hooks(HookSet::new().after(hook.clone())).events(log.clone()));
         let turn = caller.start([("1", "t", "{}")]);
         let call = handle.started().await;
         match tool {
@@ -290,7 +310,7 @@ async fn hooks_after_a_call_see_every_outcome_and_lose_none() {
     let note = || {
         TestHook::new("note").on_after(|_, result| {
             let kind = result.error_kind().map_or("success".to_owned(), |kind| format!("{kind:?}"));
-            Ok(After { context: vec![format!("saw {kind}")], ..After::default() })
+            Ok(PostHookResponse { context: vec![format!("saw {kind}")], ..PostHookResponse::default() })
         })
     };
     check(Tool::Succeeds, note(), "1 ok: text\nnote: saw success").await;
@@ -302,9 +322,10 @@ async fn hooks_after_a_call_see_every_outcome_and_lose_none() {
     check(Tool::TimesOut, note(), &format!("{late}\nnote: saw TimedOut")).await;
 
     let replace = || {
-        let output = Output::new(vec![Content::text("other")]);
-        TestHook::new("replace")
-            .on_after(move |_, _| Ok(After { output: Some(output.clone()), ..After::default() }))
+        let output = ToolOutput::new(vec![ResultBlock::text("other")]);
+        TestHook::new("replace").on_after(move |_, _| {
+            Ok(PostHookResponse { output: Some(output.clone()), ..PostHookResponse::default() })
+        })
     };
     check(Tool::Succeeds, replace(), "1 ok: other").await;
     check(Tool::Fails, replace(), "1 Failed: wrong").await;
@@ -321,9 +342,9 @@ async fn hooks_after_a_call_see_every_outcome_and_lose_none() {
 #[tokio::test]
 async fn a_call_that_never_ran_has_no_hooks_after_it() {
     let hook = TestHook::new("after");
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(plain("t", Effects::unknown()))
-        .engine(|engine| engine.hooks(Hooks::new().after(hook.clone())));
+        .engine(|engine| engine.hooks(HookSet::new().after(hook.clone())));
     assert_eq!(caller.call("t", "{}").await.error_kind(), Some(ErrorKind::Denied));
     assert_eq!(caller.call("t", "[]").await.error_kind(), Some(ErrorKind::InvalidInput));
     assert_eq!(hook.lines(), [""; 0]);
@@ -334,12 +355,16 @@ async fn a_call_that_never_ran_has_no_hooks_after_it() {
 async fn hooks_see_denials() {
     let hook = TestHook::new("d").on_denied(|_, reason| {
         assert!(reason.starts_with("write was denied"), "{reason}");
-        Ok(After { context: vec!["ask the owner".into()], stop: Some("enough".into()), ..After::default() })
+        Ok(PostHookResponse {
+            context: vec!["ask the owner".into()],
+            stop: Some("enough".into()),
+            ..PostHookResponse::default()
+        })
     });
-    let (write, calls) = scripted("write").effects(|_| Effects::writes("x")).build();
+    let (write, calls) = scripted_tool("write").effects(|_| Effects::writes("x")).build();
     let with = |asker: Option<ScriptedAsker>| {
-        let hooks = Hooks::new().denied(hook.clone());
-        Caller::new().tool(write.clone()).engine(|engine| match asker {
+        let hooks = HookSet::new().denied(hook.clone());
+        TestCaller::new().tool(write.clone()).engine(|engine| match asker {
             Some(asker) => engine.hooks(hooks).asker(asker),
             None => engine.hooks(hooks),
         })
@@ -348,7 +373,7 @@ async fn hooks_see_denials() {
     assert_eq!(results[0].error_kind(), Some(ErrorKind::Denied));
     assert_eq!(results[0].notes(), ["ask the owner"]);
     assert_eq!((results[0].ends_turn(), results[0].stop_reason()), (true, Some("enough")));
-    let no = ScriptedAsker::new().then(Answer::NoBecause("no".into()));
+    let no = ScriptedAsker::new().then(ApprovalAnswer::NoBecause("no".into()));
     with(Some(no))
         .turn([("1", "write", json!({}))])
         .await
@@ -357,8 +382,8 @@ async fn hooks_see_denials() {
 
     // One that fails changes nothing and is reported.
     let log = EventLog::new();
-    let hooks = Hooks::new().denied(TestHook::new("d").failing("exit code 3"));
-    let caller = Caller::new().tool(write).engine(|engine| engine.hooks(hooks).events(log.clone()));
+    let hooks = HookSet::new().denied(TestHook::new("d").failing("exit code 3"));
+    let caller = TestCaller::new().tool(write).engine(|engine| engine.hooks(hooks).events(log.clone()));
     let results = caller.turn([("1", "write", json!({}))]).await;
     assert_eq!(results[0].error_kind(), Some(ErrorKind::Denied));
     assert_eq!(log.warnings(), ["hook `d` failed after write was denied: exit code 3"]);
@@ -370,12 +395,12 @@ async fn hooks_after_a_message() {
     let hook = TestHook::new("b").on_batch(|batch| {
         let (context, messages) =
             (vec![format!("{} calls", batch.results.len())], vec!["for the user".into()]);
-        Ok(After { context, messages, stop: Some("enough".into()), ..After::default() })
+        Ok(PostHookResponse { context, messages, stop: Some("enough".into()), ..PostHookResponse::default() })
     });
     let log = EventLog::new();
-    let (read, _) = scripted("read").effects(|_| Effects::none()).then("a").then("b").build();
-    let hooks = Hooks::new().after_batch(hook.clone()).after_batch(TestHook::new("bad").panicking());
-    let caller = Caller::new().tool(read).engine(|engine| engine.hooks(hooks).events(log.clone()));
+    let (read, _) = scripted_tool("read").effects(|_| Effects::none()).then("a").then("b").build();
+    let hooks = HookSet::new().after_batch(hook.clone()).after_batch(TestHook::new("bad").panicking());
+    let caller = TestCaller::new().tool(read).engine(|engine| engine.hooks(hooks).events(log.clone()));
     let results = caller.turn([("1", "read", json!({})), ("2", "read", json!({}))]).await;
     results.check(["1 ok: a", "2 ok: b\nnote: 2 calls"]);
     assert_eq!((results[0].ends_turn(), results[1].stop_reason()), (false, Some("enough")));
@@ -387,10 +412,10 @@ async fn hooks_after_a_message() {
 /// A hook that ends the turn takes the calls along that have not begun, and says who it was.
 #[tokio::test]
 async fn a_hook_before_a_call_ends_the_turn() {
-    let hook =
-        TestHook::new("h").on_before(|_| Ok(Before { stop: Some("enough".into()), ..Before::default() }));
-    let (write, calls) = scripted("write").effects(|_| Effects::writes("x")).build();
-    let caller = Caller::new().tool(write).engine(|engine| engine.hooks(Hooks::new().before(hook)));
+    let hook = TestHook::new("h")
+        .on_before(|_| Ok(PreHookResponse { stop: Some("enough".into()), ..PreHookResponse::default() }));
+    let (write, calls) = scripted_tool("write").effects(|_| Effects::writes("x")).build();
+    let caller = TestCaller::new().tool(write).engine(|engine| engine.hooks(HookSet::new().before(hook)));
     let results = caller.turn([("1", "write", json!({})), ("2", "write", json!({}))]).await;
     results.check([
         "1 Blocked: write was not run: hook `h` ended the turn: enough",

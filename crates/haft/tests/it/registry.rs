@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 
-use haft::ports::{Port, Ports};
-use haft::registry::{Assembly, Gates, NotFound, Origin, RegistryError, Snapshot, Withheld};
-use haft::testing::{Caller, ScriptedAsker, scripted};
-use haft::tool::{AnyTool, Exposure};
-use haft::{Effects, ErrorKind, Permissions, Registry};
+use haft::ports::{HostPorts, PortName};
+use haft::registry::{
+    AssemblyInputs, RegistryError, Snapshot, ToolGates, ToolNotFound, ToolOrigin, WithheldReason,
+};
+use haft::testing::{ScriptedAsker, TestCaller, scripted_tool};
+use haft::tool::{AnyTool, ToolExposure};
+use haft::{Effects, ErrorKind, PermissionRules, Registry};
 use serde_json::json;
 
 use crate::{any, reader};
 
 fn snapshot(registry: &Registry) -> Snapshot {
-    registry.snapshot(&Assembly::new(&Gates::default(), &Ports::default()))
+    registry.snapshot(&AssemblyInputs::new(&ToolGates::default(), &HostPorts::default()))
 }
 
 fn names(snapshot: &Snapshot) -> Vec<&str> {
@@ -65,7 +67,7 @@ fn all_stages() -> Vec<AnyTool> {
         any(reader("group").group("web")),
         any(reader("by_name")),
         any(reader("user").needs_user()),
-        any(reader("port").needs(Port::Processes)),
+        any(reader("port").needs(PortName::Processes)),
         any(reader("disabled").unavailable_reason(|| Some("it has no key".into()))),
         any(reader("denied")),
         any(reader("fine").group("files")),
@@ -74,18 +76,18 @@ fn all_stages() -> Vec<AnyTool> {
 
 #[test]
 fn every_stage_withholds_with_its_reason() {
-    let mut gates = Gates::default();
+    let mut gates = ToolGates::default();
     gates.features_off.insert("pdf".into());
     gates.groups_off.insert("web".into());
     gates.tools_off.insert("by_name".into());
-    let rules = Permissions::new().deny("denied").unwrap();
-    let ports = Ports::default();
+    let rules = PermissionRules::new().deny("denied").unwrap();
+    let ports = HostPorts::default();
     let registry =
         Registry::new().with(all_stages()).unwrap().with_external("server", reader("fine")).unwrap();
 
-    let taken = registry.snapshot(&Assembly::new(&gates, &ports).authorizer(&rules));
+    let taken = registry.snapshot(&AssemblyInputs::new(&gates, &ports).authorizer(&rules));
     assert_eq!(names(&taken), ["fine"]);
-    assert_eq!(*taken.find("fine").unwrap().origin(), Origin::BuiltIn);
+    assert_eq!(*taken.find("fine").unwrap().origin(), ToolOrigin::BuiltIn);
     assert_eq!(
         withheld(&taken),
         [
@@ -101,26 +103,26 @@ fn every_stage_withholds_with_its_reason() {
     );
 
     // With everything on, all of them are there.
-    let ports = Ports {
+    let ports = HostPorts {
         asker: Some(std::sync::Arc::new(ScriptedAsker::new())),
         processes: Some(std::sync::Arc::new(haft::testing::ScriptedProcesses::new())),
-        ..Ports::default()
+        ..HostPorts::default()
     };
-    let taken = registry.snapshot(&Assembly::new(&Gates::default(), &ports));
+    let taken = registry.snapshot(&AssemblyInputs::new(&ToolGates::default(), &ports));
     assert_eq!(withheld(&taken).len(), 2, "only the disabled and the shadowed one");
     assert_eq!(names(&taken), ["by_name", "denied", "feature", "fine", "group", "port", "user"]);
 }
 
 #[tokio::test]
 async fn a_call_of_a_withheld_tool_says_why() {
-    let mut gates = Gates::default();
+    let mut gates = ToolGates::default();
     gates.tools_off.insert("off".into());
-    let rules = Permissions::new().deny("denied").unwrap();
-    let caller = Caller::new()
+    let rules = PermissionRules::new().deny("denied").unwrap();
+    let caller = TestCaller::new()
         .tool(reader("off").alias("was_on"))
         .tool(reader("denied"))
         .tool(reader("user").needs_user())
-        .tool(reader("port").needs(Port::SubAgents))
+        .tool(reader("port").needs(PortName::SubAgents))
         .engine(|engine| engine.gates(gates).permissions(rules));
     let calls = ["off", "was_on", "denied", "user", "port"].map(|name| (name, name, "{}"));
     let results = caller.turn(calls).await;
@@ -150,46 +152,46 @@ async fn a_call_of_a_withheld_tool_says_why() {
 #[test]
 fn a_tool_whose_port_is_absent_is_not_offered() {
     use std::sync::Arc;
-    type Change = fn(&mut Ports);
-    let check = |port: Port, add: Option<Change>| {
+    type Change = fn(&mut HostPorts);
+    let check = |port: PortName, add: Option<Change>| {
         let registry = Registry::new().with(reader("t").needs(port)).unwrap();
-        let gates = Gates::default();
-        let mut ports = Ports::default();
-        let without = registry.snapshot(&Assembly::new(&gates, &ports));
+        let gates = ToolGates::default();
+        let mut ports = HostPorts::default();
+        let without = registry.snapshot(&AssemblyInputs::new(&gates, &ports));
         assert_eq!(without.offers().len(), usize::from(add.is_none()), "{port:?}");
         if let Some(add) = add {
             add(&mut ports);
-            let with = registry.snapshot(&Assembly::new(&gates, &ports));
+            let with = registry.snapshot(&AssemblyInputs::new(&gates, &ports));
             assert_eq!(names(&with), ["t"], "{port:?}");
         }
     };
-    check(Port::Files, None);
+    check(PortName::Files, None);
     check(
-        Port::Processes,
+        PortName::Processes,
         Some(|ports| {
             ports.processes = Some(Arc::new(haft::testing::ScriptedProcesses::new()));
         }),
     );
-    check(Port::Asker, Some(|ports| ports.asker = Some(Arc::new(ScriptedAsker::new()))));
+    check(PortName::Asker, Some(|ports| ports.asker = Some(Arc::new(ScriptedAsker::new()))));
     check(
-        Port::Recorder,
+        PortName::Recorder,
         Some(|ports| {
             ports.recorder = Some(Arc::new(haft::testing::MemoryRecorder::new()));
         }),
     );
     check(
-        Port::Mode,
+        PortName::Mode,
         Some(|ports| {
             ports.mode = Some(Arc::new(haft::testing::LiveMode::new(Default::default())));
         }),
     );
     check(
-        Port::SubAgents,
+        PortName::SubAgents,
         Some(|ports| {
             ports.sub_agents = Some(Arc::new(haft::testing::ScriptedSubAgents::new()));
         }),
     );
-    check(Port::Tasks, Some(|ports| ports.tasks = Some(Arc::new(haft::dispatch::TaskTable::new()))));
+    check(PortName::Tasks, Some(|ports| ports.tasks = Some(Arc::new(haft::dispatch::TaskTable::new()))));
 }
 
 #[test]
@@ -265,9 +267,9 @@ fn an_alias_leads_to_its_tool_where_nothing_is_called_that() {
         .unwrap()
         .with_external("another", reader("z").alias("shared"))
         .unwrap();
-    let (gates, ports) = (Gates::default(), Ports::default());
-    let rules = Permissions::new().deny("Bash").unwrap().deny("denied").unwrap();
-    let taken = registry.snapshot(&Assembly::new(&gates, &ports).authorizer(&rules));
+    let (gates, ports) = (ToolGates::default(), HostPorts::default());
+    let rules = PermissionRules::new().deny("Bash").unwrap().deny("denied").unwrap();
+    let taken = registry.snapshot(&AssemblyInputs::new(&gates, &ports).authorizer(&rules));
     let found = |name: &str| taken.find(name).map(|offer| offer.name().to_owned()).unwrap_or_default();
     for (name, expected) in [
         ("outside", "outside"),
@@ -293,12 +295,12 @@ fn an_external_tool_takes_no_name_of_a_built_in_one() {
         .unwrap()
         .with_external("server", vec![any(reader("Bash")), any(reader("shell"))])
         .unwrap();
-    let (gates, ports) = (Gates::default(), Ports::default());
-    let rules = Permissions::new().deny("Bash").unwrap();
-    let taken = registry.snapshot(&Assembly::new(&gates, &ports).authorizer(&rules));
+    let (gates, ports) = (ToolGates::default(), HostPorts::default());
+    let rules = PermissionRules::new().deny("Bash").unwrap();
+    let taken = registry.snapshot(&AssemblyInputs::new(&gates, &ports).authorizer(&rules));
     assert_eq!(names(&taken), [""; 0]);
-    assert!(matches!(taken.find("Bash"), Err(NotFound::Withheld(..))));
-    assert!(matches!(taken.find("shell"), Err(NotFound::Withheld(..))));
+    assert!(matches!(taken.find("Bash"), Err(ToolNotFound::Withheld(..))));
+    assert!(matches!(taken.find("shell"), Err(ToolNotFound::Withheld(..))));
 
     let without = snapshot(&registry.without_external("server"));
     assert_eq!((names(&without), withheld(&without).len()), (vec!["Bash"], 0));
@@ -313,7 +315,8 @@ fn a_suffix_is_the_same_for_the_same_source_whoever_else_is_there() {
             registry = registry.with_external(*source, reader(tool)).unwrap();
         }
         let taken = snapshot(&registry);
-        let name = |offer: &haft::registry::Offer| (offer.origin().to_string(), offer.name().to_owned());
+        let name =
+            |offer: &haft::registry::OfferedTool| (offer.origin().to_string(), offer.name().to_owned());
         taken.offers().iter().map(name).collect::<std::collections::BTreeMap<_, _>>()
     };
     let two = named(&["a", "b"], "send");
@@ -330,9 +333,9 @@ fn a_suffix_is_the_same_for_the_same_source_whoever_else_is_there() {
 
 #[tokio::test]
 async fn a_suffixed_tool_is_called_by_the_name_it_is_offered_under() {
-    let (first, _) = scripted("send").effects(|_| Effects::none()).then("from a").build();
-    let (second, _) = scripted("send").effects(|_| Effects::none()).then("from b").build();
-    let caller = Caller::new().external("a", first).external("b", second);
+    let (first, _) = scripted_tool("send").effects(|_| Effects::none()).then("from a").build();
+    let (second, _) = scripted_tool("send").effects(|_| Effects::none()).then("from b").build();
+    let caller = TestCaller::new().external("a", first).external("b", second);
     let snapshot = caller.as_engine().snapshot();
     let other = names(&snapshot)[1].to_owned();
     let calls = [("1", "send".to_owned(), "{}"), ("2", other, "{}")];
@@ -352,7 +355,7 @@ fn closest_names() {
         .unwrap();
     let taken = snapshot(&registry);
     let check = |wanted: &str, expected: &[&str]| match taken.find(wanted) {
-        Err(NotFound::Unknown(near)) => assert_eq!(near, expected, "{wanted}"),
+        Err(ToolNotFound::Unknown(near)) => assert_eq!(near, expected, "{wanted}"),
         other => panic!("{wanted}: {:?}", other.map(|offer| offer.name().to_owned())),
     };
     check("read", &["`Read`", "`read_file` (alias of Read)"]);
@@ -368,7 +371,7 @@ fn closest_names() {
 
 #[tokio::test]
 async fn a_turn_keeps_its_tools_while_the_engine_gets_others() {
-    let caller = Caller::new().tool(reader("old"));
+    let caller = TestCaller::new().tool(reader("old"));
     let engine = caller.as_engine();
     let turn = engine.turn();
     engine.refresh_with(Registry::new().with(reader("new")).unwrap());
@@ -383,9 +386,9 @@ async fn a_turn_keeps_its_tools_while_the_engine_gets_others() {
 /// The implementation is pinned with the definition: the same name may be another tool in the next turn.
 #[tokio::test]
 async fn a_turn_keeps_the_implementation_that_was_advertised() {
-    let (first, _) = scripted("t").effects(|_| Effects::none()).then("first").build();
-    let (second, _) = scripted("t").effects(|_| Effects::none()).then("second").build();
-    let caller = Caller::new().external("server", first);
+    let (first, _) = scripted_tool("t").effects(|_| Effects::none()).then("first").build();
+    let (second, _) = scripted_tool("t").effects(|_| Effects::none()).then("second").build();
+    let caller = TestCaller::new().external("server", first);
     let turn = caller.as_engine().turn();
     let replaced = caller.registry().without_external("server").with_external("server", second).unwrap();
     caller.as_engine().refresh_with(replaced);
@@ -400,7 +403,7 @@ fn a_filtered_view_has_the_same_tools_and_fewer() {
         .unwrap()
         .with_external("server", reader("d"))
         .unwrap();
-    let view = registry.only(|entry| entry.tool().name() != "b" && *entry.origin() == Origin::BuiltIn);
+    let view = registry.only(|entry| entry.tool().name() != "b" && *entry.origin() == ToolOrigin::BuiltIn);
     assert_eq!(names(&snapshot(&view)), ["a", "c"]);
     assert_eq!(names(&snapshot(&registry)), ["a", "b", "c", "d"]);
     let same = |registry: &Registry| {
@@ -427,24 +430,24 @@ fn many(external: usize, search: bool) -> Registry {
     let mut registry = Registry::new()
         .with(vec![
             any(reader("normal")),
-            any(reader("later").exposure(Exposure::Deferred)),
-            any(reader("always").exposure(Exposure::AlwaysLoaded)),
+            any(reader("later").exposure(ToolExposure::Deferred)),
+            any(reader("always").exposure(ToolExposure::AlwaysLoaded)),
         ])
         .unwrap();
     if search {
         registry = registry.with(reader("ToolSearch").spec(|spec| spec.finds_tools())).unwrap();
     }
     let mut tools: Vec<AnyTool> = (0..external).map(|n| any(reader(&format!("ext{n}")))).collect();
-    tools.push(any(reader("ext_always").exposure(Exposure::AlwaysLoaded)));
+    tools.push(any(reader("ext_always").exposure(ToolExposure::AlwaysLoaded)));
     registry.with_external("server", tools).unwrap()
 }
 
 #[test]
 fn tools_are_deferred_above_the_threshold_and_only_if_they_can_be_found() {
     let check = |external: usize, search: bool, above: usize, expected: &[&str]| {
-        let mut gates = Gates::default();
+        let mut gates = ToolGates::default();
         gates.defer_above = above;
-        let taken = many(external, search).snapshot(&Assembly::new(&gates, &Ports::default()));
+        let taken = many(external, search).snapshot(&AssemblyInputs::new(&gates, &HostPorts::default()));
         let deferred: Vec<_> = taken.deferred().map(|offer| offer.name()).collect();
         assert_eq!(deferred, expected, "{external} {search} {above}");
         let shown = taken.definitions().count();
@@ -454,10 +457,10 @@ fn tools_are_deferred_above_the_threshold_and_only_if_they_can_be_found() {
     check(2, true, 6, &["later", "ext0", "ext1"]);
     check(2, false, 5, &[]);
     check(0, true, 0, &["later"]);
-    assert_eq!(Gates::default().defer_above, 60);
+    assert_eq!(ToolGates::default().defer_above, 60);
     check(54, true, 60, &[]);
     check(55, true, 60, &[]);
-    let taken = many(56, true).snapshot(&Assembly::new(&Gates::default(), &Ports::default()));
+    let taken = many(56, true).snapshot(&AssemblyInputs::new(&ToolGates::default(), &HostPorts::default()));
     assert_eq!(taken.deferred().count(), 57);
 }
 
@@ -469,14 +472,14 @@ fn tools_are_deferred_above_a_share_of_the_window() {
         (0..10).map(|n| any(reader(&format!("big{n}")).spec(|spec| spec.description(&*long)))).collect();
     let registry = many(0, true).with_external("other", tools).unwrap();
     let deferred = |window: Option<u64>, percent: u8| {
-        let mut gates = Gates::default();
+        let mut gates = ToolGates::default();
         (gates.window_tokens, gates.defer_above_percent) = (window, percent);
-        let taken = registry.snapshot(&Assembly::new(&gates, &Ports::default()));
-        let tokens: u64 = taken.offers().iter().map(haft::registry::Offer::tokens_guess).sum();
+        let taken = registry.snapshot(&AssemblyInputs::new(&gates, &HostPorts::default()));
+        let tokens: u64 = taken.offers().iter().map(haft::registry::OfferedTool::tokens_guess).sum();
         assert!((11_000..12_000).contains(&tokens), "{tokens}");
         taken.deferred().count()
     };
-    assert_eq!(Gates::default().defer_above_percent, 10);
+    assert_eq!(ToolGates::default().defer_above_percent, 10);
     assert_eq!(deferred(None, 10), 0, "nobody said how large the window is");
     assert_eq!(deferred(Some(200_000), 10), 0);
     assert_eq!(deferred(Some(100_000), 10), 11, "one of the program's own may wait too");
@@ -488,10 +491,10 @@ fn tools_are_deferred_above_a_share_of_the_window() {
 #[test]
 fn what_is_always_loaded_is_never_deferred() {
     let deferred = |always: &[&str]| {
-        let mut gates = Gates::default();
+        let mut gates = ToolGates::default();
         gates.defer_above = 0;
         gates.always_load = always.iter().map(ToString::to_string).collect();
-        let taken = many(3, true).snapshot(&Assembly::new(&gates, &Ports::default()));
+        let taken = many(3, true).snapshot(&AssemblyInputs::new(&gates, &HostPorts::default()));
         taken.deferred().map(|offer| offer.name().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(deferred(&[]), ["later", "ext0", "ext1", "ext2"]);
@@ -502,9 +505,9 @@ fn what_is_always_loaded_is_never_deferred() {
 
 #[tokio::test]
 async fn a_deferred_tool_is_shown_once_it_was_found() {
-    let mut gates = Gates::default();
+    let mut gates = ToolGates::default();
     gates.defer_above = 3;
-    let caller = Caller::of(many(2, true)).engine(|engine| engine.gates(gates));
+    let caller = TestCaller::with_registry(many(2, true)).engine(|engine| engine.gates(gates));
     let engine = caller.as_engine();
     let shown =
         |snapshot: &Snapshot| snapshot.definitions().map(|offer| offer.name().to_owned()).collect::<Vec<_>>();
@@ -534,9 +537,9 @@ async fn a_deferred_tool_runs_and_a_misfit_carries_its_schema() {
             .effects(|_| Effects::none()))
     };
     let call = async |above: usize, input: serde_json::Value| {
-        let mut gates = Gates::default();
+        let mut gates = ToolGates::default();
         gates.defer_above = above;
-        let caller = Caller::new()
+        let caller = TestCaller::new()
             .tool(reader("ToolSearch").spec(|spec| spec.finds_tools()))
             .external("server", send())
             .engine(|engine| engine.gates(gates));
@@ -555,8 +558,8 @@ async fn a_deferred_tool_runs_and_a_misfit_carries_its_schema() {
 
 #[test]
 fn withheld_reasons_are_values() {
-    let registry = Registry::new().with(reader("t").needs(Port::Tasks)).unwrap();
+    let registry = Registry::new().with(reader("t").needs(PortName::Tasks)).unwrap();
     let taken = snapshot(&registry);
     let (_, why) = taken.withheld().next().unwrap();
-    assert_eq!(*why, Withheld::PortAbsent(Port::Tasks));
+    assert_eq!(*why, WithheldReason::PortAbsent(PortName::Tasks));
 }

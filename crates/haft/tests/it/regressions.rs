@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use haft::decision::DecisionReason;
 use haft::dispatch::{ConflictRule, TaskTable};
-use haft::event::What;
+use haft::event::EventKind;
 use haft::future::BoxFuture;
-use haft::hooks::{After, Before, HookCall, HookError, Hooks, PostHook, PreHook};
-use haft::ports::{Answer, PermissionMode, Tasks};
-use haft::testing::{Caller, EventLog, MemoryRecorder, ScriptedAsker, TestHook, let_tasks_run, scripted};
-use haft::tool::Retry;
+use haft::hooks::{HookCall, HookError, HookSet, PostHook, PostHookResponse, PreHook, PreHookResponse};
+use haft::ports::{ApprovalAnswer, PermissionMode, Tasks};
+use haft::testing::{
+    EventLog, MemoryRecorder, ScriptedAsker, TestCaller, TestHook, let_tasks_run, scripted_tool,
+};
+use haft::tool::RetryPolicy;
 use haft::{
-    Cause, Context, Effects, ErrorKind, Permissions, Registry, Tool, ToolError, ToolResult, ToolSpec,
+    Cause, Context, Effects, ErrorKind, PermissionRules, Registry, Tool, ToolError, ToolResult, ToolSpec,
     Workspace,
 };
 use serde_json::json;
@@ -37,9 +39,9 @@ async fn a_call_that_went_to_the_background_has_one_result() {
     }));
     let log = EventLog::new();
     let tasks = Arc::new(TaskTable::new());
-    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
+    let (slow, handle) = scripted_tool("slow").effects(|_| Effects::none()).build();
     let port = tasks.clone();
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(slow)
         .engine(|engine| engine.events(log.clone()).ports(|ports| ports.tasks = Some(port)));
     let turn = caller.start([("1", "slow", "{}")]);
@@ -66,19 +68,19 @@ async fn a_slow_hook_after_a_call_does_not_make_it_late() {
             &'a self,
             _: &'a HookCall<'a>,
             _: &'a ToolResult,
-        ) -> BoxFuture<'a, Result<After, HookError>> {
+        ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
             Box::pin(async {
                 tokio::time::sleep(Duration::from_secs(5)).await;
-                Ok(After::default())
+                Ok(PostHookResponse::default())
             })
         }
     }
-    let (quick, _) = scripted("quick")
+    let (quick, _) = scripted_tool("quick")
         .effects(|_| Effects::none())
         .with(|tool| tool.timeout_ms(1_000))
         .then("text")
         .build();
-    let caller = Caller::new().tool(quick).engine(|engine| engine.hooks(Hooks::new().after(Slow)));
+    let caller = TestCaller::new().tool(quick).engine(|engine| engine.hooks(HookSet::new().after(Slow)));
     let result = caller.call("quick", "{}").await;
     assert_eq!(result.error_kind(), None, "the tool was in time");
 }
@@ -114,8 +116,8 @@ async fn a_clone_of_an_engine_may_go_first() {
 /// A task in the background holds its turn, and the turn holds the engine, so nothing ever ends it.
 #[tokio::test]
 async fn a_background_task_ends_with_its_engine() {
-    let (slow, handle) = scripted("slow").effects(|_| Effects::none()).build();
-    let caller = Caller::new()
+    let (slow, handle) = scripted_tool("slow").effects(|_| Effects::none()).build();
+    let caller = TestCaller::new()
         .tool(slow)
         .engine(|engine| engine.ports(|ports| ports.tasks = Some(Arc::new(TaskTable::new()))));
     let turn = caller.start([("1", "slow", "{}")]);
@@ -130,23 +132,23 @@ async fn a_background_task_ends_with_its_engine() {
 /// A rule, a tool or a hook that asks is heard before the mode, which then asks although it promises not to.
 #[tokio::test]
 async fn a_mode_that_does_not_ask_asks_nobody() {
-    async fn check(rules: Permissions, opinion: Option<DecisionReason>, hook: Option<DecisionReason>) {
-        let asker = ScriptedAsker::new().then(Answer::Once);
-        let hook =
-            TestHook::new("h").on_before(move |_| Ok(Before { decision: hook.clone(), ..Before::default() }));
+    async fn check(rules: PermissionRules, opinion: Option<DecisionReason>, hook: Option<DecisionReason>) {
+        let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
+        let hook = TestHook::new("h")
+            .on_before(move |_| Ok(PreHookResponse { decision: hook.clone(), ..PreHookResponse::default() }));
         let tool = changer("t").permission(move |_| opinion.clone());
         let rules = rules.mode(PermissionMode::DontAsk);
-        let caller = Caller::new()
-            .tool(tool)
-            .engine(|engine| engine.permissions(rules).asker(asker.clone()).hooks(Hooks::new().before(hook)));
+        let caller = TestCaller::new().tool(tool).engine(|engine| {
+            engine.permissions(rules).asker(asker.clone()).hooks(HookSet::new().before(hook))
+        });
         let result = caller.call("t", "{}").await;
         assert!(asker.approvals().is_empty(), "nobody is asked");
         assert_eq!(result.error_kind(), Some(ErrorKind::Denied));
     }
-    check(Permissions::new(), None, None).await;
-    check(Permissions::new().ask("t").unwrap(), None, None).await;
-    check(Permissions::new().allow("t").unwrap(), Some(DecisionReason::ask("mind")), None).await;
-    check(Permissions::new().allow("t").unwrap(), None, Some(DecisionReason::ask("mind"))).await;
+    check(PermissionRules::new(), None, None).await;
+    check(PermissionRules::new().ask("t").unwrap(), None, None).await;
+    check(PermissionRules::new().allow("t").unwrap(), Some(DecisionReason::ask("mind")), None).await;
+    check(PermissionRules::new().allow("t").unwrap(), None, Some(DecisionReason::ask("mind"))).await;
 }
 
 /// A path that can't be resolved is in no list, so nothing is found outside and a rule by name allows it.
@@ -155,8 +157,8 @@ async fn a_path_that_leads_nowhere_is_refused_whatever_the_rules_say() {
     let dir = Dir::new();
     dir.folder("w");
     dir.link("w/loop", "loop");
-    let asker = ScriptedAsker::new().then(Answer::Once);
-    let rules = Permissions::new().allow("t").unwrap();
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
+    let rules = PermissionRules::new().allow("t").unwrap();
     let caller = caller_in(&dir, any(plain("t", Effects::writes("loop/x"))), rules);
     let caller = caller.engine(|engine| engine.asker(asker.clone()));
     let result = caller.call("t", "{}").await;
@@ -170,9 +172,9 @@ async fn a_protected_place_need_not_exist_yet() {
     let dir = Dir::new();
     dir.folder("w/config");
     dir.link("config", "w/config");
-    let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
+    let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
     let check = async |workspace: Workspace, protected: bool| {
-        let caller = Caller::new()
+        let caller = TestCaller::new()
             .tool(plain("t", Effects::writes("config/settings.json")))
             .engine(|engine| engine.workspace(workspace).permissions(rules.clone()));
         let denied = caller.call("t", "{}").await.error_kind() == Some(ErrorKind::Denied);
@@ -187,9 +189,9 @@ async fn a_protected_place_need_not_exist_yet() {
 #[tokio::test]
 async fn a_protected_place_may_be_relative() {
     let dir = Dir::new();
-    let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
+    let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
     let workspace = dir.workspace().with_protected("no/such/settings.json");
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(plain("t", Effects::writes("no/such/settings.json")))
         .engine(|engine| engine.workspace(workspace).permissions(rules));
     assert_eq!(caller.call("t", "{}").await.error_kind(), Some(ErrorKind::Denied), "it is protected");
@@ -241,11 +243,11 @@ impl Tool for Thrower {
 /// An input that a rewrite replaces is dropped outside of any guard, and the call is answered as if the session ended.
 #[tokio::test]
 async fn an_input_that_panics_when_it_is_replaced_is_answered_in_its_own_words() {
-    let hook = TestHook::new("rewrites").on_before(|_| Ok(Before::rewrite(json!({"n": 1}))));
-    let caller = Caller::new()
+    let hook = TestHook::new("rewrites").on_before(|_| Ok(PreHookResponse::rewrite(json!({"n": 1}))));
+    let caller = TestCaller::new()
         .tool(Thrower { opinion: Some(DecisionReason::allow()) })
         .tool(reader("read"))
-        .engine(|engine| engine.hooks(Hooks::new().before(hook)));
+        .engine(|engine| engine.hooks(HookSet::new().before(hook)));
     let results = caller.turn([("1", "thrower", "{}"), ("2", "read", "{}")]).await;
     assert_eq!(results[1].error_kind(), None);
     let kind = results[0].error_kind();
@@ -255,9 +257,9 @@ async fn an_input_that_panics_when_it_is_replaced_is_answered_in_its_own_words()
 /// And one of a call that never begins: under the board's lock, and in the task of whoever stops it.
 #[tokio::test]
 async fn stopping_a_turn_runs_no_code_of_a_tool() {
-    let (slow, handle) = scripted("slow").effects(|_| Effects::writes_state("s")).build();
-    let rules = Permissions::new().allow("slow").unwrap();
-    let caller = Caller::new()
+    let (slow, handle) = scripted_tool("slow").effects(|_| Effects::writes_state("s")).build();
+    let rules = PermissionRules::new().allow("slow").unwrap();
+    let caller = TestCaller::new()
         .tool(slow)
         .tool(Thrower { opinion: Some(DecisionReason::allow()) })
         .tool(reader("read"))
@@ -277,14 +279,15 @@ async fn a_hook_that_panics_when_asked_for_its_facts_has_failed() {
         fn name(&self) -> &str {
             "shaky"
         }
-        fn before<'a>(&'a self, _: &'a HookCall<'a>) -> BoxFuture<'a, Result<Before, HookError>> {
-            Box::pin(std::future::ready(Ok(Before::go_on())))
+        fn before<'a>(&'a self, _: &'a HookCall<'a>) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
+            Box::pin(std::future::ready(Ok(PreHookResponse::go_on())))
         }
         fn timeout(&self) -> Duration {
             panic!("secret words")
         }
     }
-    let caller = Caller::new().tool(reader("read")).engine(|engine| engine.hooks(Hooks::new().before(Shaky)));
+    let caller =
+        TestCaller::new().tool(reader("read")).engine(|engine| engine.hooks(HookSet::new().before(Shaky)));
     let result = caller.call("read", "{}").await;
     assert_eq!(result.error_kind(), Some(ErrorKind::HookFailed), "a hook failed: {result:?}");
 }
@@ -315,7 +318,7 @@ async fn an_error_whose_source_panics_when_it_is_dropped_is_only_an_error() {
             if first { Err(ToolError::new("busy").retryable().with_source(Source)) } else { Ok("there") }
         }
     });
-    let caller = Caller::new().tool(flaky.effects(|_| Effects::none()).retry(Retry::up_to(2)));
+    let caller = TestCaller::new().tool(flaky.effects(|_| Effects::none()).retry(RetryPolicy::up_to(2)));
     let result = caller.call("flaky", "{}").await;
     assert!(
         matches!(result.error_kind(), None | Some(ErrorKind::Panicked)),
@@ -326,11 +329,12 @@ async fn an_error_whose_source_panics_when_it_is_dropped_is_only_an_error() {
 /// The budget is measured with the notes of hooks and then kept without them.
 #[tokio::test]
 async fn notes_count_towards_the_budget() {
-    let hook = TestHook::new("chatty")
-        .on_after(|_, _| Ok(After { context: vec!["x".repeat(9_000)], ..After::default() }));
-    let caller = Caller::new()
+    let hook = TestHook::new("chatty").on_after(|_, _| {
+        Ok(PostHookResponse { context: vec!["x".repeat(9_000)], ..PostHookResponse::default() })
+    });
+    let caller = TestCaller::new()
         .tool(reader("read"))
-        .engine(|engine| engine.turn_budget(5_000).hooks(Hooks::new().after(hook)));
+        .engine(|engine| engine.turn_budget(5_000).hooks(HookSet::new().after(hook)));
     let results = caller.turn([("1", "read", "{}"), ("2", "read", "{}")]).await;
     let chars: usize =
         results.iter().flat_map(ToolResult::for_model).map(|block| block.to_text().len()).sum();
@@ -342,7 +346,7 @@ async fn notes_count_towards_the_budget() {
 async fn a_model_is_told_the_name_that_it_knows() {
     let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]});
     let send = || any(haft::dynamic_tool("send", "Sends.", schema.clone(), |_, _| async { Ok("sent") }));
-    let caller = Caller::new().external("a", send()).external("b", send());
+    let caller = TestCaller::new().external("a", send()).external("b", send());
     let snapshot = caller.as_engine().snapshot();
     let name = snapshot.offers()[1].name();
     let result = caller.call(name, "{}").await;
@@ -358,9 +362,10 @@ async fn a_rule_for_the_name_under_which_a_tool_is_offered_holds() {
         .unwrap()
         .with_external("b", reader("send"))
         .unwrap();
-    let name = Caller::of(registry.clone()).as_engine().snapshot().offers()[1].name().to_owned();
-    let rules = Permissions::new().deny(&name).unwrap();
-    let caller = Caller::of(registry).engine(|engine| engine.permissions(rules));
+    let name =
+        TestCaller::with_registry(registry.clone()).as_engine().snapshot().offers()[1].name().to_owned();
+    let rules = PermissionRules::new().deny(&name).unwrap();
+    let caller = TestCaller::with_registry(registry).engine(|engine| engine.permissions(rules));
     assert_eq!(caller.call("send", "{}").await.error_kind(), None);
     assert_eq!(caller.call(&name, "{}").await.error_kind(), Some(ErrorKind::Denied), "the rule holds");
 }
@@ -370,8 +375,12 @@ async fn a_rule_for_the_name_under_which_a_tool_is_offered_holds() {
 async fn a_yes_for_the_session_is_for_what_was_asked() {
     let dir = Dir::new();
     let tool = plain("t", Effects::none()).effects(|args| Effects::writes(args["path"].as_str().unwrap()));
-    let asker = ScriptedAsker::new().then(Answer::Session).then(Answer::Once).then(Answer::Once);
-    let caller = caller_in(&dir, any(tool), Permissions::new()).engine(|engine| engine.asker(asker.clone()));
+    let asker = ScriptedAsker::new()
+        .then(ApprovalAnswer::Session)
+        .then(ApprovalAnswer::Once)
+        .then(ApprovalAnswer::Once);
+    let caller =
+        caller_in(&dir, any(tool), PermissionRules::new()).engine(|engine| engine.asker(asker.clone()));
     for _ in 0..2 {
         assert_eq!(caller.call("t", json!({"path": "../outside"})).await.error_kind(), None);
     }
@@ -388,46 +397,47 @@ async fn what_a_hook_decided_holds_when_a_call_is_judged_again() {
         dir.file(&format!("w/{place}/x"), place);
     }
     dir.link("w/link", "a");
-    let (write, handle) = scripted("write").effects(|_| Effects::writes("b/x")).build();
+    let (write, handle) = scripted_tool("write").effects(|_| Effects::writes("b/x")).build();
     let hook = TestHook::new("asks").on_before(|call| {
         Ok(if call.tool == "look" {
-            Before::decide(DecisionReason::ask("a hook says so"))
+            PreHookResponse::decide(DecisionReason::ask("a hook says so"))
         } else {
-            Before::go_on()
+            PreHookResponse::go_on()
         })
     });
     let asker = ScriptedAsker::waiting();
-    let rules = Permissions::new().allow("write").unwrap();
+    let rules = PermissionRules::new().allow("write").unwrap();
     let workspace = dir.workspace();
-    let caller = Caller::new().tool(write).tool(plain("look", Effects::reads("link/x"))).engine(|engine| {
-        engine
-            .workspace(workspace)
-            .permissions(rules)
-            .asker(asker.clone())
-            .hooks(Hooks::new().before(hook))
-            .schedule(ConflictRule::Effects)
-    });
+    let caller =
+        TestCaller::new().tool(write).tool(plain("look", Effects::reads("link/x"))).engine(|engine| {
+            engine
+                .workspace(workspace)
+                .permissions(rules)
+                .asker(asker.clone())
+                .hooks(HookSet::new().before(hook))
+                .schedule(ConflictRule::Effects)
+        });
     let turn = caller.start([("1", "write", "{}"), ("2", "look", "{}")]);
     let writing = handle.started().await;
     // While the user thinks, the link moves to where the first call writes: asked again, then it has to wait.
     let asked = asker.asked().await;
     dir.link("w/link", "b");
-    asked.answer(Answer::Once);
-    asker.asked().await.answer(Answer::Once);
+    asked.answer(ApprovalAnswer::Once);
+    asker.asked().await.answer(ApprovalAnswer::Once);
     let_tasks_run().await;
     // While it waits the link moves once more: judged again, when the first is done.
     dir.link("w/link", "c");
     writing.succeed("written");
     let_tasks_run().await;
     let asked = asker.try_asked().expect("the hook still asks");
-    asked.answer(Answer::Once);
+    asked.answer(ApprovalAnswer::Once);
     turn.results().await.check(["1 ok: written", "2 ok: done"]);
 }
 
 /// A tool that says it asks the user is run where there is none, unless its spec says so too.
 #[tokio::test]
 async fn a_call_that_asks_the_user_does_not_run_without_one() {
-    let caller = Caller::new().tool(plain("t", Effects::asks_user()));
+    let caller = TestCaller::new().tool(plain("t", Effects::asks_user()));
     assert_eq!(caller.call("t", "{}").await.error_kind(), Some(ErrorKind::NotInteractive), "nobody is there");
 }
 
@@ -435,8 +445,8 @@ async fn a_call_that_asks_the_user_does_not_run_without_one() {
 #[tokio::test]
 async fn an_event_says_what_the_result_says() {
     let log = EventLog::new();
-    let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
-    let caller = Caller::new().tool(read).engine(|engine| engine.events(log.clone()));
+    let (read, handle) = scripted_tool("read").effects(|_| Effects::none()).build();
+    let caller = TestCaller::new().tool(read).engine(|engine| engine.events(log.clone()));
     let turn = caller.start([("1", "read", "{}"), ("2", "read", "{}")]);
     let (first, second) = (handle.started().await, handle.started().await);
     first.succeed("one");
@@ -446,7 +456,7 @@ async fn an_event_says_what_the_result_says() {
         .events()
         .into_iter()
         .filter_map(|event| match event.what {
-            What::Finished(result) => Some(result.was_concurrent()),
+            EventKind::Finished(result) => Some(result.was_concurrent()),
             _ => None,
         })
         .collect();
@@ -460,9 +470,9 @@ async fn an_event_says_what_the_result_says() {
 #[tokio::test]
 async fn a_call_that_never_began_is_told_of_too() {
     let log = EventLog::new();
-    let (slow, handle) = scripted("slow").effects(|_| Effects::writes_state("s")).build();
-    let rules = Permissions::new().allow("slow").unwrap();
-    let caller = Caller::new().tool(slow).engine(|engine| engine.permissions(rules).events(log.clone()));
+    let (slow, handle) = scripted_tool("slow").effects(|_| Effects::writes_state("s")).build();
+    let rules = PermissionRules::new().allow("slow").unwrap();
+    let caller = TestCaller::new().tool(slow).engine(|engine| engine.permissions(rules).events(log.clone()));
     let turn = caller.start([("1", "slow", "{}"), ("2", "slow", "{}")]);
     let _call = handle.started().await;
     turn.handle().cancel(Cause::User);
@@ -477,8 +487,9 @@ async fn the_recorder_hears_the_results_of_what_it_took() {
     let recorder = MemoryRecorder::new();
     recorder.refuse("disk full");
     let port = Arc::new(recorder.clone());
-    let caller =
-        Caller::new().tool(reader("read")).engine(|engine| engine.ports(|ports| ports.recorder = Some(port)));
+    let caller = TestCaller::new()
+        .tool(reader("read"))
+        .engine(|engine| engine.ports(|ports| ports.recorder = Some(port)));
     assert_eq!(caller.call("read", "{}").await.error_kind(), None);
     assert_eq!(recorder.lines(), [""; 0], "only what it took");
 }
@@ -487,13 +498,15 @@ async fn the_recorder_hears_the_results_of_what_it_took() {
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_lock_is_not_running() {
     let dir = Dir::new();
-    let write = |name: &str| scripted(name).effects(|_| Effects::writes("a"));
-    let (slow, slow_handle) = write("slow").with(|tool| tool.timeout(haft::tool::Timeout::Never)).build();
+    let write = |name: &str| scripted_tool(name).effects(|_| Effects::writes("a"));
+    let (slow, slow_handle) = write("slow").with(|tool| tool.timeout(haft::tool::CallTimeout::Never)).build();
     let (quick, quick_handle) = write("quick").with(|tool| tool.timeout_ms(1_000)).build();
-    let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
+    let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
     let workspace = dir.workspace();
-    let caller =
-        Caller::new().tool(slow).tool(quick).engine(|engine| engine.workspace(workspace).permissions(rules));
+    let caller = TestCaller::new()
+        .tool(slow)
+        .tool(quick)
+        .engine(|engine| engine.workspace(workspace).permissions(rules));
     let first = caller.start([("1", "slow", "{}")]);
     let holding = slow_handle.started().await;
     let second = caller.start([("2", "quick", "{}")]);
@@ -517,13 +530,14 @@ async fn a_hook_after_a_call_that_panics_in_its_name_loses_nothing() {
             &'a self,
             _: &'a HookCall<'a>,
             _: &'a ToolResult,
-        ) -> BoxFuture<'a, Result<After, HookError>> {
+        ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
             Box::pin(std::future::ready(Err(HookError::new("exit 3"))))
         }
     }
     let log = EventLog::new();
-    let hooks = Hooks::new().after(Nameless);
-    let caller = Caller::new().tool(reader("read")).engine(|engine| engine.hooks(hooks).events(log.clone()));
+    let hooks = HookSet::new().after(Nameless);
+    let caller =
+        TestCaller::new().tool(reader("read")).engine(|engine| engine.hooks(hooks).events(log.clone()));
     let result = caller.call("read", "{}").await;
     assert_eq!(result.error_kind(), None, "the result stays: {result:?}");
 }
@@ -539,7 +553,7 @@ async fn nothing_begins_after_a_bare_no() {
     impl haft::event::EventSink for Holds {
         fn send(&self, event: haft::event::Event) {
             let about = |id: &str| event.call.as_ref().is_some_and(|call| &*call.id == id);
-            if about("1") && matches!(event.what, What::Finished(_)) {
+            if about("1") && matches!(event.what, EventKind::Finished(_)) {
                 let _ = self.0.lock().unwrap().send(());
                 let _ = self.1.lock().unwrap().recv_timeout(Duration::from_millis(300));
             }
@@ -547,14 +561,14 @@ async fn nothing_begins_after_a_bare_no() {
     }
     let (reached, at_end) = channel();
     let (began, wait) = channel();
-    let (read, handle) = scripted("read").effects(|_| Effects::none()).build();
+    let (read, handle) = scripted_tool("read").effects(|_| Effects::none()).build();
     let write = haft::dynamic_tool("write", "Changes something.", json!({"type": "object"}), move |_, _| {
         let _ = began.send(());
         std::future::ready(Ok("written"))
     });
     let asker = ScriptedAsker::waiting();
-    let rules = Permissions::new().allow("write").unwrap();
-    let caller = Caller::new()
+    let rules = PermissionRules::new().allow("write").unwrap();
+    let caller = TestCaller::new()
         .tool(plain("look", Effects::observes("x.io")))
         .tool(read)
         .tool(write.effects(|_| Effects::writes_state("s")))
@@ -565,7 +579,7 @@ async fn nothing_begins_after_a_bare_no() {
     let mut turn = caller.start([("1", "look", "{}"), ("2", "read", "{}"), ("3", "write", "{}")]);
     let asked = turn.meanwhile(asker.asked()).await;
     let reading = turn.meanwhile(handle.started()).await;
-    asked.answer(Answer::No);
+    asked.answer(ApprovalAnswer::No);
     tokio::task::spawn_blocking(move || at_end.recv()).await.unwrap().unwrap();
     reading.succeed("text");
     turn.results().await.check([
@@ -579,7 +593,7 @@ async fn nothing_begins_after_a_bare_no() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_that_ends_in_time_was_never_given_up() {
     let quick = plain("quick", Effects::none()).blocking();
-    let caller = Caller::new().tool(quick);
+    let caller = TestCaller::new().tool(quick);
     for _ in 0..500 {
         assert_eq!(caller.call("quick", "{}").await.error_kind(), None);
         assert_eq!(caller.as_engine().abandoned_threads(), 0);

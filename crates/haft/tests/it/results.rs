@@ -4,8 +4,8 @@ use std::path::Path;
 
 use haft::result::ResultJson;
 use haft::results::OffloadStore;
-use haft::testing::{Caller, scripted};
-use haft::{Chars, Content, Effects, EngineBuilder, ErrorKind, ToolError, Unlimited, limits};
+use haft::testing::{TestCaller, scripted_tool};
+use haft::{Chars, Effects, EngineBuilder, ErrorKind, ResultBlock, ToolError, Unlimited, limits};
 use serde_json::{Value, json};
 
 use crate::{Dir, any, reader};
@@ -37,7 +37,8 @@ fn chars(result: &haft::ToolResult) -> usize {
 async fn a_long_result_goes_to_a_file_and_the_model_gets_both_ends() {
     let dir = Dir::new();
     let store = OffloadStore::at(dir.path("results"));
-    let caller = Caller::new().tool(giver("give", Chars(1_000))).engine(|engine| engine.result_store(store));
+    let caller =
+        TestCaller::new().tool(giver("give", Chars(1_000))).engine(|engine| engine.result_store(store));
 
     let short = caller.call("give", json!({"lines": 100})).await;
     assert_eq!((chars(&short), short.offloaded_to()), (1_000, None), "exactly at the limit");
@@ -70,7 +71,7 @@ async fn a_kept_result_can_be_read_without_asking_and_not_written() {
     .effects(|args| Effects::reads(args["path"].as_str().unwrap()))
     .result_limit(Unlimited);
     let write = reader("write").effects(|args| Effects::writes(args["path"].as_str().unwrap()));
-    let caller = Caller::new().tool(giver("give", Chars(200))).tool(read).tool(write);
+    let caller = TestCaller::new().tool(giver("give", Chars(200))).tool(read).tool(write);
     let long = caller.call("give", json!({"lines": 100})).await;
     let path = json!({"path": long.offloaded_to().unwrap()});
     assert_eq!(caller.call("read", path.clone()).await.to_json().output, lines(100));
@@ -79,7 +80,7 @@ async fn a_kept_result_can_be_read_without_asking_and_not_written() {
 
 #[tokio::test]
 async fn a_temporary_store_goes_with_its_engine() {
-    let caller = Caller::new().tool(giver("give", Chars(200)));
+    let caller = TestCaller::new().tool(giver("give", Chars(200)));
     let long = caller.call("give", json!({"lines": 100})).await;
     let kept = long.offloaded_to().unwrap().to_owned();
     assert!(kept.exists());
@@ -90,10 +91,10 @@ async fn a_temporary_store_goes_with_its_engine() {
 
 #[tokio::test]
 async fn a_tool_that_pages_by_itself_is_not_cut() {
-    let caller = Caller::new().tool(giver("give", Unlimited));
+    let caller = TestCaller::new().tool(giver("give", Unlimited));
     let result = caller.call("give", json!({"lines": 20_000})).await;
     assert_eq!((chars(&result), result.offloaded_to()), (200_000, None));
-    let default = Caller::new().tool(giver("give", Default::default()));
+    let default = TestCaller::new().tool(giver("give", Default::default()));
     let result = default.call("give", json!({"lines": 20_000})).await;
     assert!(chars(&result) <= limits::RESULT_CHARS && result.offloaded_to().is_some());
 }
@@ -103,7 +104,8 @@ async fn a_tool_that_pages_by_itself_is_not_cut() {
 async fn a_store_that_fails_costs_the_middle_and_says_so() {
     let dir = Dir::new();
     let store = OffloadStore::at(dir.file("no_folder", "").join("results"));
-    let caller = Caller::new().tool(giver("give", Chars(1_000))).engine(|engine| engine.result_store(store));
+    let caller =
+        TestCaller::new().tool(giver("give", Chars(1_000))).engine(|engine| engine.result_store(store));
     let long = caller.call("give", json!({"lines": 200})).await;
     assert!(!long.is_error(), "the call itself went well");
     assert_eq!(long.offloaded_to(), None);
@@ -115,21 +117,21 @@ async fn a_store_that_fails_costs_the_middle_and_says_so() {
 
 #[tokio::test]
 async fn only_text_counts_and_pictures_pass() {
-    let (see, _) = scripted("see")
+    let (see, _) = scripted_tool("see")
         .effects(|_| Effects::none())
         .with(|tool| tool.result_limit(Chars(100)))
-        .then(vec![Content::text(lines(50)), Content::image("image/png", vec![0u8; 5_000])])
+        .then(vec![ResultBlock::text(lines(50)), ResultBlock::image("image/png", vec![0u8; 5_000])])
         .build();
-    let result = Caller::new().tool(see).call("see", "{}").await;
+    let result = TestCaller::new().tool(see).call("see", "{}").await;
     let blocks = result.for_model();
     assert_eq!(blocks.len(), 2);
-    assert!(matches!(&blocks[1], Content::Image(blob) if blob.bytes.len() == 5_000));
+    assert!(matches!(&blocks[1], ResultBlock::Image(blob) if blob.bytes.len() == 5_000));
     assert!(blocks[0].to_text().chars().count() <= 100);
 }
 
 /// Calls of `l` (limited), `u` (unlimited) and `f` (fails) with so many lines; what they come to, in characters.
 async fn sizes(budget: usize, calls: &str) -> Vec<usize> {
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(giver("l", Chars(100_000)))
         .tool(giver("u", Unlimited))
         .engine(|engine: EngineBuilder| engine.turn_budget(budget));
@@ -192,7 +194,7 @@ async fn a_budget_cuts_the_same_way_every_time() {
 async fn a_result_that_is_cut_twice_keeps_its_one_file() {
     let dir = Dir::new();
     let store = OffloadStore::at(dir.path("results"));
-    let caller = Caller::new()
+    let caller = TestCaller::new()
         .tool(giver("l", Chars(5_000)))
         .engine(|engine| engine.result_store(store).turn_budget(3_000));
     let results = caller.turn([("1", "l", json!({"lines": 2_000})), ("2", "l", json!({"lines": 50}))]).await;
@@ -216,19 +218,20 @@ async fn a_result_as_json_has_the_shape_that_is_written_down() {
     assert_eq!(derived, committed, "run with HAFT_UPDATE_TESTDATA=1 if the change is meant");
 
     let schema = jsonschema::validator_for(&committed).unwrap();
-    let noting = haft::testing::TestHook::new("note")
-        .on_after(|_, _| Ok(haft::hooks::After { context: vec!["noted".into()], ..Default::default() }));
-    let (many, _) = scripted("many")
+    let noting = haft::testing::TestHook::new("note").on_after(|_, _| {
+        Ok(haft::hooks::PostHookResponse { context: vec!["noted".into()], ..Default::default() })
+    });
+    let (many, _) = scripted_tool("many")
         .effects(|_| Effects::none())
         .then("text")
         .then(json!({"a": [1]}))
-        .then(vec![Content::text("a"), Content::image("image/png", *b"png")])
+        .then(vec![ResultBlock::text("a"), ResultBlock::image("image/png", *b"png")])
         .then(())
         .then_fail(ToolError::new("wrong").retryable())
         .then(lines(20_000))
         .build();
     let caller =
-        Caller::new().tool(many).engine(|engine| engine.hooks(haft::hooks::Hooks::new().after(noting)));
+        TestCaller::new().tool(many).engine(|engine| engine.hooks(haft::hooks::HookSet::new().after(noting)));
     let check = async |tool: &str, expected: Value| {
         let mut json = serde_json::to_value(caller.call(tool, "{}").await.to_json()).unwrap();
         let problems: Vec<_> = schema.iter_errors(&json).map(|error| error.to_string()).collect();

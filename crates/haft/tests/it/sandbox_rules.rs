@@ -5,12 +5,12 @@ use std::sync::Arc;
 use haft::decision::DecisionReason;
 use haft::future::BoxFuture;
 use haft::ports::{
-    Authorizer, EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, ProcessRestrictions, Processes,
-    Request, RestrictProcesses, RuleSetId, SandboxRules,
+    AuthorizationRequest, Authorizer, EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest,
+    ProcessRestrictions, Processes, RestrictProcesses, RuleSetId, SandboxRules,
 };
-use haft::testing::{Caller, ScriptedProcesses};
+use haft::testing::{ScriptedProcesses, TestCaller};
 use haft::tool::AnyTool;
-use haft::{Context, Effects, Engine, NoInput, Permissions, ToolCall, ToolError, tool};
+use haft::{Context, Effects, Engine, NoInput, PermissionRules, ToolCall, ToolError, tool};
 
 /// A policy: it allows every call, and keeps commands from a file.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ impl TestPolicy {
 }
 
 impl Authorizer for TestPolicy {
-    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
+    fn reasons(&self, _: &AuthorizationRequest<'_>) -> Vec<DecisionReason> {
         vec![DecisionReason::allow()]
     }
 
@@ -31,7 +31,7 @@ impl Authorizer for TestPolicy {
         self.0
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+    fn tool_denial(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }
@@ -63,14 +63,14 @@ impl Processes for TestSandbox {
     }
 }
 
-fn caller(authorizer: impl Authorizer, processes: Arc<dyn Processes>) -> Caller {
+fn caller(authorizer: impl Authorizer, processes: Arc<dyn Processes>) -> TestCaller {
     let run = tool("run", "Runs a program.", |_: NoInput, cx: Context| async move {
         let processes = cx.ports().processes().ok_or_else(|| ToolError::new("no processes"))?;
         let outcome = processes.run(ProcessRequest::new(["true"], cx.cwd())).await;
         outcome.map(|outcome| outcome.stdout.to_text().0).map_err(|error| ToolError::new(error.message))
     });
     let run = run.effects(|_| Effects::none());
-    Caller::new()
+    TestCaller::new()
         .tool(run)
         .engine(|engine| engine.permissions(authorizer).ports(|ports| ports.processes = Some(processes)))
 }
@@ -94,13 +94,13 @@ async fn processes_start_only_in_a_sandbox_with_the_rules_of_the_engine() {
     check(
         "a policy, and no rules at all",
         policy,
-        &SandboxRules::from_authorizer(&Permissions::new()),
+        &SandboxRules::from_authorizer(&PermissionRules::new()),
         false,
     )
     .await;
-    check("rules by name, and those of a policy", Permissions::new(), &rules, false).await;
-    let by_name = Permissions::new().deny("Write").unwrap();
-    check("rules by name", by_name, &SandboxRules::from_authorizer(&Permissions::new()), true).await;
+    check("rules by name, and those of a policy", PermissionRules::new(), &rules, false).await;
+    let by_name = PermissionRules::new().deny("Write").unwrap();
+    check("rules by name", by_name, &SandboxRules::from_authorizer(&PermissionRules::new()), true).await;
     let unidentified = TestPolicy(None);
     let rules = SandboxRules::from_authorizer(&unidentified);
     check("rules without an id", unidentified, &rules, false).await;
@@ -114,7 +114,7 @@ async fn a_child_with_other_rules_starts_nothing() {
         let own = own.unwrap_or_else(|| policy.clone());
         let parent = caller(policy.clone(), sandbox(&SandboxRules::from_authorizer(&policy)));
         let registry = parent.registry().clone();
-        let cx = haft::testing::context(std::env::temp_dir(), |_| {});
+        let cx = haft::testing::test_context(std::env::temp_dir(), |_| {});
         let child = parent.as_engine().child("worker", registry, &cx).permissions(own).build();
         assert_eq!(outcome(&child).await == "ran", expected);
     }

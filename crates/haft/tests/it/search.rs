@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use haft::registry::{Gates, Listing};
-use haft::search::{SearchIndex, Searchable, ToolSearch};
+use haft::registry::{ToolGates, ToolListing};
+use haft::search::{SearchIndex, SearchableTool, ToolSearch};
 use haft::{Effects, Engine, Registry, ToolCall, dynamic_tool};
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ fn real() -> Option<Vec<Real>> {
 }
 
 fn index(tools: &[Real]) -> SearchIndex {
-    SearchIndex::new(tools.iter().map(|tool| Searchable {
+    SearchIndex::new(tools.iter().map(|tool| SearchableTool {
         name: &tool.name,
         hint: "",
         description: &tool.description,
@@ -117,7 +117,7 @@ fn registry() -> Registry {
 }
 
 fn engine(registry: &Registry) -> Engine {
-    let mut gates = Gates::default();
+    let mut gates = ToolGates::default();
     gates.defer_above = 10;
     Engine::builder(registry.clone()).gates(gates).build()
 }
@@ -148,7 +148,7 @@ async fn what_was_found_is_shown_from_the_next_turn_on() {
     assert_eq!(none, "no tool fits `+giraffe sprocket`; try other words for what it should do, or fewer `+`");
     assert!(engine.snapshot().find("tool_7").unwrap().is_deferred(), "until the next turn");
     engine.refresh();
-    assert_eq!(engine.snapshot().find("tool_7").unwrap().listing(), Listing::Found);
+    assert_eq!(engine.snapshot().find("tool_7").unwrap().listing(), ToolListing::Found);
     let shown: Vec<String> = engine.snapshot().definitions().map(|offer| offer.name().to_owned()).collect();
     assert!(shown.contains(&"tool_3".to_owned()) && !shown.contains(&"tool_28".to_owned()), "{shown:?}");
 }
@@ -168,7 +168,8 @@ async fn tools_that_came_later_are_found() {
     engine.refresh_with(registry.with_external("music", later).unwrap());
     assert_eq!(search(&engine, json!({"query": "bassoon"})).await.unwrap(), ["later"]);
     engine.refresh();
-    let found = engine.snapshot().offers().iter().filter(|offer| offer.listing() == Listing::Found).count();
+    let found =
+        engine.snapshot().offers().iter().filter(|offer| offer.listing() == ToolListing::Found).count();
     assert!(found >= 2, "{found}");
     // A sub-agent with fewer tools finds no others.
     let elsewhere = Engine::new(registry.only(|entry| entry.tool().name() != "tool_7"));

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use haft::event::What;
+use haft::event::EventKind;
 use haft::sync::lock;
 use haft::text::{truncate_chars, truncate_with_ellipsis};
-use haft::view::{Part, Progress};
+use haft::view::{CallProgress, ViewPart};
 use haft::{ErrorKind, ToolResult};
 use haft_agent::{ReplyDelta, RunEvent, RunOutcome, RunSink, StopReason};
 use haft_terminal::thousands;
 
 use crate::ExitStatus;
 use crate::output::{self, OutputReader, one_line};
-use haft_session::run::prompt::relative;
+use haft_session::run::prompt::relative_path;
 
 /// How many lines of what a call shows are printed.
 const BODY_LINES_MAX: usize = 6;
@@ -100,28 +100,31 @@ impl RunSink for PlainOutput {
             RunEvent::Asked { left_out, .. } => {
                 self.flush();
                 if !left_out.is_empty() && !self.said(|said| std::mem::replace(&mut said.left_out, true)) {
-                    output::print_warning(&format!("the provider can't take these tools: {}", left_out.join(", ")));
+                    output::print_warning(&format!(
+                        "the provider can't take these tools: {}",
+                        left_out.join(", ")
+                    ));
                 }
             }
             RunEvent::Model(delta) => self.delta(delta),
             RunEvent::Replied { stop: StopReason::Calls, .. } => self.flush(),
             RunEvent::Tool(tool) => match &tool.what {
-                What::Finished(result) => {
+                EventKind::Finished(result) => {
                     output::end_progress();
                     output::print_line(&render_call(result, &self.cwd));
                 }
-                What::BackgroundFinished(result) => {
+                EventKind::BackgroundFinished(result) => {
                     output::print_line(&format!("{}   in the background", render_call(result, &self.cwd)));
                 }
                 _ => print_notice(&event),
             },
             RunEvent::Agent { agent, event: inner, .. } => match &**inner {
                 RunEvent::Tool(tool) => match &tool.what {
-                    What::Finished(result) => {
+                    EventKind::Finished(result) => {
                         output::end_progress();
                         output::print_line(&of_agent(agent, &render_call(result, &self.cwd)));
                     }
-                    What::BackgroundFinished(result) => {
+                    EventKind::BackgroundFinished(result) => {
                         let line = format!("{}   in the background", render_call(result, &self.cwd));
                         output::print_line(&of_agent(agent, &line));
                     }
@@ -162,8 +165,8 @@ pub(super) fn print_notice(event: &RunEvent) {
             if let RunEvent::Tool(event) = &**event {
                 let tool = event.call.as_ref().map(|call| format!("{}: ", call.tool)).unwrap_or_default();
                 match &event.what {
-                    What::Warning(words) => output::print_warning(&format!("{agent}: {tool}{words}")),
-                    What::Message(words) => output::print_line(&format!("{agent}: {tool}{words}")),
+                    EventKind::Warning(words) => output::print_warning(&format!("{agent}: {tool}{words}")),
+                    EventKind::Message(words) => output::print_line(&format!("{agent}: {tool}{words}")),
                     _ => {}
                 }
             }
@@ -171,18 +174,21 @@ pub(super) fn print_notice(event: &RunEvent) {
         RunEvent::Tool(event) => {
             let tool = event.call.as_ref().map(|call| format!("{}: ", call.tool)).unwrap_or_default();
             match &event.what {
-                What::Warning(words) => output::print_warning(&format!("{tool}{words}")),
-                What::Message(words) => output::print_line(&format!("{tool}{words}")),
-                What::BlocksThread { since } => {
-                    output::print_warning(&format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
+                EventKind::Warning(words) => output::print_warning(&format!("{tool}{words}")),
+                EventKind::Message(words) => output::print_line(&format!("{tool}{words}")),
+                EventKind::BlocksThread { since } => {
+                    output::print_warning(&format!(
+                        "{tool}keeps a thread busy since {} ms",
+                        since.as_millis()
+                    ));
                 }
-                What::Progress(Progress { fraction, message }) => {
+                EventKind::Progress(CallProgress { fraction, message }) => {
                     let percent = fraction.map(|fraction| format!("{:.0} % ", fraction * 100.0));
                     let (percent, message) =
                         (percent.unwrap_or_default(), message.as_deref().unwrap_or_default());
                     output::show_progress(&format!("{tool}{percent}{message}"));
                 }
-                What::Finished(_) => output::end_progress(),
+                EventKind::Finished(_) => output::end_progress(),
                 _ => {}
             }
         }
@@ -201,7 +207,7 @@ fn of_agent(agent: &str, lines: &str) -> String {
 fn render_call(result: &ToolResult, cwd: &Path) -> String {
     let view = result.view();
     let mark = if result.is_error() { '✗' } else { '✓' };
-    let title = one_line(&relative(Path::new(&view.title), cwd).display().to_string());
+    let title = one_line(&relative_path(Path::new(&view.title), cwd).display().to_string());
     let title = shorten_text(&title, TITLE_WIDTH);
     let summary = match result.error_kind() {
         Some(kind) => went_wrong(kind).to_owned(),
@@ -229,18 +235,18 @@ fn render_call(result: &ToolResult, cwd: &Path) -> String {
 }
 
 /// A change as its lines; other parts are folded more tightly.
-fn push_part(part: &Part, shown: &mut String) {
+fn push_part(part: &ViewPart, shown: &mut String) {
     let lines: Vec<String> = match part {
-        Part::Diff { lines, .. } => lines
+        ViewPart::Diff { lines, .. } => lines
             .iter()
             .map(|line| format!("{:5} {} {}", line.number, line.change.sign(), line.text))
             .collect(),
-        Part::Text { text } | Part::Code { text, .. } => {
+        ViewPart::Text { text } | ViewPart::Code { text, .. } => {
             text.lines().map(|line| format!("| {line}")).collect()
         }
         _ => Vec::new(),
     };
-    let most = if matches!(part, Part::Diff { .. }) { DIFF_LINES_MAX } else { BODY_LINES_MAX };
+    let most = if matches!(part, ViewPart::Diff { .. }) { DIFF_LINES_MAX } else { BODY_LINES_MAX };
     fold_lines(lines, most, shown);
 }
 

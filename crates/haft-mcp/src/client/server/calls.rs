@@ -12,16 +12,16 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout};
 
-use super::super::breaker::Breakers;
-use super::super::session::{Failure, Patience, Progress, Session};
-use super::offered::list;
-use super::{Server, State, Status, lock};
+use super::super::breaker::ServerBreakers;
+use super::super::session::{ClientSession, RequestFailure, RequestProgress, RequestTimeouts};
+use super::offered_tools::list_tools;
+use super::{ServerHandle, ServerState, ServerStatus, lock};
 use crate::limits;
 
 /// Who asks for lists, resources and prompts: whoever it is, nothing of theirs is carried out.
 const NO_CALLER: &str = "";
 
-impl Server {
+impl ServerHandle {
     /// Calls a tool of it, and gives the result as it came.
     pub(crate) async fn call(
         &self,
@@ -33,19 +33,19 @@ impl Server {
         let config = &self.0.config;
         let _slot =
             self.0.slots.acquire().await.map_err(|_| ToolError::new("the MCP server was shut down"))?;
-        let patience = Patience { idle: config.idle(), total: config.call_timeout };
-        let far = |progress: Progress| cx.progress(progress.fraction, progress.words);
+        let patience = RequestTimeouts { idle: config.idle(), total: config.call_timeout };
+        let far = |progress: RequestProgress| cx.progress(progress.fraction, progress.words);
         let request = call_request(name, input, cx);
         let caller = cx.call().session_id();
         let mut session = self.session(caller).await?;
         self.note(&session, cx);
         let mut answer = session.call_tool(&request, needs_task, patience, &far).await;
-        if matches!(answer, Err(Failure::NotSent(_))) {
+        if matches!(answer, Err(RequestFailure::NotSent(_))) {
             // The server had gone before it could hear of the call, which is then nothing but the next one.
             session = self.session(caller).await?;
             answer = session.call_tool(&request, needs_task, patience, &far).await;
         }
-        if let Err(Failure::WantsSignIn(words)) = &answer
+        if let Err(RequestFailure::WantsSignIn(words)) = &answer
             && self
                 .0
                 .account
@@ -56,14 +56,14 @@ impl Server {
             // Nothing goes over this connection any more; the next one has the status that says so.
             session.watch().end(Some(words.clone()));
         }
-        if matches!(answer, Ok(_) | Err(Failure::Refused { .. } | Failure::WantsSignIn(_))) {
+        if matches!(answer, Ok(_) | Err(RequestFailure::Refused { .. } | RequestFailure::WantsSignIn(_))) {
             lock(&self.0.breakers).reached(caller);
         }
         answer.map_err(|failure| self.lost(caller, &session, failure))
     }
 
     /// Tells whoever traces the call where it goes.
-    fn note(&self, session: &Session, cx: &Context) {
+    fn note(&self, session: &ClientSession, cx: &Context) {
         let carrier = self.0.config.transport.carrier();
         cx.tracing().note("mcp.method.name", || json!("tools/call"));
         cx.tracing().note("mcp.protocol.version", || json!(session.facts().revision));
@@ -82,7 +82,7 @@ impl Server {
     /// Asks something that changes nothing: lists, resources, prompts.
     async fn ask(&self, request: &ClientRequest) -> Result<Value, ToolError> {
         let session = self.session(NO_CALLER).await?;
-        let asked = session.request_in_rounds(request, Patience::REQUEST, &|_| {}).await;
+        let asked = session.request_in_rounds(request, RequestTimeouts::REQUEST, &|_| {}).await;
         if asked.is_ok() {
             lock(&self.0.breakers).reached(NO_CALLER);
         }
@@ -110,15 +110,15 @@ impl Server {
     /// All entries of one of its lists.
     pub(crate) async fn list(&self, key: &str) -> Result<Vec<Value>, ToolError> {
         let session = self.session(NO_CALLER).await?;
-        let listed = list(&session, key).await;
+        let listed = list_tools(&session, key).await;
         listed
             .map(|(entries, _)| entries)
             .map_err(|words| ToolError::new(format!("{}: {words}", self.named())))
     }
 
     /// A connection that can be used, made if need be.
-    async fn session(&self, caller: &str) -> Result<Arc<Session>, ToolError> {
-        let live = |state: &State| state.session.clone().filter(|session| !session.watch().is_over());
+    async fn session(&self, caller: &str) -> Result<Arc<ClientSession>, ToolError> {
+        let live = |state: &ServerState| state.session.clone().filter(|session| !session.watch().is_over());
         let there = live(&self.0.state.borrow());
         lock(&self.0.breakers).admit(caller, there.is_some(), Instant::now()).map_err(|seconds| {
             ToolError::new(format!(
@@ -129,29 +129,29 @@ impl Server {
             ))
             .retryable()
         })?;
-        let trial = Trial { breakers: Some(&self.0.breakers), caller };
+        let trial = BreakerTrial { breakers: Some(&self.0.breakers), caller };
         if let Some(session) = there {
             return Ok(session);
         }
         let mut state = self.0.state.subscribe();
         let before = state.borrow_and_update().clone();
-        if !matches!(before.status, Status::Connecting) {
+        if !matches!(before.status, ServerStatus::Connecting) {
             self.0.wanted.notify_one();
         }
         // That a connection was lost is not yet the outcome of making it again.
         let enough = before.attempts + if before.session.is_some() { 2 } else { 1 };
-        let known = |state: &State| {
-            live(state).is_some() || state.attempts >= enough || matches!(state.status, Status::Stopped)
+        let known = |state: &ServerState| {
+            live(state).is_some() || state.attempts >= enough || matches!(state.status, ServerStatus::Stopped)
         };
         let limit = self.0.config.connect_timeout + Duration::from_secs(1);
         let reason = match timeout(limit, state.wait_for(known)).await {
             Ok(Ok(state)) => match (live(&state), &state.status) {
                 (Some(session), _) => return Ok(session),
-                (None, Status::Failed { reason, .. }) => reason.clone(),
-                (None, Status::NeedsSignIn { reason }) => {
+                (None, ServerStatus::Failed { reason, .. }) => reason.clone(),
+                (None, ServerStatus::NeedsSignIn { reason }) => {
                     return Err(ToolError::new(format!("{}: {reason}", self.named())));
                 }
-                (None, Status::Unapproved(_)) => {
+                (None, ServerStatus::Unapproved(_)) => {
                     "it has not been approved; the user can do that with `haft mcp approve`".to_owned()
                 }
                 (None, _) => "it was shut down".to_owned(),
@@ -166,8 +166,8 @@ impl Server {
     }
 
     /// A failure over this connection in words for the model.
-    fn lost(&self, caller: &str, session: &Arc<Session>, failure: Failure) -> ToolError {
-        if matches!(failure, Failure::Gone(_)) {
+    fn lost(&self, caller: &str, session: &Arc<ClientSession>, failure: RequestFailure) -> ToolError {
+        if matches!(failure, RequestFailure::Gone(_)) {
             lock(&self.0.breakers).lost(caller, session, Instant::now());
         }
         self.error(&failure)
@@ -178,31 +178,31 @@ impl Server {
     }
 
     /// A failure in words for the model.
-    fn error(&self, failure: &Failure) -> ToolError {
+    fn error(&self, failure: &RequestFailure) -> ToolError {
         let server = self.named();
         match failure {
-            Failure::Refused { code, words, .. } => {
+            RequestFailure::Refused { code, words, .. } => {
                 ToolError::new(format!("{server} answered with error {code}: {words}"))
             }
-            Failure::NotSent(words) => {
+            RequestFailure::NotSent(words) => {
                 ToolError::new(format!("{server} was not reached: {words}")).retryable()
             }
-            Failure::WantsSignIn(words) => {
+            RequestFailure::WantsSignIn(words) => {
                 ToolError::new(format!("{server} did not carry out the call: {words}"))
             }
-            Failure::Gone(words) => ToolError::new(format!(
+            RequestFailure::Gone(words) => ToolError::new(format!(
                 "{server} went away during the call: {words}; what the call did until then is not known; it is \
                  started again for the next call"
             )),
-            Failure::Idle(after) => ToolError::of(
+            RequestFailure::Idle(after) => ToolError::with_kind(
                 ErrorKind::TimedOut,
                 format!("{server} gave no sign of life for {} s; it was told to stop", after.as_secs_f64()),
             ),
-            Failure::TimedOut(after) => ToolError::of(
+            RequestFailure::TimedOut(after) => ToolError::with_kind(
                 ErrorKind::TimedOut,
                 format!("the call took longer than {} s; {server} was told to stop", after.as_secs_f64()),
             ),
-            Failure::Odd(words) => {
+            RequestFailure::Odd(words) => {
                 ToolError::new(format!("{server} answered with something senseless: {words}"))
             }
         }
@@ -225,12 +225,12 @@ fn call_request(name: &str, input: Value, cx: &Context) -> ClientRequest {
 }
 
 /// A call that finds out whether the server can be reached. Only an answer to a call says that all is well again.
-struct Trial<'a> {
-    breakers: Option<&'a Mutex<Breakers>>,
+struct BreakerTrial<'a> {
+    breakers: Option<&'a Mutex<ServerBreakers>>,
     caller: &'a str,
 }
 
-impl Trial<'_> {
+impl BreakerTrial<'_> {
     fn failed(mut self) {
         if let Some(breakers) = self.breakers.take() {
             lock(breakers).not_connected(Instant::now());
@@ -238,7 +238,7 @@ impl Trial<'_> {
     }
 }
 
-impl Drop for Trial<'_> {
+impl Drop for BreakerTrial<'_> {
     fn drop(&mut self) {
         if let Some(breakers) = self.breakers.take() {
             lock(breakers).gave_up(self.caller);

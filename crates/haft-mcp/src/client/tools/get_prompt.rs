@@ -1,13 +1,13 @@
 //! `GetMcpPrompt`.
 
-use haft::effects::table::Class;
-use haft::{Content, Context, Effects, Output, Tool, ToolError, ToolSpec};
+use haft::effects::table::ConcurrencyClass;
+use haft::{Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::spec;
-use crate::client::catalogue::{Catalogue, gets_from};
-use crate::client::server::Server;
+use super::tool_spec;
+use crate::client::catalogue::{ServerCatalogue, gets_from};
+use crate::client::server::ServerHandle;
 use crate::content;
 use crate::text;
 
@@ -26,30 +26,31 @@ pub(super) struct GetPromptInput {
     arguments: std::collections::BTreeMap<String, String>,
 }
 
-pub(super) struct GetPrompt(pub(super) Catalogue);
+pub(super) struct GetPrompt(pub(super) ServerCatalogue);
 
 impl Tool for GetPrompt {
     type Input = GetPromptInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
-        spec("GetMcpPrompt", ["GetMcpPromptTool", "get_mcp_prompt"]).listed_class(Class::Unsafe)
+        tool_spec("GetMcpPrompt", ["GetMcpPromptTool", "get_mcp_prompt"])
+            .listed_class(ConcurrencyClass::Unsafe)
     }
 
     fn effects(&self, input: &GetPromptInput) -> Effects {
-        gets_from(self.0.find(&input.server).ok().map(Server::config))
+        gets_from(self.0.find(&input.server).ok().map(ServerHandle::config))
     }
 
-    async fn call(&self, input: GetPromptInput, _: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: GetPromptInput, _: &Context) -> Result<ToolOutput, ToolError> {
         let server = self.0.find(&input.server)?;
         let arguments = input.arguments.into_iter().map(|(name, text)| (name, text.into()));
         let prompt = server.get_prompt(&input.name, arguments.collect()).await?;
         let messages = prompt["messages"].as_array().into_iter().flatten();
         let blocks = messages.flat_map(|message| {
             let role = message["role"].as_str().unwrap_or("user");
-            let said = Content::text(format!("[{}]", text::line(role, 20)));
-            std::iter::once(said).chain(content::blocks(&message["content"]))
+            let said = ResultBlock::text(format!("[{}]", text::display_line(role, 20)));
+            std::iter::once(said).chain(content::convert_blocks(&message["content"]))
         });
-        Ok(Output::new(blocks.collect()))
+        Ok(ToolOutput::new(blocks.collect()))
     }
 }

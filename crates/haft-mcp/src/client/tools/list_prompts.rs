@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{looks_at, spec};
-use crate::client::catalogue::{Catalogue, field_text};
+use super::{looks_at, tool_spec};
+use crate::client::catalogue::{ServerCatalogue, field_text};
 use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
 
 /// Lists the prompts that connected MCP servers offer: prepared instructions, some with arguments.
@@ -18,14 +18,14 @@ pub(super) struct ListPromptsInput {
     server: Option<String>,
 }
 
-pub(super) struct ListPrompts(pub(super) Catalogue);
+pub(super) struct ListPrompts(pub(super) ServerCatalogue);
 
 impl Tool for ListPrompts {
     type Input = ListPromptsInput;
     type Output = Value;
 
     fn spec(&self) -> ToolSpec {
-        spec("ListMcpPrompts", ["ListMcpPromptsTool", "list_mcp_prompts"])
+        tool_spec("ListMcpPrompts", ["ListMcpPromptsTool", "list_mcp_prompts"])
     }
 
     fn effects(&self, input: &ListPromptsInput) -> Effects {

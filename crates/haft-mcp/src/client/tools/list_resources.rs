@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{looks_at, spec};
-use crate::client::catalogue::{Catalogue, field_text};
+use super::{looks_at, tool_spec};
+use crate::client::catalogue::{ServerCatalogue, field_text};
 use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, URI_CHARS_MAX};
 
 /// Lists the resources that connected MCP servers offer: files, records and pages, each with a URI.
@@ -18,14 +18,14 @@ pub(super) struct ListResourcesInput {
     server: Option<String>,
 }
 
-pub(super) struct ListResources(pub(super) Catalogue);
+pub(super) struct ListResources(pub(super) ServerCatalogue);
 
 impl Tool for ListResources {
     type Input = ListResourcesInput;
     type Output = Value;
 
     fn spec(&self) -> ToolSpec {
-        spec("ListMcpResources", ["ListMcpResourcesTool", "list_mcp_resources"])
+        tool_spec("ListMcpResources", ["ListMcpResourcesTool", "list_mcp_resources"])
     }
 
     fn effects(&self, input: &ListResourcesInput) -> Effects {

@@ -1,13 +1,13 @@
 //! `ReadMcpResource`.
 
-use haft::effects::table::Class;
-use haft::{Context, Effects, Output, Tool, ToolError, ToolSpec};
+use haft::effects::table::ConcurrencyClass;
+use haft::{Context, Effects, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::spec;
-use crate::client::catalogue::{Catalogue, contents, reads_at};
-use crate::client::server::Server;
+use super::tool_spec;
+use crate::client::catalogue::{ServerCatalogue, reads_at, resource_contents};
+use crate::client::server::ServerHandle;
 
 /// Reads a resource of a connected MCP server.
 #[derive(Deserialize, JsonSchema)]
@@ -18,23 +18,24 @@ pub(super) struct ReadResourceInput {
     uri: String,
 }
 
-pub(super) struct ReadResource(pub(super) Catalogue);
+pub(super) struct ReadResource(pub(super) ServerCatalogue);
 
 impl Tool for ReadResource {
     type Input = ReadResourceInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
-        spec("ReadMcpResource", ["ReadMcpResourceTool", "read_mcp_resource"]).listed_class(Class::Unsafe)
+        tool_spec("ReadMcpResource", ["ReadMcpResourceTool", "read_mcp_resource"])
+            .listed_class(ConcurrencyClass::Unsafe)
     }
 
     fn effects(&self, input: &ReadResourceInput) -> Effects {
-        reads_at(self.0.find(&input.server).ok().map(Server::config), &input.uri)
+        reads_at(self.0.find(&input.server).ok().map(ServerHandle::config), &input.uri)
     }
 
-    async fn call(&self, input: ReadResourceInput, _: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: ReadResourceInput, _: &Context) -> Result<ToolOutput, ToolError> {
         let server = self.0.find(&input.server)?;
         let read = server.read_resource(&input.uri).await?;
-        Ok(Output::new(contents(&read)))
+        Ok(ToolOutput::new(resource_contents(&read)))
     }
 }

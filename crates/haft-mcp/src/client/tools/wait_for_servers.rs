@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use haft::effects::table::Class;
-use haft::tool::{Exposure, Interrupt, Timeout};
+use haft::effects::table::ConcurrencyClass;
+use haft::tool::{CallTimeout, Interrupt, ToolExposure};
 use haft::{Chars, Context, Effects, Tool, ToolError, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::client::server::{Server, Status};
+use crate::client::server::{ServerHandle, ServerStatus};
 use crate::limits::{CONNECT_TIMEOUT, WAIT_MAX};
 
 /// Waits until MCP servers that are still being connected are there. Their tools are yours from your next message on.
@@ -24,9 +24,9 @@ pub(crate) struct WaitInput {
 }
 
 /// The tool, over the servers of a session. Doesn't end them.
-pub(crate) struct Wait(pub(crate) Vec<Server>);
+pub(crate) struct WaitForServers(pub(crate) Vec<ServerHandle>);
 
-impl Tool for Wait {
+impl Tool for WaitForServers {
     type Input = WaitInput;
     type Output = String;
 
@@ -34,11 +34,11 @@ impl Tool for Wait {
         ToolSpec::new("WaitForMcpServers")
             .alias("wait_for_mcp_servers")
             .group("mcp")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(10_000))
-            .timeout(Timeout::Never)
+            .timeout(CallTimeout::Never)
             .interrupt(Interrupt::Cancel)
-            .exposure(Exposure::AlwaysLoaded)
+            .exposure(ToolExposure::AlwaysLoaded)
     }
 
     /// Offered as long as there is something to wait for.
@@ -62,33 +62,33 @@ impl Tool for Wait {
             _ = tokio::time::timeout(limit, all) => {}
             _ = cx.cancelled() => {}
         }
-        Ok(self.0.iter().map(said).collect::<Vec<_>>().join("\n"))
+        Ok(self.0.iter().map(describe_status).collect::<Vec<_>>().join("\n"))
     }
 }
 
 /// Whether nobody knows yet if it can be used.
-pub(crate) fn is_new(server: &Server) -> bool {
-    matches!(server.status(), Status::Connecting) && server.failure().is_none()
+pub(crate) fn is_new(server: &ServerHandle) -> bool {
+    matches!(server.status(), ServerStatus::Connecting) && server.failure().is_none()
 }
 
 /// How a server is, in a line for the model.
-pub(crate) fn said(server: &Server) -> String {
+pub(crate) fn describe_status(server: &ServerHandle) -> String {
     let name = &server.config().name;
     match server.status() {
-        Status::Ready { .. } => match server.tool_count() {
+        ServerStatus::Ready { .. } => match server.tool_count() {
             1 => format!("`{name}` is there, with 1 tool"),
             count => format!("`{name}` is there, with {count} tools"),
         },
-        Status::Connecting => match server.failure() {
+        ServerStatus::Connecting => match server.failure() {
             Some(reason) => format!("`{name}` can't be used so far: {reason}"),
             None => format!("`{name}` is still being connected"),
         },
-        Status::Failed { reason, .. } | Status::NeedsSignIn { reason } => {
+        ServerStatus::Failed { reason, .. } | ServerStatus::NeedsSignIn { reason } => {
             format!("`{name}` can't be used: {reason}")
         }
-        Status::Unapproved(_) => {
+        ServerStatus::Unapproved(_) => {
             format!("`{name}` is not started: the user has to approve it with `haft mcp approve`")
         }
-        Status::Stopped => format!("`{name}` was shut down"),
+        ServerStatus::Stopped => format!("`{name}` was shut down"),
     }
 }

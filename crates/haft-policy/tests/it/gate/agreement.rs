@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use haft::decision::{DecisionReason, Verdict};
-use haft::files::Extent;
-use haft::hooks::{Before, Hooks};
+use haft::files::RootExtent;
+use haft::hooks::{HookSet, PreHookResponse};
 use haft::ports::{PathUse, PermissionMode, SandboxView};
-use haft::testing::{Caller, ScriptedProcesses, TestHook};
+use haft::testing::{ScriptedProcesses, TestCaller, TestHook};
 use haft::tool::AnyTool;
 use haft::{Registry, Workspace};
-use haft_policy::gate::{CheckedCall, CoverageGap, Policy, SandboxCoverage, PolicyContext, shell_analyzer};
+use haft_policy::gate::{CheckedCall, CoverageGap, Policy, PolicyContext, SandboxCoverage, shell_analyzer};
 use haft_policy::source::RuleList;
 use haft_tools::{Bash, BuiltIns};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
     let answered = |tool: AnyTool| {
         tool.answered_by(|_| {
             RAN.fetch_add(1, Ordering::SeqCst);
-            Ok(haft::Content::text("ran").into())
+            Ok(haft::ResultBlock::text("ran").into())
         })
     };
     let tools: Vec<AnyTool> = BuiltIns::new().tools().into_iter().map(answered).collect();
@@ -168,7 +168,7 @@ struct HookReplies {
 
 struct Agreement {
     policy: Policy,
-    caller: Caller,
+    caller: TestCaller,
     user: User,
     replies: Arc<Mutex<HookReplies>>,
     _room: Room,
@@ -195,16 +195,16 @@ impl Agreement {
             ..PolicyContext::new(&places, &workspace)
         };
         let (policy, _) = Policy::new(&loaded, setup).unwrap_or_else(|error| panic!("{error}"));
-        let user = User::saying(haft::ports::Answer::NoBecause("no".into()));
+        let user = User::saying(haft::ports::ApprovalAnswer::NoBecause("no".into()));
         let replies: Arc<Mutex<HookReplies>> = Arc::default();
         let (before, permission) = (replies.clone(), replies.clone());
-        let reply = |decision| Ok(Before { decision, ..Before::default() });
+        let reply = |decision| Ok(PreHookResponse { decision, ..PreHookResponse::default() });
         let before = TestHook::new("before").on_before(move |_| reply(before.lock().unwrap().before.clone()));
         let permission = TestHook::new("permission")
             .on_permission(move |_, _| Ok(permission.lock().unwrap().permission.clone()));
-        let hooks = Hooks::new().before(before).permission(permission);
+        let hooks = HookSet::new().before(before).permission(permission);
         let (rules, asker) = (policy.clone(), user.clone());
-        let caller = Caller::of(TOOLS.clone()).engine(|engine| {
+        let caller = TestCaller::with_registry(TOOLS.clone()).engine(|engine| {
             let engine = engine.workspace(workspace).permissions(rules).hooks(hooks);
             if interactive { engine.asker(asker) } else { engine }
         });
@@ -233,9 +233,9 @@ impl Agreement {
         ) {
             return false;
         }
-        let mode = haft::ports::Mode::current(&self.policy);
+        let mode = haft::ports::ModeControl::current(&self.policy);
         let told = result.error().map(haft::ToolError::message);
-        let why = self.user.asked().last().map(haft::ports::Approval::reason);
+        let why = self.user.asked().last().map(haft::ports::ApprovalRequest::reason);
         assert_eq!(
             report.verdict, outcome,
             "{tool} {input} in `{mode}`, hooks said {said:?}: {told:?}, asked {why:?}\nchecked:\n{report}"
@@ -248,7 +248,7 @@ impl Agreement {
 struct EverythingOpen;
 
 impl SandboxView for EverythingOpen {
-    fn is_path_open(&self, _: &Path, _: Extent, _: PathUse) -> bool {
+    fn is_path_open(&self, _: &Path, _: RootExtent, _: PathUse) -> bool {
         true
     }
 
@@ -304,7 +304,7 @@ async fn what_is_left_out_allows_nothing_more() {
             let (policy, _) = Policy::new(&loaded, setup).unwrap_or_else(|error| panic!("{error}"));
             let rules = policy.clone();
             let engine = |engine: haft::EngineBuilder| engine.workspace(workspace.clone()).permissions(rules);
-            (policy, Caller::of(TOOLS.clone()).engine(engine))
+            (policy, TestCaller::with_registry(TOOLS.clone()).engine(engine))
         };
         let (policy, caller) = session(None);
         let less: Vec<_> = left_out.iter().map(|(name, leave)| (name, session(Some(*leave)))).collect();
@@ -316,12 +316,12 @@ async fn what_is_left_out_allows_nothing_more() {
             let entry = TOOLS.entries().find(|entry| entry.tool().name() == tool).unwrap();
             let input = object(&mut dice, entry.tool().input_schema());
             let (_, mode) = PermissionMode::ALL[dice.roll(PermissionMode::ALL.len())];
-            haft::ports::Mode::set(&policy, mode);
+            haft::ports::ModeControl::set(&policy, mode);
             let call = || CheckedCall::new(&tool, input.clone());
             let Ok((_, with_all)) = policy.decide(caller.as_engine(), call()).await else { continue };
             allowed += u64::from(with_all.verdict == Verdict::Allow);
             for (name, (policy, caller)) in &less {
-                haft::ports::Mode::set(policy, mode);
+                haft::ports::ModeControl::set(policy, mode);
                 let (_, with_less) = policy.decide(caller.as_engine(), call()).await.unwrap();
                 let more = with_less.verdict == Verdict::Allow && with_all.verdict != Verdict::Allow;
                 assert!(!more, "without `{name}` {tool} {input} runs in `{mode}`");
@@ -355,7 +355,7 @@ async fn check_and_outcome_agree() {
                 let _ = agreement.policy.add_rules(&[dice.pick(RULES).to_owned()], list, false);
             }
             let (_, mode) = PermissionMode::ALL[dice.roll(PermissionMode::ALL.len())];
-            haft::ports::Mode::set(&agreement.policy, mode);
+            haft::ports::ModeControl::set(&agreement.policy, mode);
             let tool = match dice.roll(3) {
                 0 => dice.pick(&["Bash", "WebFetch", "Write", "Read"]).to_owned(),
                 _ => names[dice.roll(names.len())].clone(),
@@ -379,15 +379,18 @@ async fn a_command_is_analysed_once() {
     let workspace = Workspace::new(room.at("work")).unwrap();
     let places = room.places();
     let analyzer = shell_analyzer(&workspace, places.home.as_deref());
-    let setup =
-        PolicyContext { no_sandbox: true, analyzer: Some(analyzer.clone()), ..PolicyContext::new(&places, &workspace) };
+    let setup = PolicyContext {
+        no_sandbox: true,
+        analyzer: Some(analyzer.clone()),
+        ..PolicyContext::new(&places, &workspace)
+    };
     let (policy, _) = Policy::new(&loaded, setup).unwrap();
     let tools = BuiltIns::new().bash(Bash::new().analyzer(analyzer.clone())).tools();
     let bash = tools.into_iter().find(|tool| tool.name() == "Bash").unwrap();
-    let bash = bash.answered_by(|_| Ok(haft::Content::text("ran").into()));
-    let user = User::saying(haft::ports::Answer::Session);
+    let bash = bash.answered_by(|_| Ok(haft::ResultBlock::text("ran").into()));
+    let user = User::saying(haft::ports::ApprovalAnswer::Session);
     let (rules, asker) = (policy.clone(), user.clone());
-    let caller = Caller::of(Registry::new().with(bash).unwrap())
+    let caller = TestCaller::with_registry(Registry::new().with(bash).unwrap())
         .engine(|engine| engine.workspace(workspace).permissions(rules).asker(asker));
     for (command, asks) in [("ls a.txt", 0), ("make all > out.txt", 1), ("rm a.txt && npm test", 1)] {
         let (before, asked) = (analyzer.count(), user.asked().len());

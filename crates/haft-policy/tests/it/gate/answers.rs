@@ -1,6 +1,6 @@
 //! What the user answers: once, for the session, always; and the guard against repetition.
 
-use haft::ports::Answer;
+use haft::ports::ApprovalAnswer;
 use haft_policy::gate::SESSION_RULES_MAX;
 use haft_policy::source::RuleList;
 use serde_json::json;
@@ -16,7 +16,7 @@ async fn once_is_once() {
 #[tokio::test]
 async fn a_session_answer_holds_for_exactly_that() {
     let session = with(json!({})).open();
-    session.user.now_says(Answer::Session);
+    session.user.now_says(ApprovalAnswer::Session);
     session
         .holds("ask Bash make && npm test\nask Write src/x\nask WebFetch https://x.io/a\nask stranger s")
         .await;
@@ -39,7 +39,7 @@ async fn a_session_answer_holds_for_exactly_that() {
 #[tokio::test]
 async fn always_is_kept_outside_of_the_workspace_one_rule_for_each_command() {
     let session = with(json!({})).open();
-    session.user.now_says(Answer::Always);
+    session.user.now_says(ApprovalAnswer::Always);
     session.holds("ask Bash make && npm test").await;
     session.holds("allow Bash npm test").await;
     let kept = session.room.load().remembered;
@@ -56,7 +56,7 @@ async fn always_is_kept_outside_of_the_workspace_one_rule_for_each_command() {
 #[tokio::test]
 async fn the_proposal_is_shown_and_is_what_is_kept() {
     let session = with(json!({})).open();
-    session.user.now_says(Answer::Session);
+    session.user.now_says(ApprovalAnswer::Session);
     session.call("Bash", json!({"command": "make && ls"})).await;
     session.call("Write", json!({"file_path": "src/x y.txt", "content": ""})).await;
     let proposed: Vec<_> =
@@ -75,7 +75,7 @@ async fn the_proposal_is_shown_and_is_what_is_kept() {
 #[tokio::test]
 async fn some_answers_can_not_be_kept() {
     let session = with(rules("?Bash(git push *)")).open();
-    session.user.now_says(Answer::Always);
+    session.user.now_says(ApprovalAnswer::Always);
     for _ in 0..2 {
         session
             .holds(
@@ -95,7 +95,7 @@ async fn some_answers_can_not_be_kept() {
 #[tokio::test]
 async fn what_is_not_understood_is_kept_as_the_whole_line() {
     let session = with(json!({})).open();
-    session.user.now_says(Answer::Session);
+    session.user.now_says(ApprovalAnswer::Session);
     session.holds("ask Bash $X y\nallow Bash $X y\nask Bash $X z").await;
 }
 
@@ -104,7 +104,7 @@ async fn where_only_the_owner_allows_answers_hold_once() {
     let room = crate::room::Room::new();
     room.write("etc/settings.json", r#"{"permissions": {"allowManagedPermissionRulesOnly": true}}"#);
     let session = with(json!({})).open_in(room, |setup| setup);
-    session.user.now_says(Answer::Always);
+    session.user.now_says(ApprovalAnswer::Always);
     session.holds("ask Bash make\nask Bash make").await;
 }
 
@@ -180,7 +180,9 @@ async fn rules_that_a_program_adds_count_like_answers() {
     let bad = ["Write".to_owned(), "Bash(".to_owned()];
     assert!(session.policy.add_rules(&bad, RuleList::Allow, true).unwrap_err().contains("bad rule `Bash(`"));
     let many: Vec<String> = (0..SESSION_RULES_MAX).map(|number| format!("Bash(run {number})")).collect();
-    assert!(session.policy.add_rules(&many, RuleList::Allow, true).unwrap_err().contains("at most 1000 rules"));
+    assert!(
+        session.policy.add_rules(&many, RuleList::Allow, true).unwrap_err().contains("at most 1000 rules")
+    );
     session.holds("ask Write new.txt\nask Bash run 1").await;
     assert_eq!(session.room.load().remembered.len(), 1);
 }

@@ -1,7 +1,7 @@
 //! The explanation: what a person is shown, and what a program reads.
 
 use haft::decision::Verdict;
-use haft_policy::gate::{InvalidCall, CheckedCall, DecisionReport};
+use haft_policy::gate::{CheckedCall, DecisionReport, InvalidCall};
 use serde_json::json;
 
 use super::{rules, with};

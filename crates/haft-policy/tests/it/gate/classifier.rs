@@ -127,18 +127,20 @@ async fn a_classifier_that_can_not_be_started_asks() {
 
 #[tokio::test]
 async fn the_careful_one_lets_through_what_stays_inside() {
-    let confined = with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::PolicyContext {
-        confined: true,
-        full_sandbox: Some(std::sync::Arc::new(|| true)),
-        no_sandbox: false,
-        ..setup
-    });
-    let partly = with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::PolicyContext {
-        confined: true,
-        full_sandbox: Some(std::sync::Arc::new(|| false)),
-        no_sandbox: false,
-        ..setup
-    });
+    let confined =
+        with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::PolicyContext {
+            confined: true,
+            full_sandbox: Some(std::sync::Arc::new(|| true)),
+            no_sandbox: false,
+            ..setup
+        });
+    let partly =
+        with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::PolicyContext {
+            confined: true,
+            full_sandbox: Some(std::sync::Arc::new(|| false)),
+            no_sandbox: false,
+            ..setup
+        });
     for (command, asks) in [
         ("make", false),
         ("make > new.log", false),

@@ -74,7 +74,7 @@ async fn settings_declare_for_tools_that_do_not() {
 async fn a_denied_name_is_not_shown_and_a_scoped_one_is() {
     let session = with(rules("-Bash; -mcp__fs; -Read(.env); -*ranger")).open();
     let snapshot = session.caller.as_engine().snapshot();
-    let names: Vec<&str> = snapshot.offers().iter().map(haft::registry::Offer::name).collect();
+    let names: Vec<&str> = snapshot.offers().iter().map(haft::registry::OfferedTool::name).collect();
     assert!(names.contains(&"Read") && names.contains(&"mcp__hub__get"), "{names:?}");
     for hidden in ["Bash", "mcp__fs__write_file", "mcp__fs__read_file", "stranger"] {
         assert!(!names.contains(&hidden), "{names:?}");

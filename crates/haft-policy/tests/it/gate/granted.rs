@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use haft::decision::{Decision, Verdict};
 use haft::files::PathTable;
-use haft::ports::{Answer, HostPattern, SandboxRules};
-use haft::testing::{Caller, ScriptedProcesses, with_restrictions};
-use haft::{Permissions, Registry, Workspace};
-use haft_policy::gate::{CheckedCall, CoverageGap, Policy, SandboxCoverage, PolicyContext, ShellAnalyzer, shell_analyzer};
+use haft::ports::{ApprovalAnswer, HostPattern, SandboxRules};
+use haft::testing::{ScriptedProcesses, TestCaller, with_restrictions};
+use haft::{PermissionRules, Registry, Workspace};
+use haft_policy::gate::{
+    CheckedCall, CoverageGap, Policy, PolicyContext, SandboxCoverage, ShellAnalyzer, shell_analyzer,
+};
 use haft_policy::settings::SettingsFlags;
 use haft_sandbox::{ProfileConfig, ProfileView, SandboxConfig};
 use haft_tools::{Bash, BuiltIns};
@@ -34,7 +36,7 @@ struct Machine {
 struct Walled {
     machine: Arc<Machine>,
     policy: Policy,
-    caller: Caller,
+    caller: TestCaller,
     user: User,
     processes: ScriptedProcesses,
 }
@@ -44,7 +46,7 @@ const IN_TEMP: &str = "/tmp/haft-test-of-grants-that-is-nowhere";
 
 /// What a sandbox shows to every command.
 fn view(room: &Room, home: &Path) -> ProfileView {
-    let none = SandboxRules::from_authorizer(&Permissions::new());
+    let none = SandboxRules::from_authorizer(&PermissionRules::new());
     let open = HostPattern { pattern: "open.example".into(), origin: "a test".into() };
     let restrictions = with_restrictions(&none, |rules| rules.allowed_hosts.push(open));
     let mut config =
@@ -62,7 +64,7 @@ impl Machine {
         }
         let shell = shell_analyzer(&workspace(&room), room.places().home.as_deref());
         let tools = BuiltIns::new().bash(Bash::new().analyzer(shell.clone())).tools();
-        let registry = Caller::new().tool(tools).registry().clone();
+        let registry = TestCaller::new().tool(tools).registry().clone();
         Arc::new(Machine { room, shell, registry })
     }
 }
@@ -88,8 +90,13 @@ impl Walled {
             rules.map(str::to_owned).collect()
         };
         let permission_mode = Some(mode.parse().unwrap());
-        let flags =
-            SettingsFlags { permission_mode, allow: of('+'), ask: of('?'), deny: of('-'), ..SettingsFlags::default() };
+        let flags = SettingsFlags {
+            permission_mode,
+            allow: of('+'),
+            ask: of('?'),
+            deny: of('-'),
+            ..SettingsFlags::default()
+        };
         let room = &machine.room;
         let loaded = room.load_with(&flags);
         let places = room.places();
@@ -106,9 +113,9 @@ impl Walled {
             ..PolicyContext::new(&places, &workspace)
         };
         let (policy, _) = Policy::new(&loaded, setup).unwrap();
-        let (user, processes) = (User::saying(Answer::Once), ScriptedProcesses::new().confining());
+        let (user, processes) = (User::saying(ApprovalAnswer::Once), ScriptedProcesses::new().confining());
         let (rules, asker, children) = (policy.clone(), user.clone(), Arc::new(processes.clone()));
-        let caller = Caller::of(machine.registry.clone()).engine(|engine| {
+        let caller = TestCaller::with_registry(machine.registry.clone()).engine(|engine| {
             let engine = engine.workspace(workspace).permissions(rules).asker(asker);
             engine.ports(|ports| ports.processes = Some(children))
         });
@@ -380,7 +387,7 @@ async fn an_approval_grants_what_it_named() {
 #[tokio::test]
 async fn always_keeps_rules_for_paths_and_hosts() {
     let session = open("", "default");
-    session.user.now_says(Answer::Always);
+    session.user.now_says(ApprovalAnswer::Always);
     let command = format!(
         "cp {} new && curl http://other.example/",
         session.at(HIDDEN.trim_start_matches("@/")).display()

@@ -1,6 +1,6 @@
 //! Which calls the rule of a condition means.
 
-use haft_policy::source::{SourceScope, SettingsSource};
+use haft_policy::source::{SettingsSource, SourceScope};
 use serde_json::json;
 
 use super::{Session, input, with};

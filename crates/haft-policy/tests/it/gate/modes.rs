@@ -1,6 +1,6 @@
 //! The modes of the conventions, row by row, and what no mode lifts.
 
-use haft::ports::{Mode as _, PermissionMode};
+use haft::ports::{ModeControl as _, PermissionMode};
 use haft_policy::gate::{Policy, PolicyContext};
 use haft_policy::settings::SettingsFlags;
 use serde_json::json;
@@ -398,7 +398,10 @@ async fn the_mode_is_live() {
 async fn a_forbidden_mode_can_not_be_had() {
     let room = Room::new();
     room.write("etc/settings.json", r#"{"permissions": {"disableBypassPermissionsMode": "disable"}}"#);
-    let flags = |mode: &str| SettingsFlags { permission_mode: Some(mode.parse().unwrap()), ..SettingsFlags::default() };
+    let flags = |mode: &str| SettingsFlags {
+        permission_mode: Some(mode.parse().unwrap()),
+        ..SettingsFlags::default()
+    };
     let places = room.places();
     let workspace = haft::Workspace::new(room.at("work")).unwrap();
     let make = |mode| Policy::new(&room.load_with(&flags(mode)), PolicyContext::new(&places, &workspace));

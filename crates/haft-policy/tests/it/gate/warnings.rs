@@ -77,8 +77,11 @@ fn the_table_in_the_documents_is_the_one_that_warns() {
 /// Of all everyday commands those that destroy what can't be kept, and nothing else.
 #[test]
 fn everyday_commands_warn_of_nothing() {
-    let session =
-        with(json!({})).open_in(Room::new(), |setup| PolicyContext { confined: true, no_sandbox: false, ..setup });
+    let session = with(json!({})).open_in(Room::new(), |setup| PolicyContext {
+        confined: true,
+        no_sandbox: false,
+        ..setup
+    });
     let corpus = include_str!("../../../../haft-shell/testdata/everyday.txt");
     let commands = corpus.lines().map(|line| line[2..].replace("\\n", "\n"));
     let warned: Vec<String> = commands

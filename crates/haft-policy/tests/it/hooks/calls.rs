@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft::hooks::HookCall;
-use haft::ports::Answer;
+use haft::ports::ApprovalAnswer;
 use haft::testing::ScriptedAsker;
 use haft_policy::hooks::{HookCondition, PermissionUpdate};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ async fn a_denial_counts_more_than_a_failure() {
 async fn an_allow_lifts_no_rule() {
     let scene = Scene::new();
     let hooks = scene.hooks(json!({"PreToolUse": run(&pre(json!({"permissionDecision": "allow"})))}));
-    let rules = haft::Permissions::new().deny("Write").expect("a rule");
+    let rules = haft::PermissionRules::new().deny("Write").expect("a rule");
     let caller = scene.caller(&hooks).engine(|engine| engine.permissions(rules));
     let lines = caller.turn([("1", "Write", json!({}))]).await.lines();
     assert!(lines[0].starts_with("1 Denied: Write is"), "{lines:?}");
@@ -259,9 +259,10 @@ async fn a_condition_narrows_and_an_unknown_one_does_not() {
     let hooks = json!({"hooks": {"PreToolUse": [{"hooks": [
         {"type": "command", "command": "echo no >&2; exit 2", "if": "Echo(n:1)"},
     ]}], "Stop": [{"hooks": [{"type": "command", "command": "true", "if": "Echo"}]}]}});
-    let read = |rule: &str, _: &haft_policy::source::SettingsSource| -> Result<Arc<dyn HookCondition>, String> {
-        if rule == "Echo(n:1)" { Ok(Arc::new(OnlyOne)) } else { Err("no such rule".into()) }
-    };
+    let read =
+        |rule: &str, _: &haft_policy::source::SettingsSource| -> Result<Arc<dyn HookCondition>, String> {
+            if rule == "Echo(n:1)" { Ok(Arc::new(OnlyOne)) } else { Err("no such rule".into()) }
+        };
     let session = scene.session().with_conditions(Arc::new(read));
     let made = scene.try_hooks(&hooks, session.clone()).expect("hooks");
     let lines = scene
@@ -326,9 +327,9 @@ async fn a_permission_hook_answers_for_the_user() {
     check(&[&deny], nobody(), "1 Denied: denied by hook `").await;
     check(&[&allow, &deny], nobody(), "1 Denied: denied by hook `").await;
     // No answer, and exit code 2 is none: the user is asked.
-    check(&["true"], nobody().then(Answer::Once), "1 ok").await;
-    check(&["exit 2"], nobody().then(Answer::Once), "1 ok").await;
-    check(&["exit 2"], nobody().then(Answer::NoBecause("no".into())), "1 Rejected").await;
+    check(&["true"], nobody().then(ApprovalAnswer::Once), "1 ok").await;
+    check(&["exit 2"], nobody().then(ApprovalAnswer::Once), "1 ok").await;
+    check(&["exit 2"], nobody().then(ApprovalAnswer::NoBecause("no".into())), "1 Rejected").await;
     // Another input is checked again, and its author is not asked again.
     let edits = permission(json!({"behavior": "allow", "updatedInput": {"n": 5}}));
     check(&[&edits], nobody(), "1 ok: {\"n\":5}").await;

@@ -1,6 +1,6 @@
 //! Which event fires on which outcome, and what hooks read.
 
-use haft::ports::Answer;
+use haft::ports::ApprovalAnswer;
 use haft::testing::ScriptedAsker;
 use serde_json::{Value, json};
 
@@ -40,9 +40,9 @@ async fn which_event_fires_on_which_outcome() {
     check("Echo", json!({}), None, &[pre, "PostToolUse", "PostToolBatch"]).await;
     check("Fail", json!({}), None, &[pre, "PostToolUseFailure", "PostToolBatch"]).await;
     check("Write", json!({}), None, &[pre, "PermissionRequest", "PermissionDenied", "PostToolBatch"]).await;
-    let yes = Some(ScriptedAsker::new().then(Answer::Once));
+    let yes = Some(ScriptedAsker::new().then(ApprovalAnswer::Once));
     check("Write", json!({}), yes, &[pre, "PermissionRequest", "PostToolUse", "PostToolBatch"]).await;
-    let no = Some(ScriptedAsker::new().then(Answer::NoBecause("no".into())));
+    let no = Some(ScriptedAsker::new().then(ApprovalAnswer::NoBecause("no".into())));
     check("Write", json!({}), no, &[pre, "PermissionRequest", "PostToolBatch"]).await;
 }
 
@@ -70,10 +70,10 @@ async fn a_call_that_a_hook_stopped_fires_no_more() {
 async fn a_cancelled_call_fires_nothing_after_it() {
     let scene = Scene::new();
     let hooks = scene.hooks(witnesses());
-    let (tool, handle) = haft::testing::scripted("Slow").effects(|_| haft::Effects::none()).build();
-    let caller = haft::testing::Caller::new().tool(tool).engine(|engine| {
+    let (tool, handle) = haft::testing::scripted_tool("Slow").effects(|_| haft::Effects::none()).build();
+    let caller = haft::testing::TestCaller::new().tool(tool).engine(|engine| {
         let workspace = haft::Workspace::new(scene.dir()).expect("the folder");
-        engine.workspace(workspace).hooks(hooks.add_to(haft::hooks::Hooks::new()))
+        engine.workspace(workspace).hooks(hooks.add_to(haft::hooks::HookSet::new()))
     });
     let turn = caller.start([("1", "Slow", json!({}))]);
     let call = handle.started().await;
@@ -94,9 +94,9 @@ async fn a_call_that_took_too_long_fires_its_failure() {
         Ok(String::new())
     });
     let slow = slow.effects(|_| haft::Effects::none()).timeout(std::time::Duration::from_millis(50));
-    let caller = haft::testing::Caller::new().tool(slow).engine(|engine| {
+    let caller = haft::testing::TestCaller::new().tool(slow).engine(|engine| {
         let workspace = haft::Workspace::new(scene.dir()).expect("the folder");
-        engine.workspace(workspace).hooks(hooks.add_to(haft::hooks::Hooks::new()))
+        engine.workspace(workspace).hooks(hooks.add_to(haft::hooks::HookSet::new()))
     });
     let lines = caller.turn([("1", "Slow", json!({}))]).await.lines();
     assert!(lines[0].starts_with("1 TimedOut"), "{lines:?}");

@@ -10,10 +10,10 @@ mod session;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft::testing::{Caller, EventLog};
+use haft::testing::{EventLog, TestCaller};
 use haft::{Effects, Registry, ToolError, dynamic_tool};
-use haft_policy::hooks::{InvalidHooks, Hooks, HookSession};
-use haft_policy::settings::{SettingsFlags, SettingsLayers, SettingsPlaces, Settings, TrustStatus};
+use haft_policy::hooks::{HookSession, Hooks, InvalidHooks};
+use haft_policy::settings::{Settings, SettingsFlags, SettingsLayers, SettingsPlaces, TrustStatus};
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
 
@@ -75,12 +75,12 @@ impl Scene {
     }
 
     /// A caller of some tools with these hooks.
-    pub(crate) fn caller(&self, hooks: &Hooks) -> Caller {
-        Caller::of(registry()).engine(|engine| {
+    pub(crate) fn caller(&self, hooks: &Hooks) -> TestCaller {
+        TestCaller::with_registry(registry()).engine(|engine| {
             let workspace = haft::Workspace::new(self.dir()).expect("the folder");
             engine
                 .workspace(workspace)
-                .hooks(hooks.add_to(haft::hooks::Hooks::new()))
+                .hooks(hooks.add_to(haft::hooks::HookSet::new()))
                 .events(self.log.clone())
         })
     }

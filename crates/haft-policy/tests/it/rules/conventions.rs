@@ -14,7 +14,7 @@ fn a_bare_name_is_every_use() {
 fn a_star_in_parentheses_is_the_bare_name() {
     for tool in ["Bash", "Read", "Edit", "WebFetch", "Agent", "Skill", "mcp__x__y", "WebSearch", "Write"] {
         assert!(parse(&format!("deny {tool}(*)")).unwrap().is_bare(), "{tool}(*)");
-        assert_eq!(set(&[&format!("deny {tool}(*)")]).hides(tool).map(|id| id.index()), Some(0));
+        assert_eq!(set(&[&format!("deny {tool}(*)")]).tool_denial(tool).map(|id| id.index()), Some(0));
     }
     assert!(parse("allow WebFetch(domain:*)").unwrap().is_bare());
     assert!(parse("allow Bash(:*)").unwrap().is_bare());
@@ -27,7 +27,7 @@ fn a_display_label_is_no_name() {
 
 #[test]
 fn a_bare_or_glob_deny_hides_the_tool_and_a_scoped_one_does_not() {
-    let hides = |rule: &str, tool: &str| set(&[rule]).hides(tool).is_some();
+    let hides = |rule: &str, tool: &str| set(&[rule]).tool_denial(tool).is_some();
     assert!(hides("deny Bash", "Bash"));
     assert!(hides("deny mcp__*", "mcp__x__y"));
     assert!(hides("deny mcp__x", "mcp__x__y"));

@@ -77,10 +77,10 @@ fn edit_alone_stops_every_change() {
     }
     let set = set(&["deny Edit"]);
     for hidden in ["Edit", "Write", "NotebookEdit", "MultiEdit"] {
-        assert!(set.hides(hidden).is_some(), "{hidden}");
+        assert!(set.tool_denial(hidden).is_some(), "{hidden}");
     }
-    assert!(set.hides("Read").is_none() && set.hides("Bash").is_none());
-    assert!(super::set(&["deny Edit(src/**)", "ask Edit"]).hides("Write").is_none());
+    assert!(set.tool_denial("Read").is_none() && set.tool_denial("Bash").is_none());
+    assert!(super::set(&["deny Edit(src/**)", "ask Edit"]).tool_denial("Write").is_none());
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_folder_with_something_denied_in_it() {
 
 #[test]
 fn a_walker_asks_for_each_file() {
-    use haft_policy::rule::{SubjectPath, EffectKind};
+    use haft_policy::rule::{EffectKind, SubjectPath};
     let set = set(&["deny Read(.env)", "ask Edit(a/**)"]);
     let stops = |touch, path: &str| set.stops("Grep", touch, &SubjectPath::at(path)).map(|id| id.index());
     assert_eq!(stops(EffectKind::Reads, "/p/w/x/.env"), Some(0));

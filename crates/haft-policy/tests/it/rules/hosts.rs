@@ -1,15 +1,19 @@
 //! Hosts, however they are spelt.
 
 use haft::decision::Verdict;
-use haft::effects::template::host;
+use haft::effects::template::parse_host;
 use haft_policy::rule::{Rule, RuleSet, RuleSubject};
-use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use haft_policy::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 use serde_json::{Value, json};
 
 use super::anchors;
 
 fn rule(host: &str, list: RuleList) -> Option<RuleSet> {
-    let written = UnparsedRule::plain(format!("WebFetch(domain:{host})"), list, SettingsSource::new(SourceScope::User, "/u"));
+    let written = UnparsedRule::plain(
+        format!("WebFetch(domain:{host})"),
+        list,
+        SettingsSource::new(SourceScope::User, "/u"),
+    );
     Some(RuleSet::compile(vec![Rule::parse(written).ok()?], &anchors()).0)
 }
 
@@ -85,7 +89,7 @@ fn every_address_of_the_standard_is_met_by_a_rule_for_its_host() {
         // A port belongs to the address, brackets to the way it is written.
         match rule(field("hostname"), RuleList::Deny) {
             None => refused.push(field("hostname").to_owned()),
-            Some(deny) => match host(field("input")).map(|host| verdict(&deny, &host)) {
+            Some(deny) => match parse_host(field("input")).map(|host| verdict(&deny, &host)) {
                 Some(Some(Verdict::Deny)) => met += 1,
                 other => missed.push((field("input").to_owned(), field("hostname").to_owned(), other)),
             },

@@ -11,8 +11,10 @@ mod proposals;
 mod security;
 
 use haft::decision::Verdict;
-use haft_policy::rule::{RuleAnchors, InvalidRule, SubjectCommand, RuleLint, SubjectPath, Rule, RuleMatches, RuleSet, RuleSubject};
-use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use haft_policy::rule::{
+    InvalidRule, Rule, RuleAnchors, RuleLint, RuleMatches, RuleSet, RuleSubject, SubjectCommand, SubjectPath,
+};
+use haft_policy::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 use serde_json::{Value, json};
 
 /// A rule from `deny Bash(rm *)`, `user allow Read(/x)`: where it stands (in the project unless said), its list, its text.
@@ -31,7 +33,9 @@ fn written(line: &str) -> UnparsedRule {
         other => panic!("no list {other}"),
     };
     let source = match scope {
-        SourceScope::User => SettingsSource::in_file(scope, "/home/me/.claude/settings.json", 3, "/home/me/.claude"),
+        SourceScope::User => {
+            SettingsSource::in_file(scope, "/home/me/.claude/settings.json", 3, "/home/me/.claude")
+        }
         // The project's root is above the working directory, so that the two anchors differ.
         SourceScope::Project => SettingsSource::in_file(scope, "/p/.haft/settings.json", 3, "/p"),
         SourceScope::Managed => SettingsSource::in_file(scope, "/etc/haft/settings.json", 3, "/etc/haft"),

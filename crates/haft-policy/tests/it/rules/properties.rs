@@ -2,7 +2,7 @@
 
 use haft::decision::Verdict;
 use haft_policy::rule::{Rule, RuleSet};
-use haft_policy::source::{RuleList, SourceScope, SettingsSource, UnparsedRule};
+use haft_policy::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 use proptest::prelude::*;
 
 use super::{Call, anchors, call, parse};

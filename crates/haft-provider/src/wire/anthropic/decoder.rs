@@ -10,10 +10,10 @@ use haft_agent::{CallKind, StopReason, TokenUsage};
 use serde_json::{Map, Value, json};
 
 use crate::wire::decoder::{
-    DecodeError, DecodeResult, MessageDecoder, usage_count, text_field, input_value, is_object, required_list, merge_members,
-    message_with, misplaced_event, required_member,
+    DecodeError, DecodeResult, MessageDecoder, input_value, is_object, merge_members, message_with,
+    misplaced_event, required_list, required_member, text_field, usage_count,
 };
-use crate::wire::json_text::{JsonText, JsonObject};
+use crate::wire::json_text::{JsonObject, JsonText};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -159,7 +159,12 @@ impl BlockDecoder {
     }
 
     /// Takes blocks that came whole. With `is_cut` the message ended inside the last one.
-    fn decode_blocks(&mut self, blocks: &[JsonText<'_>], is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
+    fn decode_blocks(
+        &mut self,
+        blocks: &[JsonText<'_>],
+        is_cut: bool,
+        draft: &mut MessageDraft,
+    ) -> DecodeResult {
         for (at, block) in (1..).zip(blocks) {
             let is_last = at == blocks.len();
             self.decode_block(at as u64 - 1, *block, is_cut && is_last, draft)?;
@@ -352,7 +357,8 @@ fn update_usage(fields: &JsonObject<'_>, draft: &mut MessageDraft) {
         return;
     }
     let before = &draft.usage;
-    let now = |key: &str, before: u64| if reported[key].is_u64() { usage_count(&reported, key) } else { before };
+    let now =
+        |key: &str, before: u64| if reported[key].is_u64() { usage_count(&reported, key) } else { before };
     let read = now("cache_read_input_tokens", before.cache_read_tokens);
     let written = now("cache_creation_input_tokens", before.cache_write_tokens);
     let cached = before.cache_read_tokens.saturating_add(before.cache_write_tokens);

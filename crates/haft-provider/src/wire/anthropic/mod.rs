@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use self::decoder::BlockDecoder;
 use super::decoder::message_with;
-use super::json_text::{JsonText, JsonError, JsonObject};
+use super::json_text::{JsonError, JsonObject, JsonText};
 use super::script_message::{ScriptTarget, error_kind, named_event};
 use super::{PartKind, ResultFormat, ScriptFormat, WireFormat};
 use crate::definitions::{DeferralFormat, DefinitionFormat, json_text};

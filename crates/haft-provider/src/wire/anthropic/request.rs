@@ -10,7 +10,11 @@ use super::results::with_known_references;
 use crate::limits::ANTHROPIC_MAX_TOKENS;
 use crate::request::{RequestBody, RequestOptions, ThinkingMode, system_texts, tools_json, write_json};
 
-pub(super) fn write_request(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
+pub(super) fn write_request(
+    options: &RequestOptions,
+    request: &ModelRequest<'_>,
+    body: &mut RequestBody<'_>,
+) {
     body.put("model", &json!(options.model));
     let max_tokens = options.max_tokens.unwrap_or(ANTHROPIC_MAX_TOKENS);
     body.put("max_tokens", &json!(max_tokens));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use haft::search::TOOL_SEARCH;
-use haft::{Content, ToolResult};
+use haft::{ResultBlock, ToolResult};
 use haft_agent::{RequestedCall, ToolDeferral, ToolDefinitions};
 use serde_json::{Value, json};
 
@@ -15,7 +15,11 @@ use crate::wire::result_content::{NO_OUTPUT, PDF, found_tools, image_type, is_pd
 const ONLY_SPACE: &str = "(only white space)";
 
 /// Encodes a result. `content` is a string where there is only text, otherwise blocks; `is_error` is there on errors.
-pub(super) fn encode_result(call: &RequestedCall, result: &ToolResult, tools: Option<&ToolDefinitions>) -> EncodedResult {
+pub(super) fn encode_result(
+    call: &RequestedCall,
+    result: &ToolResult,
+    tools: Option<&ToolDefinitions>,
+) -> EncodedResult {
     let id = &*call.call.id;
     if let Some(tools) = tools.filter(|tools| tools.deferral() == ToolDeferral::Native)
         && result.tool_name() == TOOL_SEARCH
@@ -66,16 +70,16 @@ enum ResultBlock<'a> {
     Other(Value),
 }
 
-fn encode_block(block: &Content) -> ResultBlock<'_> {
+fn encode_block(block: &ResultBlock) -> ResultBlock<'_> {
     match block {
-        Content::Image(blob) if blob.bytes.len() <= ANTHROPIC_IMAGE_BYTES_MAX => match image_type(blob) {
+        ResultBlock::Image(blob) if blob.bytes.len() <= ANTHROPIC_IMAGE_BYTES_MAX => match image_type(blob) {
             Some(kind) => {
                 let source = json!({"type": "base64", "media_type": kind, "data": blob.to_base64()});
                 ResultBlock::Other(json!({"type": "image", "source": source}))
             }
             None => ResultBlock::Text(block.to_text()),
         },
-        Content::Document(blob) if !blob.bytes.is_empty() && blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
+        ResultBlock::Document(blob) if !blob.bytes.is_empty() && blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
             let text = std::str::from_utf8(&blob.bytes).ok().filter(|text| !text.trim().is_empty());
             let source = match (&*blob.media_type, text) {
                 _ if is_pdf(blob) => json!({"type": "base64", "media_type": PDF, "data": blob.to_base64()}),

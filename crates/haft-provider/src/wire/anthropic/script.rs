@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::scripted::StopKind;
-use crate::wire::request_history::{RequestHistory, joined_text, required_list, push_line, sent_tools, value_text};
+use crate::wire::request_history::{
+    RequestHistory, joined_text, push_line, required_list, sent_tools, value_text,
+};
 use crate::wire::script_message::{ScriptMessage, named_event, split_text};
 
 /// The signature of scripted thinking.
@@ -91,8 +93,7 @@ pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<S
         block(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}}), deltas);
     }
     let delta = json!({"stop_reason": stop_word(message), "stop_sequence": null});
-    let end =
-        json!({"type": "message_delta", "delta": delta, "usage": usage_object(message, message.output_tokens)});
+    let end = json!({"type": "message_delta", "delta": delta, "usage": usage_object(message, message.output_tokens)});
     events.push(named_event("message_delta", &end));
     events.push(named_event("message_stop", &json!({"type": "message_stop"})));
     events
@@ -108,7 +109,9 @@ pub(super) fn read_history(body: &Map<String, Value>, history: &mut RequestHisto
                 history.begin_message();
                 for block in content.as_array().into_iter().flatten() {
                     match block["type"].as_str() {
-                        Some("tool_use") => history.push_call(value_text(block.get("id")), value_text(block.get("name"))),
+                        Some("tool_use") => {
+                            history.push_call(value_text(block.get("id")), value_text(block.get("name")))
+                        }
                         Some("text") if value_text(block.get("text")).trim().is_empty() => {
                             return Err("a text block is empty; text blocks must have text".to_owned());
                         }
@@ -130,7 +133,12 @@ pub(super) fn read_history(body: &Map<String, Value>, history: &mut RequestHisto
                                 }
                                 None => joined_text(&block["content"]),
                             };
-                            history.push_result(&value_text(block.get("tool_use_id")), result, None, is_error)?;
+                            history.push_result(
+                                &value_text(block.get("tool_use_id")),
+                                result,
+                                None,
+                                is_error,
+                            )?;
                         }
                         _ => push_line(&mut prompt, &value_text(block.get("text"))),
                     }

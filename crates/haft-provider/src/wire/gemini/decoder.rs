@@ -10,9 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::call_of;
 use crate::wire::decoder::{
-    DecodeResult, MessageDecoder, usage_count, text_field, required_list, message_with, required_member, required_text,
+    DecodeResult, MessageDecoder, message_with, required_list, required_member, required_text, text_field,
+    usage_count,
 };
-use crate::wire::json_text::{JsonText, JsonObject};
+use crate::wire::json_text::{JsonObject, JsonText};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -78,8 +79,9 @@ impl MessageDecoder for PartDecoder {
 
 impl PartDecoder {
     fn take_candidate(&mut self, candidate: &JsonObject<'_>, draft: &mut MessageDraft) -> DecodeResult {
-        let reason =
-            either_field(candidate, "finishReason", "finish_reason").and_then(JsonText::string).unwrap_or_default();
+        let reason = either_field(candidate, "finishReason", "finish_reason")
+            .and_then(JsonText::string)
+            .unwrap_or_default();
         let parts = match candidate.get("content") {
             // A candidate that was blocked has none.
             Some(content) if content.is_null() => None,
@@ -205,8 +207,9 @@ impl DraftPart {
         if let Some(text) = self.text {
             self.value.insert("text".to_owned(), draft.text_of(&text).into());
         }
-        let is_empty =
-            self.value.len() == 1 && self.value.contains_key("text") && text_field(&self.value, "text").is_empty();
+        let is_empty = self.value.len() == 1
+            && self.value.contains_key("text")
+            && text_field(&self.value, "text").is_empty();
         let is_answered = self.call.is_none_or(|call| draft.has_answer(call));
         (!is_empty && is_answered).then_some(Value::Object(self.value))
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use self::decoder::PartDecoder;
 use super::decoder::message_with;
-use super::json_text::{JsonText, JsonError, JsonObject};
+use super::json_text::{JsonError, JsonObject, JsonText};
 use super::script_message::{ScriptTarget, plain_event};
 use super::{PartKind, ResultFormat, ScriptFormat, WireFormat};
 use crate::definitions::{DefinitionFormat, json_text};

@@ -5,7 +5,11 @@ use serde_json::{Map, Value, json};
 
 use crate::request::{RequestBody, RequestOptions, ThinkingMode, system_texts, tools_json, write_json};
 
-pub(super) fn write_request(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
+pub(super) fn write_request(
+    options: &RequestOptions,
+    request: &ModelRequest<'_>,
+    body: &mut RequestBody<'_>,
+) {
     if let Some(tools) = tools_json(request) {
         body.raw("tools", |json| options.push_tools(json, tools, super::WIRE.search_tool));
     }

@@ -1,18 +1,22 @@
 //! Gemini's `functionResponse` parts.
 
-use haft::{Content, ToolResult};
+use haft::{ResultBlock, ToolResult};
 use haft_agent::{RequestedCall, ToolDefinitions};
 use serde_json::{Value, json};
 
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::transcript::PastResult;
 use crate::wire::EncodedResult;
-use crate::wire::json_text::{JsonText, JsonError, JsonObject};
+use crate::wire::json_text::{JsonError, JsonObject, JsonText};
 use crate::wire::result_content::{PDF, image_type, is_pdf, join_text};
 
 /// Encodes a result under the name by which the call asked, which may be another name of the tool. `response` has
 /// `output`, or `error` on errors; images and PDFs are in `parts`. A structured result stays a value.
-pub(super) fn encode_result(call: &RequestedCall, result: &ToolResult, _: Option<&ToolDefinitions>) -> EncodedResult {
+pub(super) fn encode_result(
+    call: &RequestedCall,
+    result: &ToolResult,
+    _: Option<&ToolDefinitions>,
+) -> EncodedResult {
     let (mut parts, mut blocks) = (Vec::new(), result.for_model());
     let response = if result.is_error() {
         json!({"error": join_text(&blocks)})
@@ -25,7 +29,7 @@ pub(super) fn encode_result(call: &RequestedCall, result: &ToolResult, _: Option
             None => true,
         });
         match &blocks[..] {
-            [Content::Structured(value)] => json!({"output": value}),
+            [ResultBlock::Structured(value)] => json!({"output": value}),
             [] if !parts.is_empty() => json!({"output": "see the attached parts"}),
             blocks => json!({"output": join_text(blocks)}),
         }
@@ -41,11 +45,11 @@ pub(super) fn encode_result(call: &RequestedCall, result: &ToolResult, _: Option
     (json!({"functionResponse": body}), None)
 }
 
-fn encode_part(block: &Content) -> Option<Value> {
+fn encode_part(block: &ResultBlock) -> Option<Value> {
     let (kind, blob) = match block {
         // It takes no GIF.
-        Content::Image(blob) => (image_type(blob).filter(|kind| *kind != "image/gif")?, blob),
-        Content::Document(blob) if is_pdf(blob) => (PDF, blob),
+        ResultBlock::Image(blob) => (image_type(blob).filter(|kind| *kind != "image/gif")?, blob),
+        ResultBlock::Document(blob) if is_pdf(blob) => (PDF, blob),
         _ => return None,
     };
     (blob.bytes.len() <= DOCUMENT_BYTES_MAX)

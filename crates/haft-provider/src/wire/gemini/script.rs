@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::results::read_response;
 use crate::scripted::StopKind;
-use crate::wire::request_history::{RequestHistory, required_list, push_line, value_text};
-use crate::wire::script_message::{ScriptCall, ScriptMessage, split_text, plain_event};
+use crate::wire::request_history::{RequestHistory, push_line, required_list, value_text};
+use crate::wire::script_message::{ScriptCall, ScriptMessage, plain_event, split_text};
 
 fn finish_reason(message: &ScriptMessage) -> &'static str {
     match message.stopping() {
@@ -66,7 +66,11 @@ pub(super) fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<S
     for call in calls {
         push(call);
     }
-    events.push(plain_event(&response_frame(message, last.into_iter().collect(), Some(finish_reason(message)))));
+    events.push(plain_event(&response_frame(
+        message,
+        last.into_iter().collect(),
+        Some(finish_reason(message)),
+    )));
     events
 }
 

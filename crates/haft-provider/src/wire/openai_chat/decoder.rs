@@ -8,9 +8,10 @@ use haft_agent::{CallKind, StopReason};
 use serde_json::{Map, Value, json};
 
 use crate::wire::decoder::{
-    DecodeResult, MessageDecoder, read_arguments, input_text, is_object, required_list, merge_members, required_member,
+    DecodeResult, MessageDecoder, input_text, is_object, merge_members, read_arguments, required_list,
+    required_member,
 };
-use crate::wire::json_text::{JsonText, JsonError, JsonObject};
+use crate::wire::json_text::{JsonError, JsonObject, JsonText};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
 use crate::wire::openai_responses::read_usage;
 

@@ -8,7 +8,7 @@ use haft_agent::{ModelRequest, RequestedCall, ToolDefinitions, UserPart};
 use serde_json::{Value, json};
 
 use self::decoder::ChunkDecoder;
-use super::json_text::{JsonText, JsonError, JsonObject};
+use super::json_text::{JsonError, JsonObject, JsonText};
 use super::openai_responses::{bearer_header, write_error};
 use super::result_content::{data_url, result_text};
 use super::script_message::{ScriptTarget, plain_event};

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::scripted::StopKind;
 use crate::wire::request_history::{RequestHistory, joined_text, required_list, value_text};
 use crate::wire::result_content::ERROR_PREFIX;
-use crate::wire::script_message::{ScriptCall, ScriptMessage, split_text, plain_event};
+use crate::wire::script_message::{ScriptCall, ScriptMessage, plain_event, split_text};
 
 fn finish_reason(message: &ScriptMessage) -> &'static str {
     match message.stopping() {

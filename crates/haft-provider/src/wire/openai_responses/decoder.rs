@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 use super::OTHER_CALLS;
 use crate::failure;
 use crate::wire::decoder::{
-    DecodeError, DecodeResult, MessageDecoder, read_arguments, usage_count, text_field, input_text, is_json, is_object, required_list,
-    misplaced_event, required_member,
+    DecodeError, DecodeResult, MessageDecoder, input_text, is_json, is_object, misplaced_event,
+    read_arguments, required_list, required_member, text_field, usage_count,
 };
-use crate::wire::json_text::{JsonText, JsonError, JsonObject};
+use crate::wire::json_text::{JsonError, JsonObject, JsonText};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,9 +43,11 @@ impl MessageDecoder for ItemDecoder {
                 draft.start(response.and_then(|response| response.string("model")));
                 Ok(())
             }
-            "response.output_item.added" => {
-                self.add(output_index(event)?, &inner_object(event, "item", "an added item that is no object")?, draft)
-            }
+            "response.output_item.added" => self.add(
+                output_index(event)?,
+                &inner_object(event, "item", "an added item that is no object")?,
+                draft,
+            ),
             "response.output_text.delta" => {
                 let item = self.at(output_index(event)?, draft)?;
                 Ok(draft.text(event.text("delta")?, &mut item.text)?)
@@ -234,7 +236,8 @@ impl ItemDecoder {
     fn ends_in_call(&self) -> bool {
         let last = self.items.values().next_back();
         last.is_some_and(|item| {
-            item.call.is_some() && item.done.as_ref().is_none_or(|done| text_field(done, "status") == "incomplete")
+            item.call.is_some()
+                && item.done.as_ref().is_none_or(|done| text_field(done, "status") == "incomplete")
         })
     }
 }
@@ -315,7 +318,11 @@ fn has_content(message: &Map<String, Value>) -> bool {
     message.get("content").and_then(Value::as_array).is_some_and(|content| !content.is_empty())
 }
 
-fn inner_object<'t>(event: &JsonObject<'t>, key: &str, otherwise: &str) -> Result<JsonObject<'t>, DecodeError> {
+fn inner_object<'t>(
+    event: &JsonObject<'t>,
+    key: &str,
+    otherwise: &str,
+) -> Result<JsonObject<'t>, DecodeError> {
     event.object(key)?.ok_or_else(|| misplaced_event(otherwise))
 }
 

@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 use super::results::as_function;
 use crate::request::{RequestBody, RequestOptions, ThinkingMode, joined_system, tools_json, write_json};
 
-pub(super) fn write_request(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
+pub(super) fn write_request(
+    options: &RequestOptions,
+    request: &ModelRequest<'_>,
+    body: &mut RequestBody<'_>,
+) {
     body.put("model", &json!(options.model));
     if let Some(tools) = tools_json(request) {
         body.raw("tools", |json| options.push_tools(json, tools, super::WIRE.search_tool));

@@ -1,7 +1,7 @@
 //! Results as items of OpenAI's Responses, and the searches for deferred tools among them.
 
 use haft::search::TOOL_SEARCH;
-use haft::{Content, ToolResult};
+use haft::{ResultBlock, ToolResult};
 use haft_agent::{CallKind, RequestedCall, ToolDefinitions};
 use serde_json::{Value, json};
 
@@ -12,7 +12,11 @@ use crate::wire::result_content::{PDF, data_url, error_text, found_tools, image_
 
 /// Encodes a result. `output` is a string where there is only text, otherwise a list of parts. There is no flag for
 /// errors: their text begins with `error: `.
-pub(super) fn encode_result(call: &RequestedCall, result: &ToolResult, tools: Option<&ToolDefinitions>) -> EncodedResult {
+pub(super) fn encode_result(
+    call: &RequestedCall,
+    result: &ToolResult,
+    tools: Option<&ToolDefinitions>,
+) -> EncodedResult {
     let (id, kind) = match (&*call.call.id, call.kind) {
         (id, CallKind::ToolSearch) => return encode_search(id, result, tools),
         (id, CallKind::FreeForm) => (id, "custom_tool_call_output"),
@@ -22,7 +26,7 @@ pub(super) fn encode_result(call: &RequestedCall, result: &ToolResult, tools: Op
     let output = if parts.iter().all(Option::is_none) {
         Value::String(result_text(result))
     } else {
-        let text = |block: &Content| json!({"type": "input_text", "text": block.to_text()});
+        let text = |block: &ResultBlock| json!({"type": "input_text", "text": block.to_text()});
         let blocks = result.for_model();
         let parts = parts.into_iter().zip(&blocks).map(|(part, block)| part.unwrap_or_else(|| text(block)));
         parts.filter(|part| part["text"] != "").collect()
@@ -30,13 +34,13 @@ pub(super) fn encode_result(call: &RequestedCall, result: &ToolResult, tools: Op
     (json!({"type": kind, "call_id": id, "output": output}), None)
 }
 
-fn encode_part(block: &Content) -> Option<Value> {
+fn encode_part(block: &ResultBlock) -> Option<Value> {
     match block {
-        Content::Image(blob) if blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
+        ResultBlock::Image(blob) if blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
             let url = data_url(image_type(blob)?, blob);
             Some(json!({"type": "input_image", "image_url": url, "detail": "auto"}))
         }
-        Content::Document(blob) if is_pdf(blob) && blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
+        ResultBlock::Document(blob) if is_pdf(blob) && blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
             let name = blob.name.as_deref().unwrap_or("document.pdf");
             Some(json!({"type": "input_file", "filename": name, "file_data": data_url(PDF, blob)}))
         }
@@ -69,7 +73,8 @@ fn encode_search(id: &str, result: &ToolResult, tools: Option<&ToolDefinitions>)
 }
 
 fn deferred_definition(name: &str, description: &str, schema: &Value) -> Result<Value, SchemaRefusal> {
-    let json = super::write_definition(name, description, &encode_schema(schema, SchemaDialect::OpenAiStrict)?);
+    let json =
+        super::write_definition(name, description, &encode_schema(schema, SchemaDialect::OpenAiStrict)?);
     let mut definition: Value = serde_json::from_str(&json).expect("definitions are JSON");
     definition["defer_loading"] = true.into();
     Ok(definition)

@@ -8,11 +8,11 @@ use haft_agent::{CallKind, ModelRequest, RequestedCall, StopReason, ToolDefiniti
 use serde_json::{Map, Value, json};
 
 use super::decoder::{DecodeResult, MessageDecoder, input_value, message_with, required_member};
-use super::json_text::{JsonText, JsonObject};
+use super::json_text::{JsonObject, JsonText};
 use super::message_draft::{MessageDraft, TextRanges};
 use super::request_history::{RequestHistory, required_list, value_text};
 use super::result_content::{error_text, result_text};
-use super::script_message::{ScriptMessage, ScriptTarget, split_text, plain_event};
+use super::script_message::{ScriptMessage, ScriptTarget, plain_event, split_text};
 use super::{EncodedResult, PartKind, ResultFormat, ScriptFormat, WireFormat};
 use crate::definitions::{DefinitionFormat, json_text};
 use crate::request::{RequestBody, RequestOptions, tools_json, write_json};
@@ -110,7 +110,8 @@ impl MessageDecoder for CardDecoder {
                 draft.text(line.text("say")?, &mut self.text)?;
                 continue;
             }
-            let (id, name) = (required_member(&line, "no", "the call")?, required_member(&line, "do", "the call")?);
+            let (id, name) =
+                (required_member(&line, "no", "the call")?, required_member(&line, "do", "the call")?);
             let (call, input) = (draft.begin(&id, &name)?, line.get("with").map_or("{}", JsonText::text));
             match end == "cut" && at == lines.len() {
                 true => draft.refuse_cut(CallKind::Function, call, &id, &name),
@@ -190,8 +191,8 @@ fn write_events(message: &ScriptMessage, chunk_chars: usize) -> Vec<String> {
     if !message.text.is_empty() {
         calls.remove(0);
     }
-    let text =
-        split_text(&message.text, chunk_chars).map(|piece| card_object(message, vec![json!({"say": piece})], false));
+    let text = split_text(&message.text, chunk_chars)
+        .map(|piece| card_object(message, vec![json!({"say": piece})], false));
     let cards = text.chain([card_object(message, calls, true)]);
     cards.map(|card| plain_event(&card)).collect()
 }

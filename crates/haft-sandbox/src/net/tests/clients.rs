@@ -5,12 +5,12 @@ use std::ffi::OsStr;
 use std::process::{Command, Output};
 use std::sync::mpsc;
 
-use super::super::hello::{self, Hello};
+use super::super::client_hello::{self, ClientHello};
 use super::super::host::Host;
 use super::{World, allowing, hosts, net, server, web};
 
 /// Runs a program with the environment of a call and nothing else of a proxy.
-fn run(ticket: &super::Ticket, argv: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Output> {
+fn run(ticket: &super::NetworkTicket, argv: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Output> {
     let mut argv = argv.into_iter();
     let program = argv.next().unwrap();
     let mut command = Command::new(&program);
@@ -87,19 +87,19 @@ fn a_real_clients_first_message_is_understood() {
         443,
         server(move |mut stream| {
             let mut bytes = Vec::new();
-            while hello::read(&bytes) == Hello::Unfinished {
+            while client_hello::parse_hello(&bytes) == ClientHello::Unfinished {
                 let mut more = [0; 4096];
                 let count = std::io::Read::read(&mut stream, &mut more).unwrap();
                 bytes.extend_from_slice(&more[..count]);
             }
-            tell.lock().unwrap().send(hello::read(&bytes)).unwrap();
+            tell.lock().unwrap().send(client_hello::parse_hello(&bytes)).unwrap();
         }),
     );
     let net = net(allowing(&["good.example"]), world);
     let ticket = net.admit(&[]);
     // There is no certificate behind it, so the client fails; but it got that far.
     if run(&ticket, ["curl", "-sS", "https://good.example/"]).is_some() {
-        assert_eq!(told.recv().unwrap(), Hello::For(Some(Host::parse("good.example").unwrap())));
+        assert_eq!(told.recv().unwrap(), ClientHello::For(Some(Host::parse("good.example").unwrap())));
     }
     assert_eq!(ticket.refusals(), []);
 }

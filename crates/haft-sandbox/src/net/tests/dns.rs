@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use super::super::dns::answer;
+use super::super::dns::answer_query;
 use super::super::limits::{DNS_QUERIES_MAX, REFUSALS_MAX};
 use super::{World, allowing, connect, hosts, net};
 
@@ -58,7 +58,7 @@ fn questions_are_refused_and_told() {
 
 #[test]
 fn odd_messages_are_survived() {
-    let heard = |bytes: &[u8]| answer(bytes, |name| assert!(name.len() <= 1024, "{name}"));
+    let heard = |bytes: &[u8]| answer_query(bytes, |name| assert!(name.len() <= 1024, "{name}"));
     let good = query("a.example");
     assert_eq!(heard(&good), Some(refused("a.example")), "positive control");
     assert_eq!(heard(&[]), None);
@@ -80,7 +80,7 @@ fn odd_messages_are_survived() {
     let long = vec!["abcdefgh"; 40].join(".");
     assert_eq!(heard(&query(&long)).unwrap()[3], 1, "a name that is too long");
     let mut name = String::new();
-    answer(&query("a\0\u{1b}[31mb.x y"), |asked| asked.clone_into(&mut name));
+    answer_query(&query("a\0\u{1b}[31mb.x y"), |asked| asked.clone_into(&mut name));
     assert_eq!(name, "a\\000\\027\\09131mb.x\\032y");
 }
 

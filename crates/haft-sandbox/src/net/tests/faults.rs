@@ -4,9 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use haft::ports::Refusal;
+use haft::ports::ConfinementRefusal;
 
-use super::super::limits::{self, Times};
+use super::super::limits::{self, NetworkTimeouts};
 use super::{PUBLIC, World, allowing, echo, header, is_closed, net, net_with, server};
 
 const SHORT: Duration = Duration::from_millis(100);
@@ -15,7 +15,11 @@ const SHORT: Duration = Duration::from_millis(100);
 fn a_head_that_never_ends_is_let_go() {
     let world = World::default();
     world.machine("a.example", 8080, echo());
-    let net = net_with(allowing(&["a.example:8080"]), world, Times { head: 10 * SHORT, ..Times::default() });
+    let net = net_with(
+        allowing(&["a.example:8080"]),
+        world,
+        NetworkTimeouts { head: 10 * SHORT, ..NetworkTimeouts::default() },
+    );
     let ticket = net.admit(&[]);
     let mut slow: Vec<_> = (0..50).map(|_| net.connect()).collect();
     for stream in &mut slow {
@@ -56,7 +60,11 @@ fn a_head_that_is_too_long_is_refused() {
 fn silence_ends_a_tunnel_and_talk_keeps_it() {
     let world = World::default();
     world.machine("a.example", 8080, echo());
-    let net = net_with(allowing(&["a.example:8080"]), world, Times { idle: 20 * SHORT, ..Times::default() });
+    let net = net_with(
+        allowing(&["a.example:8080"]),
+        world,
+        NetworkTimeouts { idle: 20 * SHORT, ..NetworkTimeouts::default() },
+    );
     let ticket = net.admit(&[]);
     let (mut silent, mut talking) =
         (net.tunnel(&ticket, "a.example:8080"), net.tunnel(&ticket, "a.example:8080"));
@@ -80,7 +88,11 @@ fn silence_ends_a_tunnel_and_talk_keeps_it() {
 fn a_tunnel_that_says_nothing_first_is_let_go() {
     let world = World::default();
     world.machine("a.example", 443, echo());
-    let net = net_with(allowing(&["a.example"]), world, Times { hello: SHORT, ..Times::default() });
+    let net = net_with(
+        allowing(&["a.example"]),
+        world,
+        NetworkTimeouts { hello: SHORT, ..NetworkTimeouts::default() },
+    );
     let ticket = net.admit(&[]);
     let mut tunnel = net.tunnel(&ticket, "a.example:443");
     tunnel.write_all(&[0x16, 3]).unwrap();
@@ -93,7 +105,11 @@ fn a_server_that_never_answers_is_given_up() {
     let (_keep, held) = mpsc::channel::<()>();
     let held = std::sync::Mutex::new(held);
     world.machine("a.example", 80, server(move |_stream| held.lock().unwrap().recv().unwrap_or_default()));
-    let net = net_with(allowing(&["a.example"]), world, Times { idle: SHORT, ..Times::default() });
+    let net = net_with(
+        allowing(&["a.example"]),
+        world,
+        NetworkTimeouts { idle: SHORT, ..NetworkTimeouts::default() },
+    );
     let ticket = net.admit(&[]);
     assert_eq!(net.ask(&ticket, "GET http://a.example/ HTTP/1.1", "\r\n"), "");
 }
@@ -105,7 +121,7 @@ fn a_resolver_that_hangs_holds_up_neither_others_nor_the_end() {
     *world.hold.lock().unwrap() = Some(hold);
     world.machine("a.example", 80, echo());
     world.at(&format!("{PUBLIC}:8080"), echo());
-    let times = Times { resolve: SHORT, ..Times::default() };
+    let times = NetworkTimeouts { resolve: SHORT, ..NetworkTimeouts::default() };
     let net = net_with(allowing(&["a.example", &format!("{PUBLIC}:8080")]), world, times);
     let ticket = net.admit(&[]);
     for _ in 0..limits::RESOLVING_MAX + 2 {
@@ -151,7 +167,7 @@ fn a_name_without_an_address_is_told_apart_from_a_refusal() {
         assert!(answer.contains("the name `missing.example` can't be resolved: "), "{answer}");
         let told = ticket.refusals();
         let found = told.iter().any(|told| {
-            matches!(told, Refusal::Unreached { host, port: at, why }
+            matches!(told, ConfinementRefusal::Unreached { host, port: at, why }
                 if host == "missing.example" && *at == port && why.contains("rules let it through"))
         });
         assert!(found, "{told:?}");

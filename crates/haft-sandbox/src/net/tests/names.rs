@@ -1,6 +1,6 @@
 //! What names lead to: every address is checked, and the checked one is dialled.
 
-use haft::ports::Refusal;
+use haft::ports::ConfinementRefusal;
 
 use super::{PUBLIC, World, allowing, hosts, net, web};
 
@@ -88,7 +88,7 @@ fn an_address_in_place_of_a_name_needs_a_rule_of_its_own() {
         assert_eq!((ask(&any, host), ask(&named, host)), ("403".into(), "200".into()), "{host}");
     }
     assert_eq!(ask(&named, "169.254.169.254"), "403");
-    let why = |ticket: &super::Ticket| hosts(&ticket.refusals())[0].2.clone();
+    let why = |ticket: &super::NetworkTicket| hosts(&ticket.refusals())[0].2.clone();
     assert_eq!(
         why(&any),
         "`1.2.3.4` is an address, and only a rule that names it opens one; `WebFetch(domain:1.2.3.4)` would, or use \
@@ -118,5 +118,5 @@ fn names_that_lead_nowhere_are_no_refusals() {
     // Known, and nothing that a grant would change.
     let told = ticket.refusals();
     assert_eq!(told.len(), 3);
-    assert!(told.iter().all(|told| matches!(told, Refusal::Unreached { .. })), "{told:?}");
+    assert!(told.iter().all(|told| matches!(told, ConfinementRefusal::Unreached { .. })), "{told:?}");
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use super::super::limits::Times;
-use super::super::{Listeners, Network};
+use super::super::limits::NetworkTimeouts;
+use super::super::{NetworkListeners, SessionProxy};
 use super::{World, allowing, hosts, web};
 
 /// Binds, hands out, waits for the address of the proxy, and then tries what it can.
@@ -72,9 +72,10 @@ fn sockets_of_another_network_are_served_from_this_one() {
     let (address, _seen) = web();
     let world = World::default();
     world.machine("good.example", 80, address);
-    let listeners = Listeners { proxy, dns: Some(dns), host_ports: Vec::new() };
+    let listeners = NetworkListeners { proxy, dns: Some(dns), host_ports: Vec::new() };
     let policy = allowing(&["good.example"]);
-    let network = Network::start_with(listeners, policy, Arc::new(world), Times::default()).unwrap();
+    let network =
+        SessionProxy::start_with(listeners, policy, Arc::new(world), NetworkTimeouts::default()).unwrap();
     let ticket = network.admit(&[], None, None).unwrap();
     let (_, url) = ticket.env().into_iter().find(|(name, _)| name == "http_proxy").unwrap();
     assert!(url.to_str().unwrap().ends_with("@127.0.0.1:3128"));

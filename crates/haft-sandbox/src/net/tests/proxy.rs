@@ -3,10 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-use haft::ports::{HostGrants, Refusal};
+use haft::ports::{ConfinementRefusal, HostGrants};
 
 use super::super::limits;
-use super::super::{Listeners, Network, Ticket};
+use super::super::{NetworkListeners, NetworkTicket, SessionProxy};
 use super::{NetworkPolicy, World, allowing, ask, echo, header, hosts, is_closed, net, web};
 
 fn say(stream: &mut TcpStream, text: &str) {
@@ -76,10 +76,13 @@ fn a_running_call_can_be_granted_more() {
     let net = net(allowing(&[]).with_denied(["c.example".parse().unwrap()]), world);
     let live = HostGrants::default();
     let (ticket, other) = (net.admit_with(&live), net.admit(&[]));
-    let get = |ticket: &Ticket| net.ask(ticket, "GET http://a.example/ HTTP/1.1", "Host: a.example\r\n\r\n");
+    let get =
+        |ticket: &NetworkTicket| net.ask(ticket, "GET http://a.example/ HTTP/1.1", "Host: a.example\r\n\r\n");
     assert!(get(&ticket).starts_with("HTTP/1.1 403 "));
     let refused = live.take_refused();
-    assert!(matches!(&refused[..], [Refusal::Host { host, grantable: true, .. }] if host == "a.example"));
+    assert!(
+        matches!(&refused[..], [ConfinementRefusal::Host { host, grantable: true, .. }] if host == "a.example")
+    );
     assert_eq!(live.take_refused(), []);
     assert!(live.grant("a.example") && live.grant("c.example") && live.grant("no host"));
     assert!(get(&ticket).starts_with("HTTP/1.1 200 "));
@@ -210,8 +213,8 @@ fn a_listener_inside_leads_to_a_port_of_the_machine() {
         let inside = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = inside.local_addr().unwrap();
         let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
-        let listeners = Listeners { proxy, dns: None, host_ports: vec![(target.port(), inside)] };
-        Network::start(listeners, policy).map(|network| (network, at))
+        let listeners = NetworkListeners { proxy, dns: None, host_ports: vec![(target.port(), inside)] };
+        SessionProxy::start(listeners, policy).map(|network| (network, at))
     };
     let (network, at) = start(NetworkPolicy::new().with_host_port(target.port())).unwrap();
     let mut stream = super::connect(at);

@@ -5,10 +5,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use haft::ports::{
-    ChildRequest, ChildRequestQueue, ChildRequests, HostAnswer, PendingRequest, Refusal, WantedHost,
+    ChildRequest, ChildRequestQueue, ChildRequests, ConfinementRefusal, HostAnswer, PendingRequest,
+    WantedHost,
 };
 
-use super::super::limits::{self, Times};
+use super::super::limits::{self, NetworkTimeouts};
 use super::{Net, NetworkPolicy, World, allowing, echo, header, hosts, is_closed, net, net_with, web};
 
 /// Answers requests on a thread of its own. What was wanted is told before it is answered.
@@ -41,7 +42,7 @@ fn package_managers_are_told_to_wait_where_a_person_answers() {
         let (requests, _queue) = ChildRequests::channel();
         let ticket = net.admit_asking(requests.with_user(has_user));
         let patience: Vec<_> = ticket
-            .patience()
+            .timeout_variables()
             .into_iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .collect();
@@ -68,7 +69,7 @@ fn no(_: &WantedHost) -> HostAnswer {
 }
 
 /// Asks for a tunnel and doesn't wait for the answer.
-fn begin_tunnel(net: &Net, ticket: &super::Ticket, to: &str) -> std::net::TcpStream {
+fn begin_tunnel(net: &Net, ticket: &super::NetworkTicket, to: &str) -> std::net::TcpStream {
     let mut stream = net.connect();
     write!(stream, "CONNECT {to} HTTP/1.1\r\n{}\r\n", header(ticket)).unwrap();
     stream
@@ -170,7 +171,7 @@ fn a_refusal_counts_for_the_call_and_says_what_would_help() {
     assert_eq!(told.iter().take(1).count() + told.try_iter().count(), 1);
     let refused: Vec<_> = hosts(&ticket.refusals()).into_iter().map(|(host, ..)| host).collect();
     assert_eq!(refused, ["pypi.org", "files.pythonhosted.org"]);
-    assert!(matches!(&ticket.refusals()[0], Refusal::Host { grantable: true, .. }));
+    assert!(matches!(&ticket.refusals()[0], ConfinementRefusal::Host { grantable: true, .. }));
     assert!(net.world.resolved.lock().unwrap().is_empty());
 }
 
@@ -193,7 +194,7 @@ fn nobody_is_asked_about_what_no_answer_opens() {
 
 #[test]
 fn a_question_without_an_answer_ends_and_is_withdrawn() {
-    let times = Times { question: Duration::from_millis(100), ..Times::default() };
+    let times = NetworkTimeouts { question: Duration::from_millis(100), ..NetworkTimeouts::default() };
     let net = net_with(NetworkPolicy::new(), World::default(), times);
     let (requests, mut queue) = ChildRequests::channel();
     let ticket = net.admit_asking(requests);

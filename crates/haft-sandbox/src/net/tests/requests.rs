@@ -2,22 +2,22 @@
 
 use std::io::{Read as _, Write as _};
 
-use super::super::head::{self, Body, Wish};
+use super::super::request_head::{self, BodyLength, RequestAction};
 use super::{World, allowing, header, net, web};
 
 /// A head that is refused, with its status and words.
 #[track_caller]
 fn bad(head: &str, status: u16, why: &str) {
-    let bad = head::read(head.as_bytes()).unwrap_err();
+    let bad = request_head::parse_head(head.as_bytes()).unwrap_err();
     assert_eq!(bad.status, status, "{head:?}: {}", bad.why);
     assert!(bad.why.contains(why), "{head:?}: {}", bad.why);
 }
 
 /// A head that is passed on as another.
 #[track_caller]
-fn good(head: &str, passed: &str, body: Body) {
-    let request = head::read(head.as_bytes()).unwrap();
-    let Wish::Forward { head: written, body: found } = request.wish else { panic!("a tunnel") };
+fn good(head: &str, passed: &str, body: BodyLength) {
+    let request = request_head::parse_head(head.as_bytes()).unwrap();
+    let RequestAction::Forward { head: written, body: found } = request.wish else { panic!("a tunnel") };
     assert_eq!((std::str::from_utf8(&written).unwrap(), found), (passed, body));
 }
 
@@ -27,17 +27,17 @@ fn a_head_is_written_anew() {
         "GET http://Example.com:80/a?b=c HTTP/1.1\r\nHost: evil.net\r\nAccept: x\r\nProxy-Authorization: Basic YQ==\r\n\
          Proxy-Connection: keep-alive\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nUpgrade: h2c\r\n\r\n",
         "GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nAccept: x\r\nConnection: close\r\n\r\n",
-        Body::Nothing,
+        BodyLength::Nothing,
     );
     good(
         "POST http://[2606:4700::1]:8080 HTTP/1.0\r\nContent-Length: 12\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: [2606:4700::1]:8080\r\nContent-Length: 12\r\nConnection: close\r\n\r\n",
-        Body::Bytes(12),
+        BodyLength::Bytes(12),
     );
     good(
         "PUT HTTP://a.example?x HTTP/1.1\r\ntransfer-encoding: Chunked\r\n\r\n",
         "PUT /?x HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
-        Body::Chunks,
+        BodyLength::Chunks,
     );
 }
 
@@ -227,9 +227,9 @@ fn no_head_is_passed_on_that_says_two_things() {
             head.push_str(PARTS[next(PARTS.len())]);
         }
         head.push_str("\r\n\r\n");
-        let end = head::end(head.as_bytes()).unwrap();
-        let Ok(request) = head::read(&head.as_bytes()[..end]) else { continue };
-        let Wish::Forward { head: written, body } = request.wish else { continue };
+        let end = request_head::head_end(head.as_bytes()).unwrap();
+        let Ok(request) = request_head::parse_head(&head.as_bytes()[..end]) else { continue };
+        let RequestAction::Forward { head: written, body } = request.wish else { continue };
         passed += 1;
         // What a server would read, by the loosest rules: any line end, any spelling.
         let written = String::from_utf8(written).unwrap();
@@ -248,9 +248,9 @@ fn no_head_is_passed_on_that_says_two_things() {
         assert_eq!(of("connection"), ["close"], "{head:?}");
         assert_eq!(of("proxy-authorization").len(), 0, "{head:?}");
         let lengths = match body {
-            Body::Nothing => (vec![], vec![]),
-            Body::Bytes(count) => (vec![count.to_string()], vec![]),
-            Body::Chunks => (vec![], vec!["chunked".to_owned()]),
+            BodyLength::Nothing => (vec![], vec![]),
+            BodyLength::Bytes(count) => (vec![count.to_string()], vec![]),
+            BodyLength::Chunks => (vec![], vec!["chunked".to_owned()]),
         };
         assert_eq!((of("content-length"), of("transfer-encoding")), lengths, "{head:?}");
     }

@@ -3,9 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use super::super::hello::{self, Hello};
+use super::super::client_hello::{self, ClientHello};
 use super::super::host::Host;
-use super::{PUBLIC, Ticket, World, allowing, echo, hosts, is_closed, net, server};
+use super::{NetworkTicket, PUBLIC, World, allowing, echo, hosts, is_closed, net, server};
 
 /// A ClientHello with these names, one `server_name` extension for each list.
 pub(super) fn client_hello(lists: &[&[&str]]) -> Vec<u8> {
@@ -31,30 +31,30 @@ pub(super) fn records(message: &[u8], size: usize) -> Vec<u8> {
 
 #[test]
 fn the_name_is_found_however_it_is_cut() {
-    let name = Hello::For(Some(Host::parse("a.example").unwrap()));
+    let name = ClientHello::For(Some(Host::parse("a.example").unwrap()));
     let message = client_hello(&[&["A.Example"]]);
     for size in [1, 3, 40, 10_000] {
         let bytes = records(&message, size);
         for end in 0..bytes.len() {
-            assert_eq!(hello::read(&bytes[..end]), Hello::Unfinished, "{end} of {size}");
+            assert_eq!(client_hello::parse_hello(&bytes[..end]), ClientHello::Unfinished, "{end} of {size}");
         }
-        assert_eq!(hello::read(&bytes), name);
-        assert_eq!(hello::read(&[&bytes[..], b"more"].concat()), name);
+        assert_eq!(client_hello::parse_hello(&bytes), name);
+        assert_eq!(client_hello::parse_hello(&[&bytes[..], b"more"].concat()), name);
     }
-    assert_eq!(hello::read(&records(&client_hello(&[]), 10_000)), Hello::For(None));
+    assert_eq!(client_hello::parse_hello(&records(&client_hello(&[]), 10_000)), ClientHello::For(None));
 }
 
 #[test]
 fn what_is_not_one_hello_is_told() {
-    let read = |message: &[u8]| hello::read(&records(message, 10_000));
-    assert_eq!(read(&client_hello(&[&["a.example", "b.example"]])), Hello::Malformed);
-    assert_eq!(read(&client_hello(&[&["a.example"], &["b.example"]])), Hello::Malformed);
-    assert_eq!(read(&client_hello(&[&["a.example\0.b"]])), Hello::Malformed);
-    assert_eq!(read(&client_hello(&[&[""]])), Hello::Malformed);
-    assert_eq!(read(&[2, 0, 0, 0]), Hello::Malformed);
-    assert_eq!(read(&[1, 0xff, 0xff, 0xff]), Hello::Malformed);
-    assert_eq!(hello::read(b"GET / HTTP/1.1\r\n"), Hello::NotTls);
-    assert_eq!(hello::read(b"SSH-2.0-x\r\n"), Hello::NotTls);
+    let read = |message: &[u8]| client_hello::parse_hello(&records(message, 10_000));
+    assert_eq!(read(&client_hello(&[&["a.example", "b.example"]])), ClientHello::Malformed);
+    assert_eq!(read(&client_hello(&[&["a.example"], &["b.example"]])), ClientHello::Malformed);
+    assert_eq!(read(&client_hello(&[&["a.example\0.b"]])), ClientHello::Malformed);
+    assert_eq!(read(&client_hello(&[&[""]])), ClientHello::Malformed);
+    assert_eq!(read(&[2, 0, 0, 0]), ClientHello::Malformed);
+    assert_eq!(read(&[1, 0xff, 0xff, 0xff]), ClientHello::Malformed);
+    assert_eq!(client_hello::parse_hello(b"GET / HTTP/1.1\r\n"), ClientHello::NotTls);
+    assert_eq!(client_hello::parse_hello(b"SSH-2.0-x\r\n"), ClientHello::NotTls);
     // No message is read beyond its end, whatever its bytes say.
     let message = client_hello(&[&["a.example"]]);
     for at in 0..message.len() {
@@ -64,13 +64,13 @@ fn what_is_not_one_hello_is_told() {
             read(&broken);
             let mut broken = records(&message, 10_000);
             broken[at] = value;
-            hello::read(&broken);
+            client_hello::parse_hello(&broken);
         }
     }
 }
 
 /// Opens a tunnel, says this, and tells whether it was passed on (and said back) or the tunnel closed.
-fn passes(net: &super::Net, ticket: &Ticket, to: &str, first: &[u8]) -> bool {
+fn passes(net: &super::Net, ticket: &NetworkTicket, to: &str, first: &[u8]) -> bool {
     let mut tunnel = net.tunnel(ticket, to);
     tunnel.write_all(first).unwrap();
     let mut back = vec![0; first.len()];

@@ -2,7 +2,7 @@
 
 use super::super::NetworkPolicy;
 use super::super::host::{Host, HostRule};
-use super::super::policy::Refused;
+use super::super::policy::HostRefusal;
 
 /// `"allow a.example, deny b.example | grants"`, hosts with ports, and `ok` or a part of the words.
 #[track_caller]
@@ -27,7 +27,7 @@ fn check(rules: &str, wanted: &[(&str, &str)]) {
         let judged = policy.judge(&grants, &Host::parse(host).unwrap(), port.parse().unwrap());
         match judged {
             Ok(_) => assert_eq!(*verdict, "ok", "{rules}: {target}"),
-            Err(Refused { why, grantable }) => {
+            Err(HostRefusal { why, grantable }) => {
                 assert!(*verdict != "ok" && why.contains(verdict), "{rules}: {target}: {why}");
                 // Only what a rule denies stays out of reach whatever is granted.
                 let for_good = why.contains(" denies ") || why.contains("no rule can open");

@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use haft::ports::Refusal;
+use haft::ports::ConfinementRefusal;
 use haft_git::layout::FolderKind;
 
-use super::clean::{Ground, Settled};
-use super::{Guard, State, left, works};
-use crate::profile::addresses::Addresses;
-use crate::profile::administration::{Administration, id};
-use crate::profile::journal::{KnownFolder, Record};
-use crate::profile::repository::{self, Repository};
-use crate::profile::{limits, shown, undo};
+use super::cleanup::{CleanupResult, CleanupScope};
+use super::{GuardState, RepositoryGuard, recovery, repository_roots};
+use crate::profile::git_folders::{GitFolders, folder_id};
+use crate::profile::remote_addresses::RemoteAddresses;
+use crate::profile::repository::{self, GitRepository};
+use crate::profile::undo_journal::{KnownFolder, UndoRecord};
+use crate::profile::{display_path, limits, undo};
 
-impl Guard {
+impl RepositoryGuard {
     /// Takes what git keeps now for the user's, but for what commands have made and for what can't be taken away yet. To be
     /// called while none runs that could write in them: so of the first `count` repositories.
-    pub(super) fn learn(&self, state: &mut State, count: usize) {
+    pub(super) fn learn(&self, state: &mut GuardState, count: usize) {
         let roots = self.roots(&state.repositories);
         let held = self.roots(&state.repositories[..count.min(state.repositories.len())]);
         let mut before = std::mem::take(&mut state.administrations);
@@ -29,8 +29,7 @@ impl Guard {
             }
             let known = before.remove(&root);
             let max = limits::GIT_FOLDERS_MAX.min(room).max(1);
-            let mut found =
-                Administration::look(&root, kind_of(&root, &state.repositories), known.as_ref(), max);
+            let mut found = GitFolders::look(&root, kind_of(&root, &state.repositories), known.as_ref(), max);
             found.bound();
             room = room.saturating_sub(found.folders.len() - usize::from(!found.folders.is_empty()));
             for (path, folder) in &mut found.folders {
@@ -46,23 +45,23 @@ impl Guard {
             found.sequences.retain(|path, _| !state.unsettled.contains(path));
             state.administrations.insert(root, found);
         }
-        state.made.retain(|(path, made)| id(path) == Some(*made));
+        state.made.retain(|(path, made)| folder_id(path) == Some(*made));
         state.unsettled.retain(|path| undo::is_there(path));
         self.save_configs(state);
     }
 
     /// The same for a repository that is held from now on, and leaves the others.
-    pub(super) fn learn_new(&self, state: &mut State) {
+    pub(super) fn learn_new(&self, state: &mut GuardState) {
         for root in self.roots(&state.repositories) {
             let kind = kind_of(&root, &state.repositories);
-            let look = || Administration::look(&root, kind, None, limits::GIT_FOLDERS_MAX);
+            let look = || GitFolders::look(&root, kind, None, limits::GIT_FOLDERS_MAX);
             state.administrations.entry(root.clone()).or_insert_with(look);
         }
         self.save_configs(state);
     }
 
     /// The outermost administrations of repositories, where commands could write them.
-    pub(super) fn roots(&self, repositories: &[Repository]) -> Vec<PathBuf> {
+    pub(super) fn roots(&self, repositories: &[GitRepository]) -> Vec<PathBuf> {
         let elsewhere = repositories.iter().flat_map(|repository| &repository.elsewhere);
         let writable: Vec<&PathBuf> = self.workspaces.iter().chain(elsewhere).collect();
         let inside = |root: &&PathBuf| writable.iter().any(|writable| root.starts_with(writable));
@@ -83,15 +82,15 @@ impl Guard {
             format!(
                 "commands can't write `{}`: there is more in it than can be protected name by name; remove what isn't \
                  needed (`git worktree prune`)",
-                shown(path)
+                display_path(path)
             )
         };
         whole.map(note).collect()
     }
 
     /// Looks again at repositories that the user has removed or replaced while no command ran.
-    pub(super) fn find_again(&self, state: &mut State) {
-        let changed = |repository: &Repository| id(&repository.git) != repository.id;
+    pub(super) fn find_again(&self, state: &mut GuardState) {
+        let changed = |repository: &GitRepository| folder_id(&repository.git) != repository.id;
         let entries: Vec<PathBuf> = state
             .repositories
             .iter()
@@ -117,13 +116,13 @@ impl Guard {
         let mut state = self.state();
         for at in (0..state.repositories.len()).rev() {
             let known = &state.repositories[at];
-            if id(&known.git) != known.id {
+            if folder_id(&known.git) != known.id {
                 self.forget(&mut state, at);
             }
         }
     }
 
-    fn forget(&self, state: &mut State, at: usize) {
+    fn forget(&self, state: &mut GuardState, at: usize) {
         let gone = state.repositories.remove(at);
         state.replaced.insert(gone.git.clone());
         for held in state.held.values_mut().filter(|held| **held > at) {
@@ -135,17 +134,17 @@ impl Guard {
     }
 
     /// Takes away what a command put into the folders of git of repositories that are held.
-    pub(super) fn settle(&self, afresh: bool, said: &mut Vec<Refusal>) {
+    pub(super) fn settle(&self, afresh: bool, said: &mut Vec<ConfinementRefusal>) {
         let mut state = self.state();
-        let works = works(&state);
-        let State { administrations, made, unsettled, configs, nested, .. } = &mut *state;
+        let works = repository_roots(&state);
+        let GuardState { administrations, made, unsettled, configs, nested, .. } = &mut *state;
         let open = configs.open();
         let roots: Vec<PathBuf> = administrations.keys().cloned().collect();
         let users = nested.users().0;
         let is_users = |git: &Path| users.contains(git);
-        let ground = Ground {
+        let ground = CleanupScope {
             workspaces: &self.workspaces,
-            addresses: Addresses { roots: &self.written, held: &works },
+            addresses: RemoteAddresses { roots: &self.written, held: &works },
             roots: &roots,
             open: &open,
             is_users: &is_users,
@@ -154,7 +153,7 @@ impl Guard {
         };
         for (root, users) in administrations.iter() {
             let kind = users.kind.unwrap_or(FolderKind::Git);
-            let Settled { found, left } = ground.settle(root, kind, Some(users), said);
+            let CleanupResult { found, left } = ground.settle(root, kind, Some(users), said);
             unsettled.extend(left);
             for (path, folder) in &found.folders {
                 let known = users.folders.get(path).is_some_and(|known| known.is_same(folder));
@@ -166,7 +165,7 @@ impl Guard {
     }
 
     /// Keeps which repositories no command has made, and what there is in their folders of git, for whoever comes after us.
-    pub(super) fn keep_known(&self, state: &mut State) -> Result<(), String> {
+    pub(super) fn keep_known(&self, state: &mut GuardState) -> Result<(), String> {
         let (users, whole) = state.nested.users();
         let mut repositories: Vec<PathBuf> = users.iter().cloned().collect();
         if !whole {
@@ -174,7 +173,7 @@ impl Guard {
                 Some((known, _)) => repositories.extend(known.repositories.iter().cloned()),
                 // No command has run yet: new ones aren't found then.
                 None => {
-                    repositories.extend(left::near(&self.workspaces));
+                    repositories.extend(recovery::nearby_repositories(&self.workspaces));
                     repositories.extend(state.repositories.iter().map(|repository| repository.git.clone()));
                 }
             }
@@ -200,7 +199,7 @@ impl Guard {
             }));
             sequences.extend(administration.sequences.clone());
         }
-        let known = Record {
+        let known = UndoRecord {
             workspaces: self.workspaces.clone(),
             more: !whole || repositories.len() > limits::KNOWN_REPOSITORIES_MAX,
             repositories: repositories.into_iter().take(limits::KNOWN_REPOSITORIES_MAX).collect(),
@@ -208,7 +207,7 @@ impl Guard {
             folders,
             sequences,
             names: state.awaited.clone(),
-            ..Record::default()
+            ..UndoRecord::default()
         };
         if state.known.as_ref().is_some_and(|(kept, _)| *kept == known) {
             return Ok(());
@@ -222,7 +221,7 @@ impl Guard {
 }
 
 /// What an outermost administration is.
-fn kind_of(root: &Path, repositories: &[Repository]) -> FolderKind {
+fn kind_of(root: &Path, repositories: &[GitRepository]) -> FolderKind {
     let found = repositories.iter().find(|repository| repository.git == root);
-    found.map_or(FolderKind::Git, Repository::kind)
+    found.map_or(FolderKind::Git, GitRepository::kind)
 }

@@ -6,10 +6,10 @@ use haft::ports::ProcessRequest;
 use haft_git::RepositoryLevel;
 use haft_git::layout::FolderKind;
 
-use super::Guard;
-use crate::profile::{address, limits, repository, runs_beside};
+use super::RepositoryGuard;
+use crate::profile::{limits, repository, request_address, runs_beside};
 
-impl Guard {
+impl RepositoryGuard {
     /// How much of repositories a request may write: what it was judged to need, or more where the user has granted it a
     /// path in a folder of git.
     fn level(&self, request: &ProcessRequest) -> RepositoryLevel {
@@ -35,7 +35,7 @@ impl Guard {
     /// submodules, which `git submodule` writes.
     pub(super) fn configs_of(&self, request: &ProcessRequest) -> Vec<PathBuf> {
         if self.level(request) < RepositoryLevel::Configuration
-            || self.state().beside.contains(&address(request))
+            || self.state().beside.contains(&request_address(request))
         {
             return Vec::new();
         }
@@ -64,7 +64,7 @@ impl Guard {
         }
         let own = match found.kind() {
             FolderKind::Bare => Some(found.git.clone()),
-            _ => repository::administration(&found.work),
+            _ => repository::git_dir(&found.work),
         };
         let own = own.map(|own| own.join("config.worktree"));
         let folders = state.administrations.values().flat_map(|administration| &administration.folders);
@@ -78,10 +78,10 @@ impl Guard {
 
     /// The child of a request has ended, and what it did was looked at.
     pub(super) fn forget_command(&self, request: &ProcessRequest) {
-        self.files.end(address(request));
+        self.files.end(request_address(request));
         let mut state = self.state();
-        state.held.remove(&address(request));
-        state.beside.remove(&address(request));
+        state.held.remove(&request_address(request));
+        state.beside.remove(&request_address(request));
         if state.held.is_empty() && std::mem::take(&mut state.keeps_files) {
             self.journal.forget_files();
         }

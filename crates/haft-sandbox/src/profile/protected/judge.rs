@@ -29,7 +29,7 @@ const MODULE_KEYS: [&str; 7] =
     ["path", "url", "branch", "active", "shallow", "ignore", "fetchrecursesubmodules"];
 
 /// Whether a change stays.
-pub(super) fn stays(change: &NameChange<'_>, known: &KnownContents) -> bool {
+pub(super) fn change_stays(change: &NameChange<'_>, known: &KnownContents) -> bool {
     let is_in = |contents: &BTreeSet<(PathBuf, LeafContent)>, content: &LeafContent| {
         contents.contains(&(change.path.to_owned(), content.clone()))
     };
@@ -70,7 +70,10 @@ mod tests {
 
     fn check(path: &str, before: Option<&str>, now: Option<&str>) -> bool {
         let (before, now) = (before.map(content), now.map(content));
-        stays(&NameChange { path: Path::new(path), before: before.as_ref(), now: now.as_ref() }, &known())
+        change_stays(
+            &NameChange { path: Path::new(path), before: before.as_ref(), now: now.as_ref() },
+            &known(),
+        )
     }
 
     #[test]
@@ -83,7 +86,7 @@ mod tests {
         assert!(!check("/w/.envrc", Some("x"), None));
         assert!(!check("/w/.mcp.json", None, Some("known")), "known under another path");
         let other = NameChange { path: Path::new("/w/.envrc"), before: None, now: Some(&LeafContent::Other) };
-        assert!(!stays(&other, &known()));
+        assert!(!change_stays(&other, &known()));
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl WatchState {
             if name != ".git" {
                 self.watch_tree(&path, open_files, WatchDepth::Everything);
             }
-        } else if counts(folder.role, name) {
+        } else if is_watched_name(folder.role, name) {
             self.judge(&path, what, open_files);
         }
     }
@@ -238,7 +238,7 @@ impl WatchState {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let (name, is_folder) =
                     (entry.file_name(), entry.file_type().is_ok_and(|kind| kind.is_dir()));
-                let is_name = counts(role, &name);
+                let is_name = is_watched_name(role, &name);
                 if is_folder && name != ".git" && (is_name || depth == WatchDepth::Everything) {
                     left.push(entry.path());
                 } else if !is_folder && is_name && depth == WatchDepth::Everything {
@@ -278,7 +278,7 @@ impl ProtectedFiles {
 }
 
 /// Whether a name in such a folder is looked at.
-fn counts(role: FolderRole, name: &OsStr) -> bool {
+fn is_watched_name(role: FolderRole, name: &OsStr) -> bool {
     match (role, name.to_str()) {
         (FolderRole::Protected, _) => true,
         (FolderRole::Top, Some(name)) => may_begin(name) || is_any_depth(name),

@@ -11,12 +11,12 @@ use std::sync::Mutex;
 use haft::sync::lock;
 
 use super::snapshot::LeafContent;
-use crate::profile::recovered::Recovered;
-use crate::profile::{limits, shown, undo};
+use crate::profile::recovered_files::RecoveredFiles;
+use crate::profile::{display_path, limits, undo};
 
 /// Where what a session takes away is kept.
 pub(super) struct QuarantineFolder {
-    recovered: Recovered,
+    recovered: RecoveredFiles,
     /// Made with the first file, with how many there are.
     folder: Mutex<Option<(PathBuf, usize)>>,
 }
@@ -32,7 +32,7 @@ pub(super) enum RemovedContent {
 
 impl QuarantineFolder {
     pub(super) fn new(caches: &Path) -> QuarantineFolder {
-        QuarantineFolder { recovered: Recovered::beside(caches), folder: Mutex::default() }
+        QuarantineFolder { recovered: RecoveredFiles::beside(caches), folder: Mutex::default() }
     }
 
     /// Takes away what is at a path.
@@ -41,7 +41,7 @@ impl QuarantineFolder {
         let kind = aside.symlink_metadata()?.file_type();
         if !kind.is_file() && !kind.is_dir() {
             let target = fs::read_link(&aside);
-            undo::remove(&aside)?;
+            undo::remove_entry(&aside)?;
             return Ok(target.map_or(RemovedContent::Special, RemovedContent::Symlink));
         }
         let kept = match undo::open_file(&aside) {
@@ -51,7 +51,7 @@ impl QuarantineFolder {
         };
         // What can't be copied stays under the name that nothing obeys.
         let Ok(kept) = kept else { return Ok(RemovedContent::Kept(aside)) };
-        match undo::remove(&aside) {
+        match undo::remove_entry(&aside) {
             Err(_) if undo::is_there(&aside) => Ok(RemovedContent::Kept(aside)),
             _ => Ok(RemovedContent::Kept(kept)),
         }
@@ -78,7 +78,7 @@ impl QuarantineFolder {
 }
 
 /// Puts content at a path where nothing is, with the folders that lead to it from `root`.
-pub(super) fn restore(root: &Path, path: &Path, content: &LeafContent) -> io::Result<()> {
+pub(super) fn restore_content(root: &Path, path: &Path, content: &LeafContent) -> io::Result<()> {
     let mut folders: Vec<&Path> = path.ancestors().skip(1).take_while(|folder| *folder != root).collect();
     folders.reverse();
     for folder in folders {
@@ -90,7 +90,7 @@ pub(super) fn restore(root: &Path, path: &Path, content: &LeafContent) -> io::Re
         LeafContent::File { bytes, executable } => {
             undo::write_new(path, bytes, if *executable { 0o755 } else { 0o644 })
         }
-        LeafContent::Symlink(target) => undo::link(path, target),
+        LeafContent::Symlink(target) => undo::make_symlink(path, target),
         LeafContent::LargeFile { .. } | LeafContent::Other => {
             Err(io::Error::other("its content was not kept"))
         }
@@ -98,15 +98,17 @@ pub(super) fn restore(root: &Path, path: &Path, content: &LeafContent) -> io::Re
 }
 
 /// The message for the user: what was removed and restored.
-pub(super) fn describe(
+pub(super) fn describe_outcome(
     taken: Option<&io::Result<RemovedContent>>,
     restored: Option<io::Result<()>>,
 ) -> String {
     let taken = taken.map(|taken| match taken {
-        Ok(RemovedContent::Kept(kept)) => format!("it was taken away and is kept in `{}`", shown(kept)),
+        Ok(RemovedContent::Kept(kept)) => {
+            format!("it was taken away and is kept in `{}`", display_path(kept))
+        }
         Ok(RemovedContent::Special) => "it was no file, and was removed".to_owned(),
         Ok(RemovedContent::Symlink(target)) => {
-            format!("it was a symlink to `{}`, and was removed", shown(target))
+            format!("it was a symlink to `{}`, and was removed", display_path(target))
         }
         Err(error) => format!("it can't be taken away: {error}; remove it"),
     });

@@ -6,14 +6,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-use haft::ports::Refusal;
+use haft::ports::ConfinementRefusal;
 
 use super::history::{ReaderRoom, RepositoryHistory};
 use super::quarantine::QuarantineFolder;
 use super::snapshot::{LeafContent, NameSnapshot};
-use super::{ProtectedFiles, State};
-use crate::profile::journal::{Fields, push_field, to_path};
+use super::{ProtectedFiles, ProtectedState};
 use crate::profile::limits;
+use crate::profile::undo_journal::{RecordFields, push_field, to_path};
 
 impl ProtectedFiles {
     /// What is needed to undo what commands that run now do. Large files are left out, and not compared then.
@@ -56,7 +56,7 @@ impl ProtectedFiles {
         others: &BTreeSet<PathBuf>,
         search_path: Option<&OsStr>,
         caches: &Path,
-    ) -> Vec<Refusal> {
+    ) -> Vec<ConfinementRefusal> {
         let RecordedNames { mut roots, works, tips, mut leaves, uncompared } = RecordedNames::parse(record);
         roots.retain(|root| root.is_dir());
         let others: BTreeSet<PathBuf> = others.iter().chain(leaves.keys()).cloned().collect();
@@ -65,7 +65,8 @@ impl ProtectedFiles {
         leaves.extend(
             uncompared.into_iter().filter_map(|path| now.leaf(&path).cloned().map(|now| (path, now))),
         );
-        let mut state = State { saved: NameSnapshot::from_leaves(leaves), ..State::default() };
+        let mut state =
+            ProtectedState { saved: NameSnapshot::from_leaves(leaves), ..ProtectedState::default() };
         let files = ProtectedFiles {
             reader_room: ReaderRoom::new(search_path, caches.join("git-reader"), &roots),
             roots,
@@ -101,7 +102,7 @@ pub(super) struct RecordedNames {
 impl RecordedNames {
     pub(super) fn parse(record: &[u8]) -> RecordedNames {
         let mut recorded = RecordedNames::default();
-        let mut fields = Fields(record);
+        let mut fields = RecordFields(record);
         while let Some((kind, path)) = fields.next().zip(fields.next().map(to_path)) {
             if kind == b"root" {
                 recorded.roots.push(path);
@@ -158,7 +159,7 @@ mod tests {
             let said = ProtectedFiles::undo_since(&record, others, None, &caches);
             said.iter()
                 .map(|said| match said {
-                    Refusal::Protected { path, .. } => {
+                    ConfinementRefusal::Protected { path, .. } => {
                         path.strip_prefix(&work).unwrap().display().to_string()
                     }
                     other => panic!("{other:?}"),

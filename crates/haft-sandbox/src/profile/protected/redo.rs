@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use haft::ports::{Refusal, UndoneChange};
+use haft::ports::{ConfinementRefusal, UndoneChange};
 
 use super::judge::NameChange;
 use super::quarantine::{self, RemovedContent};
 use super::snapshot::{LeafContent, NameSnapshot};
-use super::{ProtectedFiles, State};
+use super::{ProtectedFiles, ProtectedState};
 use crate::profile::{approved, limits, undo};
 
 /// A change that was undone and can be made again.
@@ -27,7 +27,7 @@ pub(super) struct RedoableChange {
 impl ProtectedFiles {
     /// What is needed to make a change again, whose undoing is described by `done`; none where its content wasn't kept as a
     /// whole.
-    pub(super) fn redoable(
+    pub(super) fn redoable_change(
         &self,
         change: &NameChange<'_>,
         taken: Option<&io::Result<RemovedContent>>,
@@ -61,30 +61,35 @@ impl ProtectedFiles {
     }
 
     /// The user has answered about changes; those that are the user's are made again. Returns what to report.
-    pub(in crate::profile) fn answered(&self, paths: &[PathBuf], is_users: bool) -> Vec<Refusal> {
+    pub(in crate::profile) fn answered(&self, paths: &[PathBuf], is_users: bool) -> Vec<ConfinementRefusal> {
         let mut state = self.state();
         let mut said = Vec::new();
         for path in paths {
             let Some(redoable) = state.redoable.remove(path).filter(|_| is_users) else { continue };
-            let done = match self.redo(&mut state, path, redoable.content) {
+            let done = match self.redo_change(&mut state, path, redoable.content) {
                 Ok(()) => "the user says that this is their work, so it stays".to_owned(),
                 Err(error) => format!(
                     "the user says that this is their work, but it can't be made again: {error}; {}",
                     redoable.change.done
                 ),
             };
-            state
-                .undone
-                .retain(|said| !matches!(said, Refusal::Protected { path: undone, .. } if undone == path));
+            state.undone.retain(
+                |said| !matches!(said, ConfinementRefusal::Protected { path: undone, .. } if undone == path),
+            );
             for listener in state.listeners.values_mut() {
                 listener.planted.remove(path);
             }
-            said.push(Refusal::Changed { path: path.clone(), done });
+            said.push(ConfinementRefusal::Changed { path: path.clone(), done });
         }
         said
     }
 
-    fn redo(&self, state: &mut State, path: &Path, content: Option<LeafContent>) -> io::Result<()> {
+    fn redo_change(
+        &self,
+        state: &mut ProtectedState,
+        path: &Path,
+        content: Option<LeafContent>,
+    ) -> io::Result<()> {
         match &content {
             None => drop(self.quarantine.take(path)?),
             Some(content) => {
@@ -92,9 +97,9 @@ impl ProtectedFiles {
                     // For other sessions that work here, and for the next one should this one be killed.
                     approved::approve_content(&self.caches, path, bytes)?;
                 } else if undo::is_there(path) {
-                    undo::remove(path)?;
+                    undo::remove_entry(path)?;
                 }
-                quarantine::restore(self.root_of(path), path, content)?;
+                quarantine::restore_content(self.root_of(path), path, content)?;
             }
         }
         let now = NameSnapshot::take(&self.roots, &BTreeSet::from([path.to_owned()]), &state.saved);
@@ -104,7 +109,7 @@ impl ProtectedFiles {
     }
 }
 
-impl State {
+impl ProtectedState {
     /// Keeps what is needed to make a change again. `command` is the one that was notified of it.
     pub(super) fn keep_redoable(&mut self, redoable: Option<RedoableChange>, command: Option<usize>) {
         let Some(redoable) = redoable else { return };

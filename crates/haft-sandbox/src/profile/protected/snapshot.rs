@@ -14,7 +14,7 @@ use std::sync::Arc;
 use haft_protected::{ProtectionClass, find_for_commands, leads_to_name, may_begin};
 use sha2::{Digest as _, Sha256};
 
-use crate::profile::nested::is_fresh;
+use crate::profile::nested_repos::is_fresh;
 use crate::profile::{limits, open_plain, undo};
 
 /// What is at a protected path. Two that are equal do the same.
@@ -37,13 +37,13 @@ pub(super) enum LeafContent {
 /// One look at all protected names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameSnapshot {
-    entries: BTreeMap<PathBuf, Entry>,
+    entries: BTreeMap<PathBuf, SnapshotEntry>,
     /// Names that hold more than can be compared.
     pub(super) too_large: BTreeSet<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct SnapshotEntry {
     /// Device, number, and when it last changed.
     stamp: (u64, u64, i64, i64),
     /// It had changed just before.
@@ -106,7 +106,7 @@ impl NameSnapshot {
 
     /// What was at these paths at another time.
     pub(super) fn from_leaves(leaves: impl IntoIterator<Item = (PathBuf, LeafContent)>) -> NameSnapshot {
-        let entry = |content| Entry {
+        let entry = |content| SnapshotEntry {
             stamp: (0, 0, 0, 0),
             fresh: true,
             class: ProtectionClass::Held,
@@ -156,7 +156,7 @@ impl NameSnapshot {
                 _ => EntryKind::Leaf(LeafContent::read(&path, &metadata)),
             }
         };
-        self.entries.insert(path, Entry { stamp, fresh, class, is_name, kind });
+        self.entries.insert(path, SnapshotEntry { stamp, fresh, class, is_name, kind });
     }
 
     /// Files and symlinks.
@@ -179,7 +179,7 @@ impl NameSnapshot {
     }
 
     pub(super) fn is_folder(&self, path: &Path) -> bool {
-        matches!(self.entries.get(path), Some(Entry { kind: EntryKind::Folder(_), .. }))
+        matches!(self.entries.get(path), Some(SnapshotEntry { kind: EntryKind::Folder(_), .. }))
     }
 
     /// Takes what is at these paths from another look.
@@ -195,7 +195,7 @@ impl NameSnapshot {
         leaves: BTreeMap<PathBuf, LeafContent>,
         counts: impl Fn(&Path) -> bool,
     ) {
-        let is_same = |path: &PathBuf, entry: &Entry| match &entry.kind {
+        let is_same = |path: &PathBuf, entry: &SnapshotEntry| match &entry.kind {
             EntryKind::Leaf(content) => leaves.get(path) == Some(content),
             EntryKind::Folder(_) => true,
         };
@@ -209,7 +209,7 @@ impl NameSnapshot {
 
     /// Names of class *held* that exist, and names that hold too much.
     pub(super) fn held_names(&self) -> impl Iterator<Item = &PathBuf> {
-        let is_held = |entry: &Entry| entry.is_name && entry.class == ProtectionClass::Held;
+        let is_held = |entry: &SnapshotEntry| entry.is_name && entry.class == ProtectionClass::Held;
         let held = self.entries.iter().filter(move |(_, entry)| is_held(entry)).map(|(path, _)| path);
         held.chain(&self.too_large)
     }

@@ -13,11 +13,11 @@ use crate::profile::limits;
 
 /// Which file it is, whatever it is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Id(pub(super) u64, pub(super) u64);
+pub(super) struct StandInId(pub(super) u64, pub(super) u64);
 
-impl Id {
-    pub(super) fn of(found: &Stat) -> Id {
-        Id(found.st_dev, found.st_ino)
+impl StandInId {
+    pub(super) fn from_stat(found: &Stat) -> StandInId {
+        StandInId(found.st_dev, found.st_ino)
     }
 }
 
@@ -35,15 +35,15 @@ pub(super) fn names_in(folder: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
 }
 
 /// Looks for the names of a file.
-pub(super) struct Search {
-    id: Id,
+pub(super) struct NameSearch {
+    id: StandInId,
     pub(super) found: Vec<(OwnedFd, OsString, PathBuf)>,
     entries_left: usize,
 }
 
-impl Search {
-    pub(super) fn new(id: Id) -> Search {
-        Search { id, found: Vec::new(), entries_left: limits::WALK_ENTRIES_MAX }
+impl NameSearch {
+    pub(super) fn new(id: StandInId) -> NameSearch {
+        NameSearch { id, found: Vec::new(), entries_left: limits::WALK_ENTRIES_MAX }
     }
 
     /// Whether everything was looked at.
@@ -58,7 +58,7 @@ impl Search {
             if is_folder(&found) {
                 let deeper = open_folder(folder, &name);
                 whole &= deeper.is_ok_and(|deeper| self.look_in(deeper.as_fd(), &rest, depth + 1));
-            } else if Id::of(&found) == self.id
+            } else if StandInId::from_stat(&found) == self.id
                 && let Ok(held) = folder.try_clone_to_owned()
             {
                 self.found.push((held, name, rest));

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use super::find;
 use crate::model::{MeaningKind, OptionSpec, ProgramEntry};
-use crate::{Analysis, Place, Word, analyse, base_name};
+use crate::{CommandAnalysis, ShellDirectories, Word, analyse_command, base_name};
 
 /// Commands in which `@` is replaced by an option.
 const PROBES: &[&str] = &[
@@ -139,13 +139,13 @@ fn fits(words: &[Word], arguments: &[String]) -> bool {
     }
 }
 
-fn is_found(found: &Analysis, call: &[String]) -> bool {
+fn is_found(found: &CommandAnalysis, call: &[String]) -> bool {
     found.commands.iter().flat_map(|command| &command.layers).any(|layer| fits(&layer.argv, call))
 }
 
 /// Whether a rule that denies the planted program stops a command, or it asks.
 fn is_noticed(command: &str) -> bool {
-    let found = analyse(command, &Place::new("/repo"));
+    let found = analyse_command(command, &ShellDirectories::new("/repo"));
     let named = |text: &String| text == "zap" || text.starts_with("zap ");
     !found.doubts.is_empty() || found.commands.iter().any(|one| one.texts_for_deny().iter().any(named))
 }
@@ -238,7 +238,7 @@ fn programs_start_nothing_that_was_not_found() {
     let rows: Vec<(&str, String)> = rows.map(|(program, line)| (program, line.replace('␤', "\n"))).collect();
     let (mut started, mut asked) = (0, 0);
     for (program, command) in rows.iter().filter(|(program, _)| is_installed(program)) {
-        let found = analyse(command, &Place::new("/repo"));
+        let found = analyse_command(command, &ShellDirectories::new("/repo"));
         let calls = folder.run(command);
         started += usize::from(!calls.is_empty());
         asked += usize::from(!found.doubts.is_empty());
@@ -254,7 +254,7 @@ fn programs_start_nothing_that_was_not_found() {
     }
     let calls = folder.run("tar xf t.tar --to-command='rm x'");
     assert!(!calls.is_empty() && calls.iter().all(|call| call == &["rm", "x"]), "{calls:?}");
-    assert!(!is_found(&analyse("tar xf t.tar", &Place::new("/repo")), &calls[0]));
+    assert!(!is_found(&analyse_command("tar xf t.tar", &ShellDirectories::new("/repo")), &calls[0]));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Working with pages: looking, acting, waiting.
 
-use haft::{Content, ErrorKind};
+use haft::{ErrorKind, ResultBlock};
 use serde_json::json;
 
 use super::{TestSession, TestSite, has, named};
@@ -250,7 +250,7 @@ async fn pictures_are_of_a_size_that_models_take() {
     ] {
         let result = scene.call("Screenshot", input.clone()).await;
         let output = result.outcome().unwrap_or_else(|error| panic!("{input}: {error:?}"));
-        let Content::Image(image) = &output.blocks()[1] else { panic!("{input}: no image") };
+        let ResultBlock::Image(image) = &output.blocks()[1] else { panic!("{input}: no image") };
         assert_eq!(&*image.media_type, "image/png");
         let (width, height) = size(&image.bytes);
         assert!(
@@ -263,7 +263,8 @@ async fn pictures_are_of_a_size_that_models_take() {
 #[tokio::test]
 async fn a_page_without_end_is_cut_and_parts_can_be_seen() {
     let rows = "<button>row</button>".repeat(2_500);
-    let site = TestSite::new(&[("/", &format!("<main tabindex=0 aria-label=all>{rows}<p>the end</p></main>"))]);
+    let site =
+        TestSite::new(&[("/", &format!("<main tabindex=0 aria-label=all>{rows}<p>the end</p></main>"))]);
     let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     let seen = scene.sees().await;

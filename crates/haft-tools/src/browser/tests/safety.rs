@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use haft::future::BoxFuture;
 use haft::ports::{
-    Answer, Approval, Asker, EnforcedRules, PermissionMode, ProcessError, ProcessOutcome, ProcessRequest,
-    Processes, UserQuestion,
+    ApprovalAnswer, ApprovalRequest, Asker, EnforcedRules, PermissionMode, ProcessError, ProcessOutcome,
+    ProcessRequest, Processes, UserQuestion,
 };
-use haft::{Effects, ErrorKind, Permissions, Tool as _};
+use haft::{Effects, ErrorKind, PermissionRules, Tool as _};
 use haft_sandbox::LocalProcesses;
 use serde_json::json;
 
@@ -26,7 +26,8 @@ const CALLS: &str = "const say=async(n,f)=>{try{await f();return n+' went'}catch
 
 #[tokio::test]
 async fn a_page_reaches_no_port_that_was_not_opened() {
-    let (site, other) = (TestSite::new(&[("/", "<title>A</title>")]), TestSite::new(&[("/", "<title>B</title>")]));
+    let (site, other) =
+        (TestSite::new(&[("/", "<title>A</title>")]), TestSite::new(&[("/", "<title>B</title>")]));
     site.put("/away", &format!("302 Found\r\nLocation: {}", other.url("/moved")), "");
     let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
@@ -242,12 +243,12 @@ fn effects_say_what_is_reached_and_what_is_acted_on() {
 }
 
 /// Remembers what it is asked, and says yes.
-struct ApproveAll(Arc<Mutex<Vec<Approval>>>);
+struct ApproveAll(Arc<Mutex<Vec<ApprovalRequest>>>);
 
 impl Asker for ApproveAll {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> haft::future::BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a ApprovalRequest) -> haft::future::BoxFuture<'a, ApprovalAnswer> {
         self.0.lock().unwrap().push(approval.clone());
-        Box::pin(async { Answer::Once })
+        Box::pin(async { ApprovalAnswer::Once })
     }
 
     fn question<'a>(&'a self, _: &'a UserQuestion) -> haft::future::BoxFuture<'a, Option<Vec<String>>> {
@@ -259,8 +260,8 @@ impl Asker for ApproveAll {
 async fn the_user_is_asked_about_the_element_itself() {
     let site = TestSite::new(&[("/", "<button>Buy now</button>")]);
     let Some(mut scene) = TestSession::new(&site) else { return };
-    let asked: Arc<Mutex<Vec<Approval>>> = Arc::default();
-    let permissions = Permissions::new().mode(PermissionMode::Default);
+    let asked: Arc<Mutex<Vec<ApprovalRequest>>> = Arc::default();
+    let permissions = PermissionRules::new().mode(PermissionMode::Default);
     scene.engine = scene.builder.clone().permissions(permissions).asker(ApproveAll(asked.clone())).build();
     scene.open(&site, "/").await;
     let button = named(&scene.sees().await, "button");

@@ -125,8 +125,10 @@ async fn every_mistake_has_its_words() {
 
 #[tokio::test]
 async fn what_a_page_does_not_have_is_said() {
-    let site =
-        TestSite::new(&[("/", "<button disabled>Off</button><p>text</p><select><option>a</option></select>")]);
+    let site = TestSite::new(&[(
+        "/",
+        "<button disabled>Off</button><p>text</p><select><option>a</option></select>",
+    )]);
     let Some(scene) = TestSession::new(&site) else { return };
     scene.open(&site, "/").await;
     for (tool, input, words) in [

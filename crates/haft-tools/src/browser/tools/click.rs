@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{DialogGuard, RESULT_CHARS, describe_element, describe_after, check_named, find_element, render_stage};
+use super::{
+    DialogGuard, RESULT_CHARS, check_named, describe_after, describe_element, find_element, render_stage,
+};
 use crate::browser::page_actions::FOREIGN;
 use crate::browser::running_browser::{DOWNLOAD_LIMIT, LOAD_LIMIT};
 use crate::browser::{Browser, browser_tool_spec};
@@ -63,12 +65,12 @@ pub struct BrowserClick(pub(in crate::browser) Browser);
 
 impl Tool for BrowserClick {
     type Input = BrowserClickInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserClick")
             .alias("browser_click")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .timeout(LOAD_LIMIT + DOWNLOAD_LIMIT + Duration::from_secs(90))
             .search_hint("click a button or link on the page in the browser")
@@ -84,10 +86,13 @@ impl Tool for BrowserClick {
     }
 
     fn describe(&self, input: &BrowserClickInput) -> Option<String> {
-        Some(format!("click {}", describe_element(&self.0, input.element.as_deref(), input.selector.as_deref())))
+        Some(format!(
+            "click {}",
+            describe_element(&self.0, input.element.as_deref(), input.selector.as_deref())
+        ))
     }
 
-    async fn call(&self, input: BrowserClickInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: BrowserClickInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let (turn, on) = self.0.acting(&input, cx).await?;
         let element = find_element(&turn, &on, input.element.as_deref(), input.selector.as_deref()).await?;
         let button = match input.button.unwrap_or(MouseButton::Left) {
@@ -117,10 +122,10 @@ impl Tool for BrowserClick {
             let on = super::selected_tab(&turn).ok_or_else(|| ToolError::new(text.clone()))?;
             text = format!("{text}\n\n{FOREIGN}\n{}", turn.snapshot(&on, None).await?);
         }
-        Ok(Content::text(text).into())
+        Ok(ResultBlock::text(text).into())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, describe_element(&self.0, stage.text("ref"), stage.text("selector"))))
     }
 }

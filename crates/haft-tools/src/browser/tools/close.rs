@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use haft::decision::DecisionReason;
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, NoInput, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 
 use super::render_stage;
 use crate::browser::{Browser, RESOURCE, browser_tool_spec};
@@ -15,7 +15,7 @@ pub struct BrowserClose(pub(in crate::browser) Browser);
 
 impl Tool for BrowserClose {
     type Input = NoInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserClose")
@@ -24,7 +24,7 @@ impl Tool for BrowserClose {
                  ends with the session anyway, so this is only needed to begin anew or to save memory.",
             )
             .alias("browser_close")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(1_000))
             .timeout(Duration::from_secs(60))
             .search_hint("close end quit the browser")
@@ -38,7 +38,7 @@ impl Tool for BrowserClose {
         Some(DecisionReason::allow())
     }
 
-    async fn call(&self, _: NoInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, _: NoInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let words = match self.0.running(cx).await {
             Ok(Some(turn)) => {
                 turn.close().await;
@@ -47,10 +47,10 @@ impl Tool for BrowserClose {
             // It ended by itself, which is what was wanted.
             Ok(None) | Err(_) => "no browser runs",
         };
-        Ok(Content::text(words).into())
+        Ok(ResultBlock::text(words).into())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, "browser"))
     }
 }

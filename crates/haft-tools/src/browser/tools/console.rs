@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{RESULT_CHARS, render_stage};
+use crate::browser::browser_state::{CONSOLE_LINES_MAX, ConsoleMessage, MessageLevel};
 use crate::browser::page_actions::FOREIGN;
-use crate::browser::browser_state::{CONSOLE_LINES_MAX, MessageLevel, ConsoleMessage};
 use crate::browser::{Browser, RESOURCE, browser_tool_spec};
 
 /// Shows what the open page said on its console since its tab was opened: messages, errors of scripts, requests that failed.
@@ -43,12 +43,12 @@ pub struct BrowserConsole(pub(in crate::browser) Browser);
 
 impl Tool for BrowserConsole {
     type Input = BrowserConsoleInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserConsole")
             .alias("browser_console_messages")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
             .timeout(Duration::from_secs(60))
             .search_hint("console messages errors of the page in the browser")
@@ -60,14 +60,16 @@ impl Tool for BrowserConsole {
 
     async fn check(&self, input: &BrowserConsoleInput, _: &Context) -> Result<(), ToolError> {
         match input.limit {
-            Some(limit) if !(1..=CONSOLE_LINES_MAX).contains(&limit) => Err(ToolError::senseless(format!(
-                "`limit` must be between 1 and {CONSOLE_LINES_MAX}, got {limit}; omit it for the last 50"
-            ))),
+            Some(limit) if !(1..=CONSOLE_LINES_MAX).contains(&limit) => {
+                Err(ToolError::invalid_input(format!(
+                    "`limit` must be between 1 and {CONSOLE_LINES_MAX}, got {limit}; omit it for the last 50"
+                )))
+            }
             _ => Ok(()),
         }
     }
 
-    async fn call(&self, input: BrowserConsoleInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: BrowserConsoleInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let (turn, on) = self.0.open(cx).await?;
         let least = match input.level.unwrap_or(LeastLevel::Info) {
             LeastLevel::Debug => MessageLevel::Debug,
@@ -88,7 +90,7 @@ impl Tool for BrowserConsole {
         let limit = input.limit.unwrap_or(50);
         let before = lines.len().saturating_sub(limit);
         let shown = lines[before..].iter().map(|line| {
-            let text = haft::view::visible(&line.text).replace('\n', "\n    ");
+            let text = haft::view::escape_invisible(&line.text).replace('\n', "\n    ");
             format!("{} {text}", line.level.word())
         });
         let mut text: Vec<String> = vec![turn.told("")];
@@ -100,10 +102,10 @@ impl Tool for BrowserConsole {
             text.push(format!("\n{FOREIGN}"));
             text.extend(shown);
         }
-        Ok(Content::text(text.join("\n")).into())
+        Ok(ResultBlock::text(text.join("\n")).into())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, stage.text("level").unwrap_or("console")))
     }
 }

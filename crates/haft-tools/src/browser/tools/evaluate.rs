@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::text::truncate_with_ellipsis;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, ErrorKind, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{
+    CallView, Chars, Context, Effects, ErrorKind, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{DialogGuard, RESULT_CHARS, check_named, first_line, render_stage};
-use crate::browser::page_actions::FOREIGN;
 use crate::browser::browser_state::describe_exception;
+use crate::browser::page_actions::FOREIGN;
 use crate::browser::running_browser::LOAD_LIMIT;
 use crate::browser::wire::WireError;
 use crate::browser::{Browser, browser_tool_spec};
@@ -62,12 +64,12 @@ impl BrowserEvaluateInput {
 
 impl Tool for BrowserEvaluate {
     type Input = BrowserEvaluateInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserEvaluate")
             .alias("browser_evaluate")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .timeout(TIMEOUT_MAX + LOAD_LIMIT + Duration::from_secs(60))
             .search_hint("run javascript in the page in the browser")
@@ -79,13 +81,13 @@ impl Tool for BrowserEvaluate {
 
     async fn check(&self, input: &BrowserEvaluateInput, _: &Context) -> Result<(), ToolError> {
         if input.script.trim().is_empty() || input.script.len() > SCRIPT_BYTES_MAX {
-            return Err(ToolError::senseless(format!(
+            return Err(ToolError::invalid_input(format!(
                 "`script` has {} bytes; JavaScript of 1 to {SCRIPT_BYTES_MAX} bytes is accepted",
                 input.script.len()
             )));
         }
         if input.limit() > TIMEOUT_MAX || input.limit().is_zero() {
-            return Err(ToolError::senseless(format!(
+            return Err(ToolError::invalid_input(format!(
                 "`timeout_ms` must be between 1 and {}, got {}",
                 TIMEOUT_MAX.as_millis(),
                 input.limit().as_millis()
@@ -98,7 +100,7 @@ impl Tool for BrowserEvaluate {
         Some(format!("run a script in the page: {}", truncate_with_ellipsis(input.script.trim(), 200)))
     }
 
-    async fn call(&self, input: BrowserEvaluateInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: BrowserEvaluateInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let (turn, on) = self.0.acting(&input, cx).await?;
         let limit = input.limit();
         turn.downloads(false).await?;
@@ -167,16 +169,19 @@ impl Tool for BrowserEvaluate {
         };
         turn.release(&session);
         turn.settle(&on.target).await;
-        Ok(Content::text(format!("{}\n\n{FOREIGN}\n{}", turn.told(""), value?)).into())
+        Ok(ResultBlock::text(format!("{}\n\n{FOREIGN}\n{}", turn.told(""), value?)).into())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, truncate_with_ellipsis(&first_line(stage.text("script")?), 80)))
     }
 }
 
 fn too_long(limit: Duration) -> ToolError {
-    ToolError::of(ErrorKind::TimedOut, format!("the script did not end within {} ms", limit.as_millis()))
+    ToolError::with_kind(
+        ErrorKind::TimedOut,
+        format!("the script did not end within {} ms", limit.as_millis()),
+    )
 }
 
 /// A value that is no object.

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -15,7 +15,7 @@ use super::{DialogGuard, RESULT_CHARS, render_stage};
 use crate::browser::page_actions::FOREIGN;
 use crate::browser::request_filter::{is_local, unbracketed_host};
 use crate::browser::running_browser::{COMMAND_LIMIT, DOWNLOAD_LIMIT, LOAD_LIMIT};
-use crate::browser::{Browser, RESOURCE, TargetTab, BrowserTurn, browser_tool_spec};
+use crate::browser::{Browser, BrowserTurn, RESOURCE, TargetTab, browser_tool_spec};
 
 /// The longest address, in bytes.
 const URL_BYTES_MAX: usize = 16 * 1024;
@@ -43,7 +43,7 @@ pub struct BrowserNavigate(pub(in crate::browser) Browser);
 
 /// Reads an address that may be opened.
 pub(super) fn parse_address(text: &str) -> Result<Url, ToolError> {
-    let wrong = |words: &str| Err(ToolError::senseless(format!("`url` {words}")));
+    let wrong = |words: &str| Err(ToolError::invalid_input(format!("`url` {words}")));
     if text.len() > URL_BYTES_MAX {
         return wrong("is too long; at most 16 KiB are accepted");
     }
@@ -76,12 +76,12 @@ pub(super) fn address_effects(text: &str) -> Effects {
 
 impl Tool for BrowserNavigate {
     type Input = BrowserNavigateInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserNavigate")
             .alias("browser_navigate")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .timeout(COMMAND_LIMIT + LOAD_LIMIT + DOWNLOAD_LIMIT + Duration::from_secs(60))
             .search_hint("open a web page url in a browser chromium dev server localhost")
@@ -96,7 +96,7 @@ impl Tool for BrowserNavigate {
         parse_address(&input.url).map(drop)
     }
 
-    async fn call(&self, input: BrowserNavigateInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: BrowserNavigateInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let url = parse_address(&input.url)?;
         let turn = self.0.started(cx).await?;
         let on = navigation_tab(&turn).await?;
@@ -106,7 +106,9 @@ impl Tool for BrowserNavigate {
         let went = navigate_tab(&turn, &on, &url).await;
         let result = match (&input.download_to, went) {
             (Some(to), Ok(NavigationResult::Saves)) => turn.keep_download(to, cx).await,
-            (None, Ok(NavigationResult::Saves)) => Err(ToolError::new(turn.told("the address leads to a file"))),
+            (None, Ok(NavigationResult::Saves)) => {
+                Err(ToolError::new(turn.told("the address leads to a file")))
+            }
             (_, Ok(NavigationResult::There)) => Ok(String::new()),
             (_, Err(error)) => Err(error),
         };
@@ -118,10 +120,10 @@ impl Tool for BrowserNavigate {
         if input.snapshot == Some(true) {
             text = format!("{text}\n\n{FOREIGN}\n{}", turn.snapshot(&on, None).await?);
         }
-        Ok(Content::text(text).into())
+        Ok(ResultBlock::text(text).into())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, stage.text("url")?))
     }
 }
@@ -148,7 +150,11 @@ pub(super) enum NavigationResult {
 }
 
 /// Opens an address in a tab.
-pub(super) async fn navigate_tab(turn: &BrowserTurn, on: &TargetTab, url: &Url) -> Result<NavigationResult, ToolError> {
+pub(super) async fn navigate_tab(
+    turn: &BrowserTurn,
+    on: &TargetTab,
+    url: &Url,
+) -> Result<NavigationResult, ToolError> {
     {
         let mut book = turn.book();
         book.guard.grant(url);

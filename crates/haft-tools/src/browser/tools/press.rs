@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -35,12 +35,12 @@ pub struct BrowserPress(pub(in crate::browser) Browser);
 
 impl Tool for BrowserPress {
     type Input = BrowserPressInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserPress")
             .alias("browser_press_key")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .timeout(LOAD_LIMIT + Duration::from_secs(90))
             .search_hint("press a key keyboard shortcut enter tab in the browser")
@@ -53,27 +53,29 @@ impl Tool for BrowserPress {
     async fn check(&self, input: &BrowserPressInput, _: &Context) -> Result<(), ToolError> {
         if !(1..=TIMES_MAX).contains(&input.times.unwrap_or(1)) {
             let came = input.times.unwrap_or_default();
-            return Err(ToolError::senseless(format!("`times` is {came}; 1 to {TIMES_MAX} is accepted")));
+            return Err(ToolError::invalid_input(format!("`times` is {came}; 1 to {TIMES_MAX} is accepted")));
         }
-        KeyPress::parse(&input.key).map(drop).map_err(|words| ToolError::senseless(format!("`key`: {words}")))
+        KeyPress::parse(&input.key)
+            .map(drop)
+            .map_err(|words| ToolError::invalid_input(format!("`key`: {words}")))
     }
 
     fn describe(&self, input: &BrowserPressInput) -> Option<String> {
         Some(format!("press {}", input.key))
     }
 
-    async fn call(&self, input: BrowserPressInput, cx: &Context) -> Result<Output, ToolError> {
-        let press = KeyPress::parse(&input.key).map_err(ToolError::senseless)?;
+    async fn call(&self, input: BrowserPressInput, cx: &Context) -> Result<ToolOutput, ToolError> {
+        let press = KeyPress::parse(&input.key).map_err(ToolError::invalid_input)?;
         let (turn, on) = self.0.acting(&input, cx).await?;
         turn.downloads(false).await?;
         let _answering = DialogGuard::new(&turn, input.accept_dialogs, None);
         for _ in 0..input.times.unwrap_or(1) {
             turn.press(&on.session, &press).await?;
         }
-        Ok(Content::text(describe_after(&turn, &on, &format!("pressed {}", input.key)).await).into())
+        Ok(ResultBlock::text(describe_after(&turn, &on, &format!("pressed {}", input.key)).await).into())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, stage.text("key")?))
     }
 }

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use base64::Engine as _;
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{check_named, render_stage};
 use crate::browser::wire::WireError;
-use crate::browser::{Browser, RESOURCE, TargetTab, BrowserTurn, WINDOW, browser_tool_spec};
+use crate::browser::{Browser, BrowserTurn, RESOURCE, TargetTab, WINDOW, browser_tool_spec};
 
 /// The longest side of an image, in pixels: models make larger ones smaller by themselves.
 const SIDE_MAX: f64 = 1568.0;
@@ -47,12 +47,12 @@ struct ClipRect {
 
 impl Tool for BrowserScreenshot {
     type Input = BrowserScreenshotInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserScreenshot")
             .alias("browser_take_screenshot")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .timeout(Duration::from_secs(120))
             .search_hint("screenshot picture image of the page in the browser")
     }
@@ -64,14 +64,14 @@ impl Tool for BrowserScreenshot {
     async fn check(&self, input: &BrowserScreenshotInput, _: &Context) -> Result<(), ToolError> {
         match &input.element {
             Some(_) if input.full_page == Some(true) => {
-                Err(ToolError::senseless("`ref` is one element and `full_page` all of it; leave one out"))
+                Err(ToolError::invalid_input("`ref` is one element and `full_page` all of it; leave one out"))
             }
             Some(element) => check_named(Some(element), None),
             None => Ok(()),
         }
     }
 
-    async fn call(&self, input: BrowserScreenshotInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: BrowserScreenshotInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let (turn, on) = self.0.open(cx).await?;
         let (clip, beyond) = match &input.element {
             Some(name) => (element_clip(&turn, &on, name).await?, true),
@@ -108,10 +108,10 @@ impl Tool for BrowserScreenshot {
         }
         let (width, height) = ((clip.width * scale).round(), (clip.height * scale).round());
         let words = turn.told(&format!("{width} × {height} pixels"));
-        Ok(Output::new(vec![Content::text(words), Content::image(image.0, image.1)]))
+        Ok(ToolOutput::new(vec![ResultBlock::text(words), ResultBlock::image(image.0, image.1)]))
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, stage.text("ref").unwrap_or("page")))
     }
 }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{DialogGuard, RESULT_CHARS, describe_element, describe_after, check_named, find_element, render_stage};
+use super::{
+    DialogGuard, RESULT_CHARS, check_named, describe_after, describe_element, find_element, render_stage,
+};
 use crate::browser::running_browser::LOAD_LIMIT;
 use crate::browser::{Browser, browser_tool_spec};
 
@@ -48,12 +50,12 @@ const CHOOSE: &str = "function(wanted){if(this.tagName!=='SELECT')throw new Erro
 
 impl Tool for BrowserSelect {
     type Input = BrowserSelectInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserSelect")
             .alias("browser_select_option")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .timeout(LOAD_LIMIT + Duration::from_secs(90))
             .search_hint("choose an option of a select dropdown list in the browser")
@@ -65,7 +67,7 @@ impl Tool for BrowserSelect {
 
     async fn check(&self, input: &BrowserSelectInput, _: &Context) -> Result<(), ToolError> {
         if input.values.len() > VALUES_MAX {
-            return Err(ToolError::senseless(format!(
+            return Err(ToolError::invalid_input(format!(
                 "`values` has {} choices; at most {VALUES_MAX} are accepted at once",
                 input.values.len()
             )));
@@ -78,7 +80,7 @@ impl Tool for BrowserSelect {
         Some(format!("choose {:?} in {list}", input.values))
     }
 
-    async fn call(&self, input: BrowserSelectInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: BrowserSelectInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let (turn, on) = self.0.acting(&input, cx).await?;
         let list = find_element(&turn, &on, input.element.as_deref(), input.selector.as_deref()).await?;
         turn.downloads(false).await?;
@@ -96,10 +98,10 @@ impl Tool for BrowserSelect {
             ))
         })?;
         let done = format!("chose {chosen} in {}", list.about);
-        Ok(Content::text(describe_after(&turn, &on, &done).await).into())
+        Ok(ResultBlock::text(describe_after(&turn, &on, &done).await).into())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, describe_element(&self.0, stage.text("ref"), stage.text("selector"))))
     }
 }

@@ -1,8 +1,8 @@
 //! `BrowserSnapshot`: what is on the page, as text.
 
-use haft::effects::table::Class;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::ConcurrencyClass;
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -26,12 +26,12 @@ pub struct BrowserSnapshot(pub(in crate::browser) Browser);
 
 impl Tool for BrowserSnapshot {
     type Input = BrowserSnapshotInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserSnapshot")
             .alias("browser_snapshot")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
             .timeout(std::time::Duration::from_secs(120))
             .search_hint("see read the page in the browser accessibility tree elements refs")
@@ -45,14 +45,14 @@ impl Tool for BrowserSnapshot {
         input.part.as_deref().map_or(Ok(()), |part| check_named(Some(part), None))
     }
 
-    async fn call(&self, input: BrowserSnapshotInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: BrowserSnapshotInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let (turn, on) = self.0.open(cx).await?;
         let part = input.part.as_deref().map(|part| turn.element(part)).transpose()?;
         let seen = turn.snapshot(&on, part.as_ref()).await?;
-        Ok(Content::text(format!("{}\n\n{FOREIGN}\n{seen}", turn.told(""))).into())
+        Ok(ResultBlock::text(format!("{}\n\n{FOREIGN}\n{seen}", turn.told(""))).into())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, stage.text("ref").unwrap_or("page")))
     }
 }

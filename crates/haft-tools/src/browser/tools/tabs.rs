@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use haft::decision::DecisionReason;
 use haft::tool::ListedClass;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::navigate::{NavigationResult, parse_address, navigate_tab, address_effects};
+use super::navigate::{NavigationResult, address_effects, navigate_tab, parse_address};
 use super::{RESULT_CHARS, render_stage};
 use crate::browser::running_browser::{COMMAND_LIMIT, LOAD_LIMIT, describe_tab};
-use crate::browser::{Browser, RESOURCE, TABS_MAX, TargetTab, BrowserTurn, browser_tool_spec};
+use crate::browser::{Browser, BrowserTurn, RESOURCE, TABS_MAX, TargetTab, browser_tool_spec};
 
 /// Lists the tabs of the browser, opens one, selects the one that the other tools work on, or closes one.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -54,7 +54,7 @@ impl BrowserTabsInput {
 
 impl Tool for BrowserTabs {
     type Input = BrowserTabsInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserTabs")
@@ -79,7 +79,7 @@ impl Tool for BrowserTabs {
     }
 
     async fn check(&self, input: &BrowserTabsInput, _: &Context) -> Result<(), ToolError> {
-        let wrong = |words: &str| Err(ToolError::senseless(words));
+        let wrong = |words: &str| Err(ToolError::invalid_input(words));
         match (input.action(), input.tab, &input.url) {
             (TabAction::New, None, Some(url)) => parse_address(url).map(drop),
             (TabAction::New, ..) => wrong("`new` takes the `url` to open, and no `tab`"),
@@ -92,8 +92,8 @@ impl Tool for BrowserTabs {
         }
     }
 
-    async fn call(&self, input: BrowserTabsInput, cx: &Context) -> Result<Output, ToolError> {
-        let said = |words: String| Ok(Content::text(words).into());
+    async fn call(&self, input: BrowserTabsInput, cx: &Context) -> Result<ToolOutput, ToolError> {
+        let said = |words: String| Ok(ResultBlock::text(words).into());
         if input.action() == TabAction::New {
             let url = parse_address(input.url.as_deref().unwrap_or_default())?;
             let turn = self.0.started(cx).await?;
@@ -134,7 +134,7 @@ impl Tool for BrowserTabs {
         }
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         Some(render_stage(stage, stage.text("url").or(stage.text("action")).unwrap_or("list")))
     }
 }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::text::truncate_with_ellipsis;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{DialogGuard, RESULT_CHARS, describe_element, describe_after, check_named, find_element, render_stage};
+use super::{
+    DialogGuard, RESULT_CHARS, check_named, describe_after, describe_element, find_element, render_stage,
+};
 use crate::browser::keys::KeyPress;
 use crate::browser::running_browser::LOAD_LIMIT;
 use crate::browser::{Browser, browser_tool_spec};
@@ -44,12 +46,12 @@ pub struct BrowserType(pub(in crate::browser) Browser);
 
 impl Tool for BrowserType {
     type Input = BrowserTypeInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserType")
             .alias("browser_type")
-            .listed_class(Class::WriteExclusive)
+            .listed_class(ConcurrencyClass::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
             .timeout(LOAD_LIMIT + Duration::from_secs(90))
             .search_hint("type text fill a form field input in the browser")
@@ -61,7 +63,7 @@ impl Tool for BrowserType {
 
     async fn check(&self, input: &BrowserTypeInput, _: &Context) -> Result<(), ToolError> {
         if input.text.len() > TEXT_BYTES_MAX {
-            return Err(ToolError::senseless(format!(
+            return Err(ToolError::invalid_input(format!(
                 "`text` is longer than {TEXT_BYTES_MAX} bytes; type it in parts with `append`"
             )));
         }
@@ -74,7 +76,7 @@ impl Tool for BrowserType {
         Some(format!("type {:?} into {field}{sends}", truncate_with_ellipsis(&input.text, 80)))
     }
 
-    async fn call(&self, input: BrowserTypeInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: BrowserTypeInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let (turn, on) = self.0.acting(&input, cx).await?;
         let field = find_element(&turn, &on, input.element.as_deref(), input.selector.as_deref()).await?;
         turn.downloads(false).await?;
@@ -87,10 +89,10 @@ impl Tool for BrowserType {
             turn.press(&field.session, &KeyPress::parse("Enter").map_err(ToolError::new)?).await?;
             done += " and pressed Enter";
         }
-        Ok(Content::text(describe_after(&turn, &on, &done).await).into())
+        Ok(ResultBlock::text(describe_after(&turn, &on, &done).await).into())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let field = describe_element(&self.0, stage.text("ref"), stage.text("selector"));
         let text = truncate_with_ellipsis(stage.text("text").unwrap_or_default(), 60);
         Some(render_stage(stage, format!("{text:?} into {field}")))

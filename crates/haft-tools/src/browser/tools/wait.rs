@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use haft::effects::table::Class;
+use haft::effects::table::ConcurrencyClass;
 use haft::text::truncate_with_ellipsis;
-use haft::view::Stage;
-use haft::{Chars, Content, Context, Effects, ErrorKind, Output, Tool, ToolError, ToolSpec, View};
+use haft::view::CallStage;
+use haft::{
+    CallView, Chars, Context, Effects, ErrorKind, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -57,10 +59,10 @@ impl BrowserWaitInput {
     fn condition(&self) -> Result<Option<(String, String)>, ToolError> {
         let given = [&self.text, &self.text_gone, &self.selector, &self.url];
         if given.iter().filter(|one| one.is_some()).count() > 1 {
-            return Err(ToolError::senseless("give one of `text`, `text_gone`, `selector` and `url`"));
+            return Err(ToolError::invalid_input("give one of `text`, `text_gone`, `selector` and `url`"));
         }
         if given.iter().any(|one| one.as_deref().is_some_and(str::is_empty)) {
-            return Err(ToolError::senseless("what is waited for is empty; give text, or leave it out"));
+            return Err(ToolError::invalid_input("what is waited for is empty; give text, or leave it out"));
         }
         let written = |text: &str| Value::from(text).to_string();
         let visible =
@@ -91,12 +93,12 @@ impl BrowserWaitInput {
 
 impl Tool for BrowserWait {
     type Input = BrowserWaitInput;
-    type Output = Output;
+    type Output = ToolOutput;
 
     fn spec(&self) -> ToolSpec {
         browser_tool_spec("BrowserWait")
             .alias("browser_wait_for")
-            .listed_class(Class::ReadOnly)
+            .listed_class(ConcurrencyClass::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
             .timeout(WAIT_MAX + Duration::from_secs(60))
             .search_hint("wait for text or an element on the page in the browser")
@@ -108,7 +110,7 @@ impl Tool for BrowserWait {
 
     async fn check(&self, input: &BrowserWaitInput, _: &Context) -> Result<(), ToolError> {
         if input.limit() > WAIT_MAX || input.limit().is_zero() {
-            return Err(ToolError::senseless(format!(
+            return Err(ToolError::invalid_input(format!(
                 "`timeout_ms` must be between 1 and {}, got {}",
                 WAIT_MAX.as_millis(),
                 input.limit().as_millis()
@@ -117,12 +119,12 @@ impl Tool for BrowserWait {
         input.condition().map(drop)
     }
 
-    async fn call(&self, input: BrowserWaitInput, cx: &Context) -> Result<Output, ToolError> {
+    async fn call(&self, input: BrowserWaitInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let (turn, on) = self.0.open(cx).await?;
         let Some((what, expression)) = input.condition()? else {
             let loading = tokio::time::timeout(input.limit(), turn.settle(&on.target)).await.unwrap_or(true);
             let words = if loading { "the page still loads" } else { "the page has settled" };
-            return Ok(Content::text(turn.told(words)).into());
+            return Ok(ResultBlock::text(turn.told(words)).into());
         };
         let (started, limit) = (Instant::now(), input.limit());
         loop {
@@ -145,15 +147,15 @@ impl Tool for BrowserWait {
             if started.elapsed() >= limit {
                 let words =
                     turn.told(&format!("waited {} ms for {what}, and it did not come", limit.as_millis()));
-                return Err(ToolError::of(ErrorKind::TimedOut, words));
+                return Err(ToolError::with_kind(ErrorKind::TimedOut, words));
             }
             tokio::time::sleep(PERIOD).await;
         }
-        Ok(Content::text(turn.told(&format!("there after {} ms: {what}", started.elapsed().as_millis())))
+        Ok(ResultBlock::text(turn.told(&format!("there after {} ms: {what}", started.elapsed().as_millis())))
             .into())
     }
 
-    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+    fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let title = ["text", "text_gone", "selector", "url"].into_iter().find_map(|field| stage.text(field));
         Some(render_stage(stage, title.unwrap_or("until it has settled")))
     }

@@ -36,7 +36,8 @@ pub(super) fn place_hunks(file: &[u8], hunks: &[PatchHunk]) -> Result<PatchedTex
         Some(body) => (BYTE_ORDER_MARK, body),
         None => (&b""[..], file),
     };
-    let rows: Vec<FileLine<'_>> = body.split_inclusive(|byte| *byte == b'\n').map(FileLine::from_line).collect();
+    let rows: Vec<FileLine<'_>> =
+        body.split_inclusive(|byte| *byte == b'\n').map(FileLine::from_line).collect();
     let usual = rows.first().map(|row| row.end).filter(|end| !end.is_empty()).unwrap_or(b"\n");
     let ended = rows.last().is_none_or(|row| !row.end.is_empty());
     let mut out: Vec<FileLine<'_>> = Vec::with_capacity(rows.len());
@@ -45,7 +46,8 @@ pub(super) fn place_hunks(file: &[u8], hunks: &[PatchHunk]) -> Result<PatchedTex
         let from = past_headers(&rows, at, hunk)?;
         let wanted: Vec<&[u8]> = hunk.lines.iter().filter_map(PatchLine::old).map(str::as_bytes).collect();
         // Empty lines at the end of a change may be some too many.
-        let spare = hunk.lines.iter().rev().take_while(|line| **line == PatchLine::Stays(String::new())).count();
+        let spare =
+            hunk.lines.iter().rev().take_while(|line| **line == PatchLine::Stays(String::new())).count();
         let needed = &wanted[..wanted.len() - spare.min(wanted.len().saturating_sub(1))];
         let found = |from: usize, at_end: bool| {
             seek_lines(&rows, &wanted, from, at_end).or_else(|| seek_lines(&rows, needed, from, at_end))

@@ -46,7 +46,9 @@ pub(super) enum PatchLine {
 impl PatchSection {
     pub(super) fn path(&self) -> &Path {
         match self {
-            PatchSection::Add { path, .. } | PatchSection::Delete { path } | PatchSection::Update { path, .. } => path,
+            PatchSection::Add { path, .. }
+            | PatchSection::Delete { path }
+            | PatchSection::Update { path, .. } => path,
         }
     }
 
@@ -60,7 +62,7 @@ impl PatchSection {
 
 /// The sections of a patch.
 pub(super) fn parse_patch(patch: &str) -> Result<Vec<PatchSection>, ToolError> {
-    let senseless = |words: String| Err(ToolError::senseless(words));
+    let senseless = |words: String| Err(ToolError::invalid_input(words));
     let lines: Vec<&str> = patch.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
     let Some(begin) = lines.iter().position(|line| line.trim() == BEGIN) else {
         return senseless(format!(
@@ -89,7 +91,11 @@ pub(super) fn parse_patch(patch: &str) -> Result<Vec<PatchSection>, ToolError> {
                     }
                     None if line.trim().is_empty() => {}
                     None => {
-                        return senseless(wrong_line(number, line, "every line of a new file begins with `+`"));
+                        return senseless(wrong_line(
+                            number,
+                            line,
+                            "every line of a new file begins with `+`",
+                        ));
                     }
                 },
                 Some(PatchSection::Update { to, hunks, .. }) => match path(MOVE) {
@@ -111,7 +117,8 @@ pub(super) fn parse_patch(patch: &str) -> Result<Vec<PatchSection>, ToolError> {
         if let PatchSection::Update { path, to, hunks } = section {
             hunks.iter_mut().for_each(PatchHunk::tidy);
             hunks.retain(|hunk| !hunk.lines.is_empty());
-            let changes = |hunk: &PatchHunk| hunk.lines.iter().any(|line| !matches!(line, PatchLine::Stays(_)));
+            let changes =
+                |hunk: &PatchHunk| hunk.lines.iter().any(|line| !matches!(line, PatchLine::Stays(_)));
             if to.is_none() && !hunks.iter().any(changes) {
                 return senseless(format!(
                     "the section for `{}` changes nothing; lines that go begin with `-`, lines that come with `+`",
@@ -156,7 +163,7 @@ fn parse_change(hunks: &mut Vec<PatchHunk>, line: &str, number: usize) -> Result
         Some('+') => PatchLine::Comes(chars.as_str().to_owned()),
         Some(_) => {
             let wanted = "a line of a change begins with a space, `-` or `+`, and a new place with `@@`";
-            return Err(ToolError::senseless(wrong_line(number, line, wanted)));
+            return Err(ToolError::invalid_input(wrong_line(number, line, wanted)));
         }
     });
     Ok(())

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{VersionDelta, FileText};
+use super::{FileText, VersionDelta};
 
 /// The name of the file in a session's folder.
 pub(super) const FILE: &str = "checkpoints.log";
@@ -121,7 +121,9 @@ fn append_line(path: &Path, line: &LogLine, parts: &[&[u8]]) -> io::Result<()> {
     let len = file.metadata()?.len();
     if len + bytes.len() as u64 > LOG_BYTES_MAX {
         let number = match line {
-            LogLine::Change { number, .. } | LogLine::More { number, .. } | LogLine::Forgotten(number) => *number,
+            LogLine::Change { number, .. } | LogLine::More { number, .. } | LogLine::Forgotten(number) => {
+                *number
+            }
         };
         // What comes behind differs from what is gone with it, so this one goes too.
         file.set_len(0)?;
@@ -134,7 +136,11 @@ fn append_line(path: &Path, line: &LogLine, parts: &[&[u8]]) -> io::Result<()> {
 }
 
 /// Reads what was recorded, as far as it is whole. `known` says what the last entry left of a file.
-pub(super) fn read_log(path: &Path, mut each: impl FnMut(LogEntry) -> Option<()>, known: impl Fn(&Path) -> FileText) {
+pub(super) fn read_log(
+    path: &Path,
+    mut each: impl FnMut(LogEntry) -> Option<()>,
+    known: impl Fn(&Path) -> FileText,
+) {
     let Ok(file) = File::open(path) else { return };
     let mut reader = BufReader::new(file);
     while let Some(entry) = read_entry(&mut reader, &known) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use globset::escape;
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use haft::ToolError;
-use haft::spelling::edits;
+use haft::spelling::edit_distance;
 use ignore::Match;
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
@@ -86,7 +86,7 @@ impl GrepQuery {
 fn build_matcher(pattern: &str, ignore_case: bool, multiline: bool) -> Result<RegexMatcher, ToolError> {
     if pattern.len() > PATTERN_BYTES_MAX {
         let words = format!("`pattern` has more than {PATTERN_BYTES_MAX} bytes; give a shorter one");
-        return Err(ToolError::senseless(words));
+        return Err(ToolError::invalid_input(words));
     }
     let places = regex_syntax::parse(pattern).map_or(0, |parsed| count_positions(&parsed));
     if places > pattern.len() + REPEATED_MAX {
@@ -94,7 +94,7 @@ fn build_matcher(pattern: &str, ignore_case: bool, multiline: bool) -> Result<Re
             "`pattern` is too large: its repetitions stand for {places} characters, and at most {REPEATED_MAX} can be \
              searched for; repeat less, or without a bound (`*`, `+`)"
         );
-        return Err(ToolError::senseless(words));
+        return Err(ToolError::invalid_input(words));
     }
     let mut builder = RegexMatcherBuilder::new();
     // `^` and `$` are the ends of a line, as in every grep.
@@ -108,10 +108,10 @@ fn build_matcher(pattern: &str, ignore_case: bool, multiline: bool) -> Result<Re
         builder.line_terminator(Some(b'\n'));
     }
     builder.build(pattern).map_err(|error| match error.kind() {
-        ErrorKind::NotAllowed(_) => ToolError::senseless(
+        ErrorKind::NotAllowed(_) => ToolError::invalid_input(
             "`pattern` has an end of line in it, and matches are looked for within one line; set `multiline`",
         ),
-        _ => ToolError::senseless(explain_misfit(pattern, &error.to_string())),
+        _ => ToolError::invalid_input(explain_misfit(pattern, &error.to_string())),
     })
 }
 
@@ -169,7 +169,7 @@ fn build_globs(given: Option<&str>, place: &Path, cwd: &Path) -> Result<Override
     let mut builder = OverrideBuilder::new(root);
     for glob in split_globs(given) {
         let senseless = |error: ignore::Error| {
-            ToolError::senseless(format!("`glob` has `{glob}`, which is not understood: {error}"))
+            ToolError::invalid_input(format!("`glob` has `{glob}`, which is not understood: {error}"))
         };
         let (not, plain) = glob.strip_prefix('!').map_or(("", glob), |plain| ("!", plain));
         if let Some(inside) = glob_below(plain, root) {
@@ -182,7 +182,7 @@ fn build_globs(given: Option<&str>, place: &Path, cwd: &Path) -> Result<Override
             builder.add(&nested).map_err(senseless)?;
         }
     }
-    builder.build().map_err(|error| ToolError::senseless(format!("`glob` is not understood: {error}")))
+    builder.build().map_err(|error| ToolError::invalid_input(format!("`glob` is not understood: {error}")))
 }
 
 /// What an absolute glob has after the directory that globs begin at; nothing if it isn't one, or leads elsewhere. (A
@@ -226,10 +226,10 @@ fn build_types(name: Option<&str>) -> Result<Types, ToolError> {
         let near = if near.is_empty() { String::new() } else { format!("closest: {}; or ", near.join(", ")) };
         let plain = name.trim_start_matches(['*', '.']);
         let words = format!("`type` has no `{name}`; {near}give `glob`, such as `*.{plain}`");
-        return Err(ToolError::senseless(words));
+        return Err(ToolError::invalid_input(words));
     }
     builder.select(name);
-    builder.build().map_err(|error| ToolError::senseless(format!("`type` is not understood: {error}")))
+    builder.build().map_err(|error| ToolError::invalid_input(format!("`type` is not understood: {error}")))
 }
 
 fn closest_names<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
@@ -238,7 +238,7 @@ fn closest_names<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<
     // Alike is what differs in a third of its letters at most.
     let distance = |name: &str| {
         let name = chars(name);
-        Some(edits(&wanted, &name)).filter(|edits| *edits <= wanted.len().max(name.len()) / 3)
+        Some(edit_distance(&wanted, &name)).filter(|edits| *edits <= wanted.len().max(name.len()) / 3)
     };
     let near = names.filter_map(|name| distance(name).map(|distance| (distance, name)));
     let mut near: Vec<(usize, &str)> = near.collect();

@@ -13,8 +13,8 @@ use haft::ToolError;
 use haft::files::{FileError, FileErrorKind, OpenDir};
 
 use super::OutputMode;
-use super::results::{GrepResults, HitCollector, FileHits, HitLine};
 use super::query::GrepQuery;
+use super::results::{FileHits, GrepResults, HitCollector, HitLine};
 use crate::ignore_rules::IgnoreRules;
 use crate::walk::{DirectoryListing, WalkEntry, WalkProblems, WalkVisitor};
 
@@ -141,7 +141,12 @@ impl WalkVisitor for GrepSearch {
         wanted && !self.collector.is_beyond(entry.path)
     }
 
-    fn file(&self, engine: &mut ThreadSearcher, dir: &dyn OpenDir, entry: &WalkEntry<'_>) -> Result<(), FileError> {
+    fn file(
+        &self,
+        engine: &mut ThreadSearcher,
+        dir: &dyn OpenDir,
+        entry: &WalkEntry<'_>,
+    ) -> Result<(), FileError> {
         if self.collector.is_beyond(entry.path) {
             return Ok(());
         }

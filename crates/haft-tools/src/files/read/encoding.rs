@@ -6,9 +6,9 @@
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
-use haft::files::{FileError, Metadata, OpenFile};
+use haft::files::{FileError, FileMetadata, OpenFile};
 use haft::future::BoxFuture;
-use haft::{Context, IntoOutput as _, Output, ToolError};
+use haft::{Context, IntoOutput as _, ToolError, ToolOutput};
 
 use super::text::{LineReader, read_page};
 use super::{CHANGED, LINES, Read, ReadInput, read_all};
@@ -102,7 +102,7 @@ pub(super) async fn read_encoded_page(
     reader: LineReader,
     shown: &str,
     cx: &Context,
-) -> Result<Output, ToolError> {
+) -> Result<ToolOutput, ToolError> {
     let (metadata, bytes) = read_all(reader, shown).await?;
     let is_utf16 = matches!(bytes[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
     if !is_utf16 && metadata.len > GUESSED_BYTES_MAX {
@@ -123,7 +123,8 @@ pub(super) async fn read_encoded_page(
     let limit = input.limit.map_or(LINES, u64::from).max(1);
     reader.beginning().await?;
     let page = read_page(&mut reader, shown, first, limit).await?;
-    let seen = ShownPage { first, next: page.next, content: (reader.is_over && page.is_last).then_some(content) };
+    let seen =
+        ShownPage { first, next: page.next, content: (reader.is_over && page.is_last).then_some(content) };
     let changed = tool.seen.page(cx, &input.file_path, &metadata, &seen);
     let how = if is_utf16 { "by its mark" } else { "as it was detected" };
     let mut text = page.text?;
@@ -142,11 +143,11 @@ pub(super) async fn read_encoded_page(
 struct DecodedFile {
     text: Vec<u8>,
     at: usize,
-    metadata: Metadata,
+    metadata: FileMetadata,
 }
 
 impl OpenFile for DecodedFile {
-    fn metadata(&self) -> &Metadata {
+    fn metadata(&self) -> &FileMetadata {
         &self.metadata
     }
 

@@ -2,11 +2,11 @@
 
 use haft::isolate::ChildResources;
 use haft::text::truncate_chars;
-use haft::{Content, Context, Output, ToolError};
+use haft::{Context, ResultBlock, ToolError, ToolOutput};
 use serde_json::Value;
 
 use crate::decoding::{DecoderOutput, decode_isolated};
-use crate::notebook::{NotebookCell, CellType, Notebook, join_lines};
+use crate::notebook::{CellType, Notebook, NotebookCell, join_lines};
 use crate::paths::count_noun;
 
 /// Characters that are shown of one output.
@@ -18,7 +18,7 @@ const NOTEBOOK_CHARS: usize = 300_000;
 const PICTURES_MAX: usize = 20;
 
 /// The blocks of a notebook.
-pub(super) async fn read_notebook(bytes: &[u8], shown: &str, cx: &Context) -> Result<Output, ToolError> {
+pub(super) async fn read_notebook(bytes: &[u8], shown: &str, cx: &Context) -> Result<ToolOutput, ToolError> {
     let failure = format!("`{shown}` can't be read as a notebook");
     let decoded = decode_isolated(&failure, decode_cells, &shown.to_owned(), bytes, cx).await?;
     Ok(decoded.into_output(shown))
@@ -51,7 +51,7 @@ fn decode_cells(name: String, resources: &ChildResources) -> Result<DecoderOutpu
 #[derive(Default)]
 struct NotebookRenderer {
     text: String,
-    blocks: Vec<Content>,
+    blocks: Vec<ResultBlock>,
     chars: usize,
     #[cfg(feature = "images")]
     pictures: usize,
@@ -64,7 +64,7 @@ impl NotebookRenderer {
         self.text.push('\n');
     }
 
-    fn into_blocks(mut self) -> Vec<Content> {
+    fn into_blocks(mut self) -> Vec<ResultBlock> {
         self.flush();
         self.blocks
     }
@@ -72,7 +72,7 @@ impl NotebookRenderer {
     fn flush(&mut self) {
         let text = std::mem::take(&mut self.text);
         if !text.is_empty() {
-            self.blocks.push(Content::text(text.trim_end_matches('\n').to_owned()));
+            self.blocks.push(ResultBlock::text(text.trim_end_matches('\n').to_owned()));
         }
     }
 
@@ -153,7 +153,7 @@ impl NotebookRenderer {
             Ok(picture) => {
                 self.line(&format!("--- output ({})", picture.words));
                 self.flush();
-                self.blocks.push(Content::image(picture.media_type, picture.bytes));
+                self.blocks.push(ResultBlock::image(picture.media_type, picture.bytes));
             }
             Err(why) => {
                 self.line(&format!("--- output ({}, which can't be shown: {why})", format.media_type()))
@@ -232,8 +232,8 @@ mod tests {
     fn pictures_errors_and_long_outputs_are_shown() {
         use crate::images::{ModelImageFormat, tests::sample};
         let png = sample(4, 3, ModelImageFormat::Png);
-        let encoded = haft::Content::image("image/png", png.clone());
-        let Content::Image(blob) = &encoded else { panic!() };
+        let encoded = haft::ResultBlock::image("image/png", png.clone());
+        let ResultBlock::Image(blob) = &encoded else { panic!() };
         let cell = |outputs: Value| json!({"cell_type": "code", "metadata": {}, "source": [], "execution_count": null, "outputs": outputs});
         let notebook = json!({"cells": [
             cell(json!([{"output_type": "display_data", "data": {"image/png": blob.to_base64(), "text/plain": "<Figure>"}, "metadata": {}}])),

@@ -1,7 +1,7 @@
 //! A PDF as a model reads it: the text of its pages, or pictures of them.
 
 use haft::isolate::ChildResources;
-use haft::{Content, Context, Output, ToolError};
+use haft::{Context, ResultBlock, ToolError, ToolOutput};
 use serde::{Deserialize, Serialize};
 
 use super::text::PAGE_CHARS_MAX;
@@ -31,7 +31,7 @@ pub(super) async fn read_pdf(
     bytes: &[u8],
     shown: &str,
     cx: &Context,
-) -> Result<Output, ToolError> {
+) -> Result<ToolOutput, ToolError> {
     let request = PdfRequest {
         name: shown.to_owned(),
         failure: format!("`{shown}`, a PDF document, can't be read"),
@@ -122,25 +122,25 @@ impl PdfWork {
         if let Some(rest) = self.rest(shown) {
             text.push_str(&format!("\n\n[{rest}]"));
         }
-        DecoderOutput::new(&[Content::text(text)], self.summary())
+        DecoderOutput::new(&[ResultBlock::text(text)], self.summary())
     }
 
     fn pictures(self) -> DecoderOutput {
-        let mut blocks = vec![Content::text(self.head())];
+        let mut blocks = vec![ResultBlock::text(self.head())];
         let mut shown = 0;
         for at in self.pages.iter().copied().take(PICTURE_PAGES_MAX) {
             match self.document.picture(at) {
                 Ok(picture) => {
-                    blocks.push(Content::text(format!("--- page {}", at + 1)));
-                    blocks.push(Content::image(picture.media_type, picture.bytes));
+                    blocks.push(ResultBlock::text(format!("--- page {}", at + 1)));
+                    blocks.push(ResultBlock::image(picture.media_type, picture.bytes));
                 }
                 Err(why) => {
-                    blocks.push(Content::text(format!("--- page {}\n[can't be drawn: {why}]", at + 1)))
+                    blocks.push(ResultBlock::text(format!("--- page {}\n[can't be drawn: {why}]", at + 1)))
                 }
             }
             shown += 1;
         }
-        blocks.extend(self.rest(shown).map(|rest| Content::text(format!("[{rest}]"))));
+        blocks.extend(self.rest(shown).map(|rest| ResultBlock::text(format!("[{rest}]"))));
         DecoderOutput::new(&blocks, self.summary())
     }
 
@@ -241,7 +241,7 @@ mod tests {
         let result = room.call("Read", json!({"file_path": "d.pdf", "images": true}));
         let blocks = result.outcome().unwrap().blocks();
         assert_eq!(blocks.len(), 5);
-        assert!(matches!(&blocks[2], Content::Image(blob) if &*blob.media_type == "image/png"));
+        assert!(matches!(&blocks[2], ResultBlock::Image(blob) if &*blob.media_type == "image/png"));
     }
 
     /// A few kilobytes that become gigabytes are one failed call.

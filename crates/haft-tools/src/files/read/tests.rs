@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use haft::effects::table::Facts;
+use haft::effects::table::EffectFacts;
 use haft::files::{
-    Access, Bytes, DirFiles, Entry, FileError, Files, Metadata, OpenDir, OpenFile, WriteMode, Written,
+    Bytes, DirEntry, DirFiles, FileError, FileMetadata, Files, GrantedAccess, OpenDir, OpenFile, WriteMode,
+    WriteOutcome,
 };
 use haft::future::BoxFuture;
 use haft::ports::PermissionMode;
-use haft::{Engine, EngineBuilder, ErrorKind, Permissions, Registry, ToolCall, ToolResult, Workspace};
+use haft::{Engine, EngineBuilder, ErrorKind, PermissionRules, Registry, ToolCall, ToolResult, Workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -244,7 +245,7 @@ fn what_lies_outside_needs_a_yes() {
     let (kind, words) = room.error(json!({"file_path": path}));
     assert_eq!(kind, ErrorKind::Denied);
     assert!(!words.contains("secret"));
-    let bypass = Permissions::new().mode(PermissionMode::BypassPermissions);
+    let bypass = PermissionRules::new().mode(PermissionMode::BypassPermissions);
     let result = run(room.engine().permissions(bypass).build(), json!({"file_path": path}));
     assert_eq!(result.outcome().unwrap().to_text(), "1\tsecret");
 }
@@ -347,7 +348,7 @@ struct CountingFiles(DirFiles, Arc<AtomicUsize>);
 impl Files for CountingFiles {
     fn open<'a>(
         &'a self,
-        access: &'a Access,
+        access: &'a GrantedAccess,
         path: &'a Path,
     ) -> BoxFuture<'a, Result<Box<dyn OpenFile>, FileError>> {
         Box::pin(async move {
@@ -355,40 +356,48 @@ impl Files for CountingFiles {
             Ok(Box::new(CountingFile(file, self.1.clone())) as Box<dyn OpenFile>)
         })
     }
-    fn metadata<'a>(&'a self, a: &'a Access, p: &'a Path) -> BoxFuture<'a, Result<Metadata, FileError>> {
+    fn metadata<'a>(
+        &'a self,
+        a: &'a GrantedAccess,
+        p: &'a Path,
+    ) -> BoxFuture<'a, Result<FileMetadata, FileError>> {
         self.0.metadata(a, p)
     }
-    fn list<'a>(&'a self, a: &'a Access, p: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, FileError>> {
+    fn list<'a>(
+        &'a self,
+        a: &'a GrantedAccess,
+        p: &'a Path,
+    ) -> BoxFuture<'a, Result<Vec<DirEntry>, FileError>> {
         self.0.list(a, p)
     }
     fn open_dir<'a>(
         &'a self,
-        a: &'a Access,
+        a: &'a GrantedAccess,
         p: &'a Path,
     ) -> BoxFuture<'a, Result<Box<dyn OpenDir>, FileError>> {
         self.0.open_dir(a, p)
     }
     fn write<'a>(
         &'a self,
-        a: &'a Access,
+        a: &'a GrantedAccess,
         p: &'a Path,
         bytes: &'a [u8],
         how: WriteMode,
-    ) -> BoxFuture<'a, Result<Written, FileError>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome, FileError>> {
         self.0.write(a, p, bytes, how)
     }
     fn swap<'a>(
         &'a self,
-        a: &'a Access,
+        a: &'a GrantedAccess,
         p: &'a Path,
         old: Bytes,
         new: Bytes,
-    ) -> BoxFuture<'a, Result<Written, FileError>> {
+    ) -> BoxFuture<'a, Result<WriteOutcome, FileError>> {
         self.0.swap(a, p, old, new)
     }
     fn remove<'a>(
         &'a self,
-        a: &'a Access,
+        a: &'a GrantedAccess,
         p: &'a Path,
         old: Option<&'a [u8]>,
     ) -> BoxFuture<'a, Result<(), FileError>> {
@@ -396,13 +405,13 @@ impl Files for CountingFiles {
     }
     fn rename<'a>(
         &'a self,
-        a: &'a Access,
+        a: &'a GrantedAccess,
         from: &'a Path,
         to: &'a Path,
     ) -> BoxFuture<'a, Result<(), FileError>> {
         self.0.rename(a, from, to)
     }
-    fn create_dir<'a>(&'a self, a: &'a Access, p: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
+    fn create_dir<'a>(&'a self, a: &'a GrantedAccess, p: &'a Path) -> BoxFuture<'a, Result<(), FileError>> {
         self.0.create_dir(a, p)
     }
 }
@@ -410,7 +419,7 @@ impl Files for CountingFiles {
 struct CountingFile(Box<dyn OpenFile>, Arc<AtomicUsize>);
 
 impl OpenFile for CountingFile {
-    fn metadata(&self) -> &Metadata {
+    fn metadata(&self) -> &FileMetadata {
         self.0.metadata()
     }
     fn read<'a>(&'a mut self, max: usize) -> BoxFuture<'a, Result<Vec<u8>, FileError>> {
@@ -501,7 +510,7 @@ fn a_person_sees_the_path_and_what_came_of_it() {
 fn it_is_listed_as_what_its_effects_say() {
     let tool = haft::tool::AnyTool::typed(Read::default()).unwrap();
     let input = ReadInput { file_path: "f".into(), offset: None, limit: None, pages: None, images: None };
-    let class = Read::default().effects(&input).judge(&Facts::unresolved()).class;
+    let class = Read::default().effects(&input).judge(&EffectFacts::unresolved()).class;
     assert_eq!(tool.listed_class(), class.into());
     assert_eq!(
         (tool.group(), tool.aliases(), tool.result_limit()),

@@ -155,7 +155,14 @@ pub(super) struct LineReader {
 
 impl LineReader {
     pub(super) fn new(file: Box<dyn OpenFile>) -> LineReader {
-        LineReader { file, buffer: Vec::new(), at: 0, position: 0, hash: ContentHasher::default(), is_over: false }
+        LineReader {
+            file,
+            buffer: Vec::new(),
+            at: 0,
+            position: 0,
+            hash: ContentHasher::default(),
+            is_over: false,
+        }
     }
 
     /// Makes sure that there are bytes to look at, if the file has more.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use haft::files::{Access, DirFiles, Root, ScopedFiles};
+use haft::files::{DirFiles, GrantedAccess, GrantedRoot, ScopedFiles};
 use haft::testing::MemoryFiles;
 
 use super::*;
@@ -32,7 +32,12 @@ impl WalkVisitor for PathCollector<'_> {
         entry.name != "skip"
     }
 
-    fn file(&self, local: &mut Vec<String>, dir: &dyn OpenDir, entry: &WalkEntry<'_>) -> Result<(), FileError> {
+    fn file(
+        &self,
+        local: &mut Vec<String>,
+        dir: &dyn OpenDir,
+        entry: &WalkEntry<'_>,
+    ) -> Result<(), FileError> {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
         assert!(seen != self.panics_at, "told to");
         if seen == self.stops_at {
@@ -45,7 +50,7 @@ impl WalkVisitor for PathCollector<'_> {
 }
 
 fn walked(files: &dyn haft::files::Files, root: &Path, panics_at: usize, stops_at: usize) -> Vec<String> {
-    let access = Access { read: vec![Root::subtree(root)], ..Access::default() };
+    let access = GrantedAccess { read: vec![GrantedRoot::subtree(root)], ..GrantedAccess::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let dir = runtime.block_on(ScopedFiles::new(files, &access, root).open_dir(root)).unwrap();
     let (seen, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -100,7 +105,7 @@ fn a_very_deep_tree_is_walked_as_far_as_said_with_few_files_open() {
         std::fs::create_dir(&dir).unwrap();
         std::fs::write(dir.join("f"), "x").unwrap();
     }
-    let access = Access { read: vec![Root::subtree(&root)], ..Access::default() };
+    let access = GrantedAccess { read: vec![GrantedRoot::subtree(&root)], ..GrantedAccess::default() };
     let files = DirFiles::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let open = runtime.block_on(ScopedFiles::new(&files, &access, &root).open_dir(&root)).unwrap();

@@ -47,7 +47,12 @@ impl PlanStep {
         let text = text.trim();
         let title = text.lines().next().unwrap_or_default().trim();
         let intent = detect_intent(title);
-        PlanStep { title: title.to_owned(), text: text.to_owned(), intent, targets: find_targets(text, intent) }
+        PlanStep {
+            title: title.to_owned(),
+            text: text.to_owned(),
+            intent,
+            targets: find_targets(text, intent),
+        }
     }
 }
 
@@ -86,7 +91,12 @@ pub(crate) fn parse_steps(plan: &str) -> Vec<PlanStep> {
             text.push_str(line.text);
         }
     }
-    texts.iter().filter(|text| !text.trim().is_empty()).take(STEPS_MAX).map(|text| PlanStep::new(text)).collect()
+    texts
+        .iter()
+        .filter(|text| !text.trim().is_empty())
+        .take(STEPS_MAX)
+        .map(|text| PlanStep::new(text))
+        .collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +188,12 @@ fn paragraph_steps(lines: &[PlanLine<'_>]) -> Vec<PlanStep> {
             }
         }
     }
-    texts.iter().filter(|text| !text.trim().is_empty()).take(STEPS_MAX).map(|text| PlanStep::new(text)).collect()
+    texts
+        .iter()
+        .filter(|text| !text.trim().is_empty())
+        .take(STEPS_MAX)
+        .map(|text| PlanStep::new(text))
+        .collect()
 }
 
 const LOOKS: &[&str] = &[
@@ -309,7 +324,9 @@ fn quoted_target(span: &str, intent: StepIntent) -> StepTarget {
             StepTarget::Command(haft::text::single_line(span))
         }
         () if is_path(span, true) => StepTarget::Path(tidy_path(span)),
-        () if intent == StepIntent::Run && programish && !span.contains("::") => StepTarget::Command(span.to_owned()),
+        () if intent == StepIntent::Run && programish && !span.contains("::") => {
+            StepTarget::Command(span.to_owned())
+        }
         () => StepTarget::Symbol(span.trim_end_matches("()").to_owned()),
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use haft::call_log::CallLog;
-use haft::hooks::Hooks;
-use haft::ports::{Answer, PermissionMode};
-use haft::testing::{Caller, LiveMode, ScriptedAsker};
-use haft::{Effects, Output, Registry, dynamic_tool};
+use haft::hooks::HookSet;
+use haft::ports::{ApprovalAnswer, PermissionMode};
+use haft::testing::{LiveMode, ScriptedAsker, TestCaller};
+use haft::{Effects, Registry, ToolOutput, dynamic_tool};
 use serde_json::{Value, json};
 
 use super::steps::{StepIntent, StepTarget, parse_steps};
@@ -18,7 +18,7 @@ use crate::verify_plan::VerifyPlan;
 const PLAN: &str = "# Speed up\n\n## Context\n- it is slow\n\n## Steps\n\n1. Add the cache in `src/cache.rs`\n   - with `fn lookup()`\n2. Use it in src/main.rs\n3. Run `cargo test`\n4. Update `README.md`\n5. Explain the speed to readers in the documents\n";
 
 /// A session with plan tools, and tools that only say what they touch.
-fn session(asker: &ScriptedAsker, mode: &LiveMode) -> Caller {
+fn session(asker: &ScriptedAsker, mode: &LiveMode) -> TestCaller {
     let (plans, log) = (SessionPlans::default(), CallLog::new());
     let writes = |name: &'static str| {
         let schema = json!({"type": "object"});
@@ -41,17 +41,17 @@ fn session(asker: &ScriptedAsker, mode: &LiveMode) -> Caller {
         .and_then(|registry| registry.with(VerifyPlan::new(&plans, Some(log.clone()))))
         .and_then(|registry| registry.with(writes("Write")))
         .and_then(|registry| registry.with(writes("Bash")));
-    let allowed = haft::Permissions::new().allow("Write").unwrap().allow("Bash").unwrap();
-    Caller::of(registry.unwrap()).engine(|engine| {
-        let engine = engine.permissions(allowed).asker(asker.clone()).hooks(Hooks::new().after(log));
+    let allowed = haft::PermissionRules::new().allow("Write").unwrap().allow("Bash").unwrap();
+    TestCaller::with_registry(registry.unwrap()).engine(|engine| {
+        let engine = engine.permissions(allowed).asker(asker.clone()).hooks(HookSet::new().after(log));
         engine.ports(|ports| ports.mode = Some(Arc::new(mode.clone())))
     })
 }
 
-async fn say(caller: &Caller, tool: &str, input: Value) -> String {
+async fn say(caller: &TestCaller, tool: &str, input: Value) -> String {
     let result = caller.call(tool, input).await;
     match result.outcome() {
-        Ok(output) => Output::to_text(output),
+        Ok(output) => ToolOutput::to_text(output),
         Err(error) => format!("! {}", error.message()),
     }
 }
@@ -59,9 +59,9 @@ async fn say(caller: &Caller, tool: &str, input: Value) -> String {
 #[tokio::test]
 async fn a_plan_is_sent_back_and_then_approved() {
     let asker = ScriptedAsker::new()
-        .then(Answer::NoBecause("no cache, please".into()))
-        .then(Answer::Edit(json!({"plan": "1. Edit `a.rs`"})))
-        .then(Answer::Once);
+        .then(ApprovalAnswer::NoBecause("no cache, please".into()))
+        .then(ApprovalAnswer::Edit(json!({"plan": "1. Edit `a.rs`"})))
+        .then(ApprovalAnswer::Once);
     let mode = LiveMode::new(PermissionMode::AcceptEdits);
     let caller = session(&asker, &mode);
     let early = say(&caller, "ExitPlanMode", json!({"plan": PLAN})).await;
@@ -73,7 +73,7 @@ async fn a_plan_is_sent_back_and_then_approved() {
     assert_eq!(mode.changes(), [PermissionMode::Plan], "nothing changes by a no");
     let approval = &asker.approvals()[0];
     assert!(
-        matches!(&approval.view.body[..], [haft::view::Part::Text { text }] if text.contains("src/cache.rs"))
+        matches!(&approval.view.body[..], [haft::view::ViewPart::Text { text }] if text.contains("src/cache.rs"))
     );
     let approved = say(&caller, "ExitPlanMode", json!({"plan": PLAN})).await;
     assert!(
@@ -87,10 +87,10 @@ async fn a_plan_is_sent_back_and_then_approved() {
 
 #[tokio::test]
 async fn a_rule_or_hook_approves_no_plan() {
-    let asker = ScriptedAsker::new().then(Answer::NoBecause("I decide".into()));
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::NoBecause("I decide".into()));
     let mode = LiveMode::new(PermissionMode::Plan);
     let caller = session(&asker, &mode)
-        .engine(|engine| engine.permissions(haft::Permissions::new().allow("ExitPlanMode").unwrap()));
+        .engine(|engine| engine.permissions(haft::PermissionRules::new().allow("ExitPlanMode").unwrap()));
     let said = say(&caller, "ExitPlanMode", json!({"plan": PLAN})).await;
     assert!(said.contains("I decide") && mode.changes().is_empty(), "{said}");
 }
@@ -102,15 +102,15 @@ async fn a_mode_that_the_user_chose_meanwhile_stays() {
     let caller = session(&asker, &mode);
     let turn = caller.start([("1", "ExitPlanMode", json!({"plan": PLAN}))]);
     let asked = asker.asked().await;
-    haft::ports::Mode::set(&mode, PermissionMode::DontAsk);
-    asked.answer(Answer::Once);
+    haft::ports::ModeControl::set(&mode, PermissionMode::DontAsk);
+    asked.answer(ApprovalAnswer::Once);
     turn.results().await;
     assert_eq!(mode.changes(), [PermissionMode::DontAsk]);
 }
 
 #[tokio::test]
 async fn steps_are_done_missing_or_different() {
-    let asker = ScriptedAsker::new().then(Answer::Once);
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
     let mode = LiveMode::new(PermissionMode::Plan);
     let caller = session(&asker, &mode);
     say(&caller, "Write", json!({"file_path": "README.md"})).await;

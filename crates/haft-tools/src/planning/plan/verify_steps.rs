@@ -12,7 +12,7 @@ use haft::call_log::PastCall;
 use haft::text::{single_line, truncate_chars};
 use serde_json::Value;
 
-use super::steps::{StepIntent, PlanStep, StepTarget, split_words};
+use super::steps::{PlanStep, StepIntent, StepTarget, split_words};
 
 /// How many of a step's words have to be found in one call for it to count as done, in percent.
 const WORDS_DONE: usize = 60;
@@ -62,7 +62,8 @@ pub(crate) fn judge_step(step: &PlanStep, calls: &[PastCall]) -> StepVerdict {
     if proving.is_empty() {
         return by_words(step, calls);
     }
-    let found: Vec<TargetMatch> = proving.iter().map(|target| find_target(target, step.intent, calls)).collect();
+    let found: Vec<TargetMatch> =
+        proving.iter().map(|target| find_target(target, step.intent, calls)).collect();
     let met = found.iter().filter(|found| matches!(found, TargetMatch::Met(_))).count();
     let unmet = found.iter().filter(|found| matches!(found, TargetMatch::Unmet(_))).count();
     let outcome = match () {
@@ -159,7 +160,11 @@ fn path_found(path: &str, intent: StepIntent, calls: &[PastCall]) -> TargetMatch
 
 fn command_found(command: &str, calls: &[PastCall]) -> TargetMatch {
     let runs = |call: &&PastCall| !call.effects.runs.is_empty();
-    let same = calls.iter().rev().filter(runs).find(|call| command_lines(call).any(|line| holds_words(&line, command)));
+    let same = calls
+        .iter()
+        .rev()
+        .filter(runs)
+        .find(|call| command_lines(call).any(|line| holds_words(&line, command)));
     match same.map(|call| (call, &call.error)) {
         Some((call, None)) => {
             return TargetMatch::Met(format!("`{command}` ran and succeeded ({})", named_call(call)));
@@ -174,11 +179,10 @@ fn command_found(command: &str, calls: &[PastCall]) -> TargetMatch {
         None => {}
     }
     let start: Vec<&str> = command.split(' ').take(2).collect();
-    let near = calls
-        .iter()
-        .rev()
-        .filter(runs)
-        .find_map(|call| Some((call, command_lines(call).find(|line| holds_words(line, &start.join(" ")))?)));
+    let near =
+        calls.iter().rev().filter(runs).find_map(|call| {
+            Some((call, command_lines(call).find(|line| holds_words(line, &start.join(" ")))?))
+        });
     match near.filter(|_| command.split(' ').count() > start.len()) {
         Some((call, line)) => TargetMatch::Other(format!(
             "`{command}` was not run; `{}` was ({})",
@@ -203,13 +207,15 @@ fn symbol_found(name: &str, calls: &[PastCall]) -> TargetMatch {
 
 /// The call that has most of the step's words.
 fn by_words(step: &PlanStep, calls: &[PastCall]) -> StepVerdict {
-    let wanted: BTreeSet<String> = split_words(&step.text).filter(|word| says_something(word)).map(word_stem).collect();
+    let wanted: BTreeSet<String> =
+        split_words(&step.text).filter(|word| says_something(word)).map(word_stem).collect();
     let score = |call: &PastCall| {
         let mut has: BTreeSet<String> = split_words(&call.about).map(word_stem).collect();
         has.extend(input_texts(&call.input).iter().flat_map(|text| split_words(text)).map(word_stem));
         wanted.iter().filter(|word| has.contains(*word)).count()
     };
-    let fits = |call: &&PastCall| call.error.is_none() && (step.intent != StepIntent::Change || is_change(call));
+    let fits =
+        |call: &&PastCall| call.error.is_none() && (step.intent != StepIntent::Change || is_change(call));
     let best = calls
         .iter()
         .filter(fits)
@@ -260,7 +266,9 @@ fn word_stem(word: String) -> String {
 fn changed_paths(effects: &Effects) -> Vec<&Path> {
     let own = effects.writes.iter().chain(&effects.deletes).map(|set| &*set.path);
     own.chain(
-        inner_effects(effects).flat_map(|inner| inner.writes.iter().chain(&inner.deletes)).map(|set| &*set.path),
+        inner_effects(effects)
+            .flat_map(|inner| inner.writes.iter().chain(&inner.deletes))
+            .map(|set| &*set.path),
     )
     .collect()
 }

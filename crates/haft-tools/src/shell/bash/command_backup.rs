@@ -5,10 +5,10 @@
 
 use std::path::PathBuf;
 
-use haft::effects::{Extent, PathSet};
+use haft::effects::{PathSet, RootExtent};
 use haft::files::{Bytes, CheckpointPlan, PlannedChange};
 use haft::{Context, Effects};
-use haft_shell::Analysis;
+use haft_shell::CommandAnalysis;
 
 use crate::checkpoints::CheckpointStore;
 
@@ -22,14 +22,14 @@ impl CommandBackup {
     /// Reads what a command is known to change or remove.
     pub(super) async fn take(
         checkpoints: Option<&CheckpointStore>,
-        analysis: &Analysis,
+        analysis: &CommandAnalysis,
         cx: &Context,
     ) -> CommandBackup {
         let mut backup = CommandBackup { checkpoints: checkpoints.cloned(), files: Vec::new() };
         if backup.checkpoints.is_none() {
             return backup;
         }
-        let places: Vec<(PathBuf, Extent, bool)> = changed_paths(&analysis.effects())
+        let places: Vec<(PathBuf, RootExtent, bool)> = changed_paths(&analysis.effects())
             .into_iter()
             .map(|set| (cx.cwd().join(&set.path).components().collect(), set.extent, set.partial))
             .collect();

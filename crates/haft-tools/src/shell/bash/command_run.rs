@@ -11,12 +11,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use haft::ports::{Confinement, Exit, ProcessRequest, ProtectionLevel, Refusal, TaskLog};
+use haft::ports::{
+    ConfinementLevel, ConfinementRefusal, ProcessExit, ProcessRequest, ProtectionLevel, TaskLog,
+};
 use haft::sync::lock;
 use haft::{Cancel, Context, ToolError};
 use haft_git::RepositoryUse;
 
-use super::output_log::{OutputLog, CommandOutput};
+use super::output_log::{CommandOutput, OutputLog};
 
 /// Where bash is looked for.
 const PLACES: &[&str] =
@@ -43,7 +45,7 @@ const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub(crate) struct CommandLaunch {
     pub(crate) command: String,
-    pub(crate) confinement: Confinement,
+    pub(crate) confinement: ConfinementLevel,
     /// How much of the repository it has to write.
     pub(crate) repository: RepositoryUse,
     /// How long it may run in all.
@@ -61,13 +63,13 @@ pub(crate) struct RunningCommand {
 /// A command that ended.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandEnd {
-    pub(crate) exit: Exit,
+    pub(crate) exit: ProcessExit,
     pub(crate) printed: CommandOutput,
     /// The working directory that it left, if it told.
     pub(crate) cwd: Option<PathBuf>,
     /// Whether something that it had started with `&` still ran then, if it told.
     pub(crate) left_running: bool,
-    pub(crate) refused: Vec<Refusal>,
+    pub(crate) refused: Vec<ConfinementRefusal>,
     /// What of it could not be ended.
     pub(crate) held: Vec<u32>,
 }

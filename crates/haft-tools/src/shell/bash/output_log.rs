@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use haft::future::BoxFuture;
 use haft::limits::SPILL_BYTES_MAX;
 use haft::ports::{LogSize, TaskLog};
-use haft::results::{Keeping, Kept, OffloadStore};
+use haft::results::{OffloadStore, OffloadWriter, OffloadedFile};
 use haft::sync::lock;
 use haft::text::truncate_chars;
 use tokio::sync::Notify;
 
-use super::terminal_text::{TerminalTextCleaner, LeftOut};
+use super::terminal_text::{LeftOut, TerminalTextCleaner};
 
 /// Bytes of text that are held in memory before a file is begun: more than the characters that a result may have.
 pub const MEMORY_BYTES_MAX: usize = 128 * 1024;
@@ -59,8 +59,8 @@ struct LogState {
 /// Where a text goes that is too long for memory.
 enum OverflowPlace {
     Memory,
-    File(Keeping),
-    Kept(Kept),
+    File(OffloadWriter),
+    Kept(OffloadedFile),
     /// Nowhere, for this reason.
     Lost(String),
 }
@@ -75,7 +75,7 @@ pub(crate) struct CommandOutput {
     /// How many bytes of text there were.
     pub(crate) bytes: u64,
     /// The file that holds all of it, or as much as a file may have.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<OffloadedFile>,
     /// Why there is no such file although it is needed.
     pub(crate) lost: Option<String>,
     pub(super) left_out: LeftOut,

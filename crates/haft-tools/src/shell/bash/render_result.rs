@@ -7,16 +7,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use haft::ports::{Confinement, Exit, Refusal};
+use haft::ports::{ConfinementLevel, ConfinementRefusal, ProcessExit};
 use haft::results::OffloadStore;
 use haft::text::truncate_chars;
-use haft::view::{Part, visible_line};
-use haft::{Cause, Content, Context, ErrorKind, Output, ToolError, View};
-use haft_shell::Analysis;
+use haft::view::{ViewPart, visible_line};
+use haft::{CallView, Cause, Context, ErrorKind, ResultBlock, ToolError, ToolOutput};
+use haft_shell::CommandAnalysis;
 use serde_json::{Value, json};
 
-use super::output_log::CommandOutput;
 use super::command_run::{CommandEnd, RunningCommand};
+use super::output_log::CommandOutput;
 use super::{RESULT_CHARS, reached_hosts};
 
 /// Characters of the output of a command that failed: its beginning and its end.
@@ -29,8 +29,8 @@ const REFUSALS_SHOWN: usize = 8;
 /// What is known of a run besides how it ended.
 pub(crate) struct RunFacts<'a> {
     pub(crate) command: &'a str,
-    pub(crate) analysis: &'a Analysis,
-    pub(crate) confinement: Confinement,
+    pub(crate) analysis: &'a CommandAnalysis,
+    pub(crate) confinement: ConfinementLevel,
     /// Whether the host holds it to that.
     pub(crate) confined: bool,
     pub(crate) limit: Duration,
@@ -39,10 +39,14 @@ pub(crate) struct RunFacts<'a> {
 }
 
 /// The result of a command that ended.
-pub(crate) fn render_result(ended: CommandEnd, facts: RunFacts<'_>, cx: &Context) -> Result<Output, ToolError> {
+pub(crate) fn render_result(
+    ended: CommandEnd,
+    facts: RunFacts<'_>,
+    cx: &Context,
+) -> Result<ToolOutput, ToolError> {
     let CommandEnd { exit, printed, refused, left_running, held, .. } = ended;
     let answers = exit_meaning(&exit, facts.analysis);
-    let failed = !(exit == Exit::Code(0) || answers.is_some());
+    let failed = !(exit == ProcessExit::Code(0) || answers.is_some());
     let mut notes = left_out(&printed);
     let ended = exit_words(&exit, answers, facts.limit);
     match held_words(&held) {
@@ -53,19 +57,21 @@ pub(crate) fn render_result(ended: CommandEnd, facts: RunFacts<'_>, cx: &Context
         }
     }
     // What only seems to have been wanted, and whom nobody kept it from, matters where it may be why the command failed.
-    let certain = |refusal: &&Refusal| !matches!(refusal, Refusal::Path { .. } | Refusal::Unreached { .. });
+    let certain = |refusal: &&ConfinementRefusal| {
+        !matches!(refusal, ConfinementRefusal::Path { .. } | ConfinementRefusal::Unreached { .. })
+    };
     let told = refused.iter().filter(|refusal| failed || certain(refusal)).cloned();
     notes.extend(describe_refusals(&told.collect::<Vec<_>>(), cx.cwd()));
-    if left_running && matches!(exit, Exit::Code(_)) {
+    if left_running && matches!(exit, ProcessExit::Code(_)) {
         notes.push(LEFT_RUNNING.to_owned());
     }
-    let looked = failed && facts.confined && facts.confinement == Confinement::ReadOnly;
+    let looked = failed && facts.confined && facts.confinement == ConfinementLevel::ReadOnly;
     if looked && wanted_more(&printed, &refused) {
         notes.push(ONLY_LOOKED.to_owned());
     }
     if failed
         && facts.confined
-        && facts.confinement != Confinement::Outside
+        && facts.confinement != ConfinementLevel::Outside
         && wanted_own_port(&exit, &printed, &facts)
     {
         notes.push(OWN_PORT.to_owned());
@@ -74,11 +80,11 @@ pub(crate) fn render_result(ended: CommandEnd, facts: RunFacts<'_>, cx: &Context
     let view = command_view(facts.command, &exit, &printed);
     if failed {
         let kind = match exit {
-            Exit::TimedOut => ErrorKind::TimedOut,
-            Exit::Cancelled => ErrorKind::Cancelled,
-            Exit::Code(_) | Exit::Signal(_) | Exit::Killed(_) => ErrorKind::Failed,
+            ProcessExit::TimedOut => ErrorKind::TimedOut,
+            ProcessExit::Cancelled => ErrorKind::Cancelled,
+            ProcessExit::Code(_) | ProcessExit::Signal(_) | ProcessExit::Killed(_) => ErrorKind::Failed,
         };
-        return Err(ToolError::of(
+        return Err(ToolError::with_kind(
             kind,
             render_failure(&printed, &notes, cx.ports().result_store().map(|store| &**store)),
         ));
@@ -89,7 +95,7 @@ pub(crate) fn render_result(ended: CommandEnd, facts: RunFacts<'_>, cx: &Context
             let tail = with_notes(&printed.tail, &notes);
             store.show(kept, &printed.head, &tail)
         }
-        _ => Output::from(Content::text(with_notes(&whole_text(&printed), &notes))),
+        _ => ToolOutput::from(ResultBlock::text(with_notes(&whole_text(&printed), &notes))),
     };
     Ok(output.with_view(view).with_response(response))
 }
@@ -101,7 +107,10 @@ pub(crate) fn render_cancelled(running: RunningCommand, cause: Cause, cx: &Conte
     drop(work);
     let printed = log.finish();
     let notes = [left_out(&printed), vec![format!("Bash was {}", cause.words())]].concat();
-    ToolError::cancelled(cause, &render_failure(&printed, &notes, cx.ports().result_store().map(|store| &**store)))
+    ToolError::cancelled(
+        cause,
+        &render_failure(&printed, &notes, cx.ports().result_store().map(|store| &**store)),
+    )
 }
 
 /// All of the text, or what there is of it. What could not be kept is cut here to what a result may have: cut later, the
@@ -175,8 +184,8 @@ fn left_out(printed: &CommandOutput) -> Vec<String> {
 }
 
 /// What an exit code of 1 means, for programs that answer with it; nothing if it is a failure.
-fn exit_meaning(exit: &Exit, analysis: &Analysis) -> Option<&'static str> {
-    if *exit != Exit::Code(1) || !analysis.doubts.is_empty() {
+fn exit_meaning(exit: &ProcessExit, analysis: &CommandAnalysis) -> Option<&'static str> {
+    if *exit != ProcessExit::Code(1) || !analysis.doubts.is_empty() {
         return None;
     }
     let last = analysis.commands.iter().rev().find(|command| command.within.is_none())?;
@@ -201,33 +210,35 @@ pub(crate) fn held_words(held: &[u32]) -> Option<String> {
 }
 
 /// How it ended, where that has to be said.
-fn exit_words(exit: &Exit, answers: Option<&str>, limit: Duration) -> Option<String> {
+fn exit_words(exit: &ProcessExit, answers: Option<&str>, limit: Duration) -> Option<String> {
     Some(match (exit, answers) {
-        (Exit::Code(0), _) => return None,
-        (Exit::Code(code), Some(answer)) => format!("exit code {code}: {answer}"),
-        (Exit::Code(126), _) => "exit code 126: a program in it could not be executed".to_owned(),
-        (Exit::Code(127), _) => "exit code 127: a program in it was not found".to_owned(),
+        (ProcessExit::Code(0), _) => return None,
+        (ProcessExit::Code(code), Some(answer)) => format!("exit code {code}: {answer}"),
+        (ProcessExit::Code(126), _) => "exit code 126: a program in it could not be executed".to_owned(),
+        (ProcessExit::Code(127), _) => "exit code 127: a program in it was not found".to_owned(),
         // How a shell says that what it ran was killed.
-        (Exit::Code(code), None) => match signal_name(code - 128).filter(|_| ends_programs(code - 128)) {
-            Some(name) => format!(
-                "exit code {code}: a program in it was killed by {name} ({}){}",
-                code - 128,
-                signal_hint(code - 128)
-            ),
-            None => format!("exit code {code}"),
-        },
-        (Exit::Signal(signal), _) => {
+        (ProcessExit::Code(code), None) => {
+            match signal_name(code - 128).filter(|_| ends_programs(code - 128)) {
+                Some(name) => format!(
+                    "exit code {code}: a program in it was killed by {name} ({}){}",
+                    code - 128,
+                    signal_hint(code - 128)
+                ),
+                None => format!("exit code {code}"),
+            }
+        }
+        (ProcessExit::Signal(signal), _) => {
             let name = signal_name(*signal).unwrap_or("a signal");
             format!("killed by {name} ({signal}){}", signal_hint(*signal))
         }
-        (Exit::TimedOut, _) => {
+        (ProcessExit::TimedOut, _) => {
             let seconds = limit.as_secs_f64();
             format!(
                 "ended by haft: it did not finish within {seconds} s; the user did not interrupt. Give a longer `timeout`, or `run_in_background`"
             )
         }
-        (Exit::Cancelled, _) => "ended by haft: it was stopped".to_owned(),
-        (Exit::Killed(reason), _) => format!("ended by haft: {reason}"),
+        (ProcessExit::Cancelled, _) => "ended by haft: it was stopped".to_owned(),
+        (ProcessExit::Killed(reason), _) => format!("ended by haft: {reason}"),
     })
 }
 
@@ -274,32 +285,36 @@ fn signal_hint(signal: i32) -> &'static str {
 }
 
 /// What it was kept from, each on one line: names are the command's, and could be words of ours.
-pub(crate) fn describe_refusals(refused: &[Refusal], cwd: &Path) -> Vec<String> {
+pub(crate) fn describe_refusals(refused: &[ConfinementRefusal], cwd: &Path) -> Vec<String> {
     let mut words: Vec<String> = refused
         .iter()
         .take(REFUSALS_SHOWN)
         .map(|refusal| match refusal {
-            Refusal::Host { host, port: Some(port), why, .. } => {
+            ConfinementRefusal::Host { host, port: Some(port), why, .. } => {
                 format!("it could not reach {host}:{port}: {why}")
             }
-            Refusal::Host { host, port: None, why, .. } => format!("it could not reach {host}: {why}"),
-            Refusal::Unreached { host, port, why } => format!("it could not reach {host}:{port}: {why}"),
-            Refusal::Held { paths, why } => {
+            ConfinementRefusal::Host { host, port: None, why, .. } => {
+                format!("it could not reach {host}: {why}")
+            }
+            ConfinementRefusal::Unreached { host, port, why } => {
+                format!("it could not reach {host}:{port}: {why}")
+            }
+            ConfinementRefusal::Held { paths, why } => {
                 let short = |path: &Path| path.strip_prefix(cwd).unwrap_or(path).display().to_string();
                 let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", short(path))).collect();
                 format!("it could not change {}, it seems: {why}", paths.join(", "))
             }
-            Refusal::Unseen { why, .. } => why.clone(),
-            Refusal::Path { path, write: true } => {
+            ConfinementRefusal::Unseen { why, .. } => why.clone(),
+            ConfinementRefusal::Path { path, write: true } => {
                 format!("it could not write `{}`, it seems", path.display())
             }
-            Refusal::Path { path, write: false } => {
+            ConfinementRefusal::Path { path, write: false } => {
                 format!("it could not read `{}`, it seems", path.display())
             }
-            Refusal::Changed { path, done } => {
+            ConfinementRefusal::Changed { path, done } => {
                 format!("`{}` changed while it ran: {done}", path.display())
             }
-            Refusal::Protected { path, done } => {
+            ConfinementRefusal::Protected { path, done } => {
                 format!("`{}` changed while it ran, which no command may do: {done}", path.display())
             }
         })
@@ -324,16 +339,16 @@ const KEPT_FROM: [&str; 7] = [
 
 /// Whether a command that failed where it could only look seems to have wanted more. The words are its own: a reason to
 /// explain, and no proof.
-fn wanted_more(printed: &CommandOutput, refused: &[Refusal]) -> bool {
+fn wanted_more(printed: &CommandOutput, refused: &[ConfinementRefusal]) -> bool {
     let told = |text: &str| KEPT_FROM.iter().any(|words| text.contains(words));
     !refused.is_empty() || told(&printed.head) || told(&printed.tail)
 }
 
 /// Whether a command that names this machine seems to have found nobody there.
-fn wanted_own_port(exit: &Exit, printed: &CommandOutput, facts: &RunFacts<'_>) -> bool {
+fn wanted_own_port(exit: &ProcessExit, printed: &CommandOutput, facts: &RunFacts<'_>) -> bool {
     let told = |text: &str| NOBODY_THERE.iter().any(|words| text.contains(words));
     // What curl ends with, however silent.
-    let silent = *exit == Exit::Code(7);
+    let silent = *exit == ProcessExit::Code(7);
     (silent || told(&printed.head) || told(&printed.tail))
         && reached_hosts(facts.analysis).any(|host| is_this_machine(&host))
 }
@@ -376,7 +391,7 @@ pub(crate) fn command_title(command: &str) -> String {
     format!("$ {}", command.trim())
 }
 
-fn command_view(command: &str, exit: &Exit, printed: &CommandOutput) -> View {
+fn command_view(command: &str, exit: &ProcessExit, printed: &CommandOutput) -> CallView {
     let text = if printed.tail.is_empty() { &printed.head } else { &printed.tail };
     let lines = match printed.is_whole() {
         true => printed.head.lines().count(),
@@ -389,15 +404,15 @@ fn command_view(command: &str, exit: &Exit, printed: &CommandOutput) -> View {
         lines => format!("{lines} lines"),
     };
     let summary = match exit {
-        Exit::Code(0) => size,
-        Exit::Code(code) => format!("exit code {code}, {size}"),
+        ProcessExit::Code(0) => size,
+        ProcessExit::Code(code) => format!("exit code {code}, {size}"),
         _ => size,
     };
-    with_tail(View::titled(command_title(command)).summary(summary), text)
+    with_tail(CallView::titled(command_title(command)).summary(summary), text)
 }
 
 /// The view with the last lines of a text.
-pub(crate) fn with_tail(view: View, text: &str) -> View {
+pub(crate) fn with_tail(view: CallView, text: &str) -> CallView {
     let lines: Vec<&str> = text.lines().collect();
     if lines.is_empty() {
         return view;
@@ -406,5 +421,5 @@ pub(crate) fn with_tail(view: View, text: &str) -> View {
     if lines.len() > LINES_SHOWN {
         shown.insert_str(0, &format!("… {} lines before\n", lines.len() - LINES_SHOWN));
     }
-    view.with(Part::Code { language: None, text: shown })
+    view.with(ViewPart::Code { language: None, text: shown })
 }

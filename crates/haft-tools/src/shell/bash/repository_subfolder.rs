@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use haft::{Context, ToolError};
-use haft_shell::{Analysis, SubCommand, Word};
+use haft_shell::{CommandAnalysis, SubCommand, Word};
 
 /// Subcommands that may write anywhere in the work tree.
 const WIDE: [&str; 16] = [
@@ -34,11 +34,11 @@ const WITH_VALUE: [&str; 6] = ["-C", "-c", "--config-env", "--git-dir", "--names
 ///
 /// # Errors
 /// Which one, why, and what to do instead.
-pub(super) fn check_subfolder(analysis: &Analysis, cx: &Context) -> Result<(), ToolError> {
+pub(super) fn check_subfolder(analysis: &CommandAnalysis, cx: &Context) -> Result<(), ToolError> {
     let Some(subcommand) = analysis.commands.iter().find_map(wide_subcommand) else { return Ok(()) };
     let Some(top) = top_above(cx) else { return Ok(()) };
     let (top, cwd) = (top.display(), cx.cwd().display());
-    Err(ToolError::senseless(format!(
+    Err(ToolError::invalid_input(format!(
         "`git {subcommand}` was not started: it may change files anywhere in the repository, which begins above the working \
          directory, in `{top}`; commands see all of it and write only `{cwd}` and what git keeps. Change the files there by \
          themselves, or ask the user to start in `{top}` or to add it to the working directories"
@@ -71,13 +71,13 @@ fn top_above(cx: &Context) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use haft_shell::{Place, analyse};
+    use haft_shell::{ShellDirectories, analyse_command};
 
     use super::*;
 
     #[track_caller]
     fn check_subfolder(line: &str, expected: Option<&str>) {
-        let analysis = analyse(line, &Place::new("/repo/sub"));
+        let analysis = analyse_command(line, &ShellDirectories::new("/repo/sub"));
         assert_eq!(analysis.commands.iter().find_map(wide_subcommand), expected, "{line}");
     }
 

@@ -9,7 +9,7 @@
 //! others that look.
 
 use haft::Context;
-use haft::ports::{Choice, Confinement, Exit, Refusal, UserQuestion};
+use haft::ports::{AnswerChoice, ConfinementLevel, ConfinementRefusal, ProcessExit, UserQuestion};
 use haft::view::visible_line;
 
 use super::command_run::CommandEnd;
@@ -32,13 +32,14 @@ pub(super) struct WriteOffer {
 impl WriteOffer {
     /// The offer for a run, if there is one to make.
     pub(super) fn for_run(ended: &CommandEnd, facts: &RunFacts<'_>) -> Option<WriteOffer> {
-        let only_looked = matches!(facts.confinement, Confinement::Declared | Confinement::ReadOnly);
-        if ended.exit == Exit::Code(0) || !facts.confined || !only_looked {
+        let only_looked =
+            matches!(facts.confinement, ConfinementLevel::Declared | ConfinementLevel::ReadOnly);
+        if ended.exit == ProcessExit::Code(0) || !facts.confined || !only_looked {
             return None;
         }
         let mut files: Vec<String> = Vec::new();
         for refusal in &ended.refused {
-            let Refusal::Path { path, write: true } = refusal else { continue };
+            let ConfinementRefusal::Path { path, write: true } = refusal else { continue };
             let name = format!("`{}`", visible_line(&path.to_string_lossy()));
             if files.len() < OFFERED_MAX && !files.contains(&name) {
                 files.push(name);
@@ -58,7 +59,7 @@ impl WriteOffer {
             self.files.join(", ")
         );
         let choice =
-            |label: &str, words: &str| Choice { label: label.into(), description: Some(words.into()) };
+            |label: &str, words: &str| AnswerChoice { label: label.into(), description: Some(words.into()) };
         let choices = vec![choice("no", "leave it"), choice("yes", "run it again, once")];
         let answer = asker.question(&UserQuestion { text, choices, several: false }).await;
         Some(match answer.is_some_and(|answers| answers == ["yes"]) {

@@ -139,8 +139,15 @@ impl<'a, R> ElementStack<'a, R> {
 
 const CELLS: [ElementName; 3] = [ElementName::Td, ElementName::Th, ElementName::Caption];
 const ROWS: [ElementName; 4] = [ElementName::Tr, ElementName::Td, ElementName::Th, ElementName::Caption];
-const ROW_GROUPS: [ElementName; 7] =
-    [ElementName::Tbody, ElementName::Thead, ElementName::Tfoot, ElementName::Tr, ElementName::Td, ElementName::Th, ElementName::Caption];
+const ROW_GROUPS: [ElementName; 7] = [
+    ElementName::Tbody,
+    ElementName::Thead,
+    ElementName::Tfoot,
+    ElementName::Tr,
+    ElementName::Td,
+    ElementName::Th,
+    ElementName::Caption,
+];
 
 /// Whether the end of an element leaves those open that were opened in it.
 pub(super) fn is_formatting(name: ElementName) -> bool {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::entities;
-use super::tokenizer::{ElementName, OpenTag, HtmlToken, HtmlTokenizer};
+use super::tokenizer::{ElementName, HtmlToken, HtmlTokenizer, OpenTag};
 
 /// How much of all `<style>` elements is read, in bytes.
 const SHEET_BYTES_MAX: usize = 1024 * 1024;
@@ -295,7 +295,9 @@ impl StyleSheet {
                 .take(CLASSES_MAX)
                 .map(|class| SelectorPart::Class(class.into()))
                 .collect();
-            parts.extend(tag.attribute("id").map(|id| SelectorPart::Id(entities::decode_entities(id).into_owned())));
+            parts.extend(
+                tag.attribute("id").map(|id| SelectorPart::Id(entities::decode_entities(id).into_owned())),
+            );
             parts.push(SelectorPart::Tag(tag.text.to_ascii_lowercase()));
             for part in &parts {
                 if let Some(said) = self.single.get(part) {

@@ -158,7 +158,9 @@ impl WriterFrame {
                 match space_len(bytes, at) {
                     None => at += 1,
                     Some(_)
-                        if bytes[at] == b' ' && at + 1 < bytes.len() && space_len(bytes, at + 1).is_none() =>
+                        if bytes[at] == b' '
+                            && at + 1 < bytes.len()
+                            && space_len(bytes, at + 1).is_none() =>
                     {
                         at += 1
                     }

@@ -73,7 +73,9 @@ names! {
 impl ElementName {
     /// Whether it has no inside and no end.
     pub(super) fn is_void(self) -> bool {
-        use ElementName::{Area, Base, Br, Col, Embed, Hr, Img, Input, Link, Meta, Param, Source, Track, Wbr};
+        use ElementName::{
+            Area, Base, Br, Col, Embed, Hr, Img, Input, Link, Meta, Param, Source, Track, Wbr,
+        };
         matches!(
             self,
             Area | Base | Br | Col | Embed | Hr | Img | Input | Link | Meta | Param | Source | Track | Wbr
@@ -308,7 +310,9 @@ mod tests {
     #[test]
     fn attributes_are_found_in_every_spelling() {
         let value = |html: &'static str, name: &str| {
-            let Some(HtmlToken::Open(tag)) = HtmlTokenizer::new(html).next() else { panic!("{html} is a tag") };
+            let Some(HtmlToken::Open(tag)) = HtmlTokenizer::new(html).next() else {
+                panic!("{html} is a tag")
+            };
             tag.attribute(name)
         };
         assert_eq!(value(r#"<a href="x y" id=b>"#, "href"), Some("x y"));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft::future::BoxFuture;
 use haft::tool::AnyTool;
-use haft::{Engine, Permissions, Registry, ToolCall, ToolResult, Workspace};
+use haft::{Engine, PermissionRules, Registry, ToolCall, ToolResult, Workspace};
 use serde_json::Value;
 
 use super::*;
@@ -52,7 +52,7 @@ pub(crate) async fn call(tool: AnyTool, input: Value) -> ToolResult {
     let name = tool.name().to_owned();
     let engine = Engine::builder(Registry::new().with(tool).unwrap())
         .workspace(Workspace::new(std::env::temp_dir()).unwrap())
-        .permissions(Permissions::new().allow(&name).unwrap())
+        .permissions(PermissionRules::new().allow(&name).unwrap())
         .ports(|ports| {
             ports.processes = Some(Arc::new(haft_sandbox::LocalProcesses::new(std::env::vars_os())))
         })
@@ -279,8 +279,10 @@ async fn odd_strings_are_refused_or_read() {
             let words = fetch(&tool, json!({"url": url, "prompt": odd})).await.unwrap_err();
             assert!(words.contains("can't be fetched") || words.contains("characters"), "{words}");
         }
-        let page =
-            crate::web::html::convert_page(&format!("<h1>{odd}</h1><a href='{odd}'>{odd}</a><pre>{odd}"), None);
+        let page = crate::web::html::convert_page(
+            &format!("<h1>{odd}</h1><a href='{odd}'>{odd}</a><pre>{odd}"),
+            None,
+        );
         let marked = untrusted_text::mark_untrusted(odd, &untrusted_text::visible_text(&page.markdown));
         assert_eq!(marked.matches("</web_content").count(), 1);
     }
@@ -300,7 +302,7 @@ async fn a_picture_is_scaled_until_it_fits_and_a_broken_one_is_refused() {
     let url = |path: &str| json!({"url": format!("http://localhost:{}{path}", at.port())});
     let result = call(AnyTool::typed(tool.clone()).unwrap(), url("/large")).await;
     let picture = result.outcome().unwrap().blocks().iter().find_map(|part| match part {
-        Content::Image(picture) => image::load_from_memory(&picture.bytes).ok(),
+        ResultBlock::Image(picture) => image::load_from_memory(&picture.bytes).ok(),
         _ => None,
     });
     assert_eq!(picture.unwrap().width(), crate::images::EDGE_MAX);

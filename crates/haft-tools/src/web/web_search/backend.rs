@@ -9,7 +9,7 @@ use http::header::{ACCEPT, AUTHORIZATION, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{HITS_MAX, SearchQuery, SNIPPET_CHARS_MAX};
+use super::{HITS_MAX, SNIPPET_CHARS_MAX, SearchQuery};
 use crate::web::{html, untrusted_text};
 
 /// Where Brave is asked.
@@ -178,7 +178,9 @@ impl SearchBackend {
     /// The pages of an answer; nothing if it is none.
     pub(super) fn read(&self, body: &[u8]) -> Option<Vec<SearchHit>> {
         let found: Vec<ResponseHit> = match self.kind {
-            BackendKind::Searxng | BackendKind::Tavily => serde_json::from_slice::<ResponseResults>(body).ok()?.results?,
+            BackendKind::Searxng | BackendKind::Tavily => {
+                serde_json::from_slice::<ResponseResults>(body).ok()?.results?
+            }
             BackendKind::Brave => {
                 // Where there are no pages there is no list.
                 serde_json::from_slice::<BraveResponse>(body)

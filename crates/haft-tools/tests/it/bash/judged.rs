@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft::future::BoxFuture;
 use haft::ports::{
-    Answer, Captured, Confinement, EnforcedRules, Exit, HostAnswer, ProcessError, ProcessOutcome,
-    ProcessRequest, Refusal, UndoneAnswer, UndoneChange, UndoneChanges, WantedHost,
+    ApprovalAnswer, CapturedOutput, ConfinementLevel, ConfinementRefusal, EnforcedRules, HostAnswer,
+    ProcessError, ProcessExit, ProcessOutcome, ProcessRequest, UndoneAnswer, UndoneChange, UndoneChanges,
+    WantedHost,
 };
 use haft::testing::{LiveMode, ScriptedAsker};
 use tokio::sync::Barrier;
@@ -24,21 +25,26 @@ fn meeting() -> (Arc<dyn Processes>, Arc<AtomicUsize>) {
         let (two, inside, crowd) = (two.clone(), inside.clone(), crowd.clone());
         async move {
             let others = inside.fetch_add(1, Ordering::SeqCst);
-            if request.confinement == Confinement::ReadOnly {
+            if request.confinement == ConfinementLevel::ReadOnly {
                 two.wait().await;
             } else {
                 crowd.fetch_max(others, Ordering::SeqCst);
                 tokio::task::yield_now().await;
             }
             inside.fetch_sub(1, Ordering::SeqCst);
-            ended(Exit::Code(0), Vec::new())
+            ended(ProcessExit::Code(0), Vec::new())
         }
     });
     (Arc::new(processes), crowd_of_changers)
 }
 
-fn refused(host: &str, port: u16, grantable: bool) -> Refusal {
-    Refusal::Host { host: host.into(), port: Some(port), why: "no rule allows it".into(), grantable }
+fn refused(host: &str, port: u16, grantable: bool) -> ConfinementRefusal {
+    ConfinementRefusal::Host {
+        host: host.into(),
+        port: Some(port),
+        why: "no rule allows it".into(),
+        grantable,
+    }
 }
 
 #[tokio::test]
@@ -63,7 +69,7 @@ async fn what_only_looks_runs_side_by_side_and_the_rest_alone() {
 #[derive(Default)]
 struct Told {
     outcomes: Mutex<Vec<ProcessOutcome>>,
-    asked: Mutex<Vec<(Confinement, Vec<String>)>>,
+    asked: Mutex<Vec<(ConfinementLevel, Vec<String>)>>,
 }
 
 impl Processes for Told {
@@ -78,13 +84,14 @@ impl Processes for Told {
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
         self.asked.lock().unwrap().push((request.confinement, request.access.hosts.clone()));
         assert!(request.merged);
-        let outcome = self.outcomes.lock().unwrap().pop().unwrap_or_else(|| ended(Exit::Code(0), Vec::new()));
+        let outcome =
+            self.outcomes.lock().unwrap().pop().unwrap_or_else(|| ended(ProcessExit::Code(0), Vec::new()));
         Box::pin(std::future::ready(Ok(outcome)))
     }
 }
 
 impl Told {
-    fn asked(&self) -> Vec<Confinement> {
+    fn asked(&self) -> Vec<ConfinementLevel> {
         self.asked.lock().unwrap().iter().map(|(confinement, _)| *confinement).collect()
     }
 }
@@ -92,17 +99,17 @@ impl Told {
 #[tokio::test]
 async fn a_command_is_confined_by_what_it_is() {
     for (command, expected) in [
-        ("ls -la", Confinement::ReadOnly),
-        ("cat a | sort | uniq -c", Confinement::ReadOnly),
-        ("git status", Confinement::ReadOnly),
-        ("cd sub && ls", Confinement::ReadOnly),
-        ("cat a > b", Confinement::Session),
-        ("rm a", Confinement::Session),
-        ("make", Confinement::Session),
-        ("$X", Confinement::Session),
-        ("sort --compress-program=./x a", Confinement::Session),
-        ("find . -fprint x", Confinement::Session),
-        ("LD_PRELOAD=./x ls", Confinement::Session),
+        ("ls -la", ConfinementLevel::ReadOnly),
+        ("cat a | sort | uniq -c", ConfinementLevel::ReadOnly),
+        ("git status", ConfinementLevel::ReadOnly),
+        ("cd sub && ls", ConfinementLevel::ReadOnly),
+        ("cat a > b", ConfinementLevel::Session),
+        ("rm a", ConfinementLevel::Session),
+        ("make", ConfinementLevel::Session),
+        ("$X", ConfinementLevel::Session),
+        ("sort --compress-program=./x a", ConfinementLevel::Session),
+        ("find . -fprint x", ConfinementLevel::Session),
+        ("LD_PRELOAD=./x ls", ConfinementLevel::Session),
     ] {
         let told = Arc::new(Told::default());
         let scene = Scene::of(Bash::new(), told.clone());
@@ -130,28 +137,28 @@ async fn without_the_sandbox_only_where_the_host_allows_it_and_the_user_says_yes
     );
     assert_eq!(told.asked(), []);
 
-    let asker = ScriptedAsker::new().then(Answer::Once);
+    let asker = ScriptedAsker::new().then(ApprovalAnswer::Once);
     let scene = scene.with(|engine| engine.asker(asker.clone()));
     assert_eq!(scene.says("Bash", input).await, "(no output)");
-    assert_eq!(told.asked(), [Confinement::Outside]);
+    assert_eq!(told.asked(), [ConfinementLevel::Outside]);
     assert!(asker.approvals()[0].reason().contains("without the sandbox"));
 }
 
-fn written(path: &str) -> Refusal {
-    Refusal::Path { path: path.into(), write: true }
+fn written(path: &str) -> ConfinementRefusal {
+    ConfinementRefusal::Path { path: path.into(), write: true }
 }
 
-fn printed(exit: Exit, text: &str) -> ProcessOutcome {
-    ProcessOutcome { stdout: Captured::cut(text.as_bytes().to_vec(), 100), ..ended(exit, Vec::new()) }
+fn printed(exit: ProcessExit, text: &str) -> ProcessOutcome {
+    ProcessOutcome { stdout: CapturedOutput::cut(text.as_bytes().to_vec(), 100), ..ended(exit, Vec::new()) }
 }
 
 #[tokio::test]
 async fn one_that_was_taken_for_looking_says_where_it_ran() {
     let told = Arc::new(Told::default());
     told.outcomes.lock().unwrap().extend([
-        ended(Exit::Code(1), Vec::new()),
-        printed(Exit::Code(1), "touch: cannot touch 'x': Read-only file system"),
-        ended(Exit::Code(128), vec![written("/repo/.git/index.lock")]),
+        ended(ProcessExit::Code(1), Vec::new()),
+        printed(ProcessExit::Code(1), "touch: cannot touch 'x': Read-only file system"),
+        ended(ProcessExit::Code(128), vec![written("/repo/.git/index.lock")]),
     ]);
     let scene = Scene::of(Bash::new(), told.clone());
     let said = scene.bash("git status").await;
@@ -162,18 +169,19 @@ async fn one_that_was_taken_for_looking_says_where_it_ran() {
     // A plain failure needs no such words.
     assert_eq!(scene.bash("cat missing").await, "Failed: (no output)\nexit code 1");
     // A failure of one that may write needs no such words.
-    told.outcomes.lock().unwrap().push(ended(Exit::Code(1), Vec::new()));
+    told.outcomes.lock().unwrap().push(ended(ProcessExit::Code(1), Vec::new()));
     assert_eq!(scene.bash("make").await, "Failed: (no output)\nexit code 1");
 }
 
 #[tokio::test]
 async fn with_a_user_it_is_offered_again_with_more_but_never_for_words_alone() {
     let choose = |word: &str| ScriptedAsker::new().then_choose(Some(vec![word.to_owned()]));
-    for (answer, confinements) in
-        [("yes", vec![Confinement::ReadOnly, Confinement::Session]), ("no", vec![Confinement::ReadOnly])]
-    {
+    for (answer, confinements) in [
+        ("yes", vec![ConfinementLevel::ReadOnly, ConfinementLevel::Session]),
+        ("no", vec![ConfinementLevel::ReadOnly]),
+    ] {
         let told = Arc::new(Told::default());
-        told.outcomes.lock().unwrap().push(ended(Exit::Code(1), vec![written("x")]));
+        told.outcomes.lock().unwrap().push(ended(ProcessExit::Code(1), vec![written("x")]));
         let asker = choose(answer);
         let scene = Scene::of(Bash::new(), told.clone()).with(|engine| engine.asker(asker.clone()));
         let said = scene.bash("git status").await;
@@ -185,7 +193,7 @@ async fn with_a_user_it_is_offered_again_with_more_but_never_for_words_alone() {
     }
     // Nothing was refused, whatever it says: nobody is asked.
     let told = Arc::new(Told::default());
-    told.outcomes.lock().unwrap().push(printed(Exit::Code(1), "Read-only file system"));
+    told.outcomes.lock().unwrap().push(printed(ProcessExit::Code(1), "Read-only file system"));
     let asker = choose("yes");
     let scene = Scene::of(Bash::new(), told.clone()).with(|engine| engine.asker(asker.clone()));
     scene.bash("cat x").await;
@@ -197,8 +205,8 @@ async fn hosts_that_a_command_names_go_with_it() {
     let told = Arc::new(Told::default());
     let scene = Scene::of(Bash::new(), told.clone());
     scene.bash("curl -s https://example.com/a | head -1").await;
-    assert_eq!(*told.asked.lock().unwrap(), [(Confinement::Session, vec!["example.com".to_owned()])]);
-    let mut outcome = ended(Exit::Code(6), Vec::new());
+    assert_eq!(*told.asked.lock().unwrap(), [(ConfinementLevel::Session, vec!["example.com".to_owned()])]);
+    let mut outcome = ended(ProcessExit::Code(6), Vec::new());
     outcome.refused = vec![refused("evil.example", 443, true)];
     told.outcomes.lock().unwrap().push(outcome);
     let said = scene.bash("npm install").await;
@@ -225,7 +233,7 @@ async fn refused_hosts(
 /// Hosts are asked about while the command runs; what was refused is told, and the command isn't run again.
 #[tokio::test]
 async fn refused_hosts_are_told_and_nothing_runs_again() {
-    for exit in [Exit::Code(0), Exit::Code(1)] {
+    for exit in [ProcessExit::Code(0), ProcessExit::Code(1)] {
         let asker = ScriptedAsker::new();
         let outcome = ended(exit, vec![refused("a.example", 443, true), refused("b.example", 8443, true)]);
         let (hosts, said) = refused_hosts("npm ci", outcome, Some(&asker)).await;
@@ -240,16 +248,16 @@ fn asking_for_host(asker: &ScriptedAsker) -> Scene {
         let requests = request.child_requests.expect("a confined command can ask for hosts");
         let wanted = WantedHost { host: "a.example".into(), port: 443, port_rule: None, group: None };
         let exit = tokio::select! {
-            _ = request.cancel.cancelled() => Exit::Cancelled,
+            _ = request.cancel.cancelled() => ProcessExit::Cancelled,
             answer = requests.ask(wanted) => match answer {
-                HostAnswer::Granted(_) => Exit::Code(0),
-                HostAnswer::Refused(_) => Exit::Code(1),
+                HostAnswer::Granted(_) => ProcessExit::Code(0),
+                HostAnswer::Refused(_) => ProcessExit::Code(1),
             },
         };
         ended(exit, Vec::new())
     });
     Scene::of(Bash::new(), Arc::new(processes)).with(|engine| {
-        let permissions = haft::Permissions::new().allow("Bash").unwrap();
+        let permissions = haft::PermissionRules::new().allow("Bash").unwrap();
         engine.permissions(permissions).asker(asker.clone())
     })
 }
@@ -266,7 +274,7 @@ async fn the_time_of_a_question_is_not_the_commands() {
         // Longer than the command may run.
         tokio::time::sleep(4 * limit).await;
         assert!(!asked.is_withdrawn());
-        asked.answer(Answer::Once);
+        asked.answer(ApprovalAnswer::Once);
     };
     let (said, ()) = tokio::join!(call, answered);
     assert_eq!(said, "(no output)");
@@ -277,7 +285,7 @@ async fn the_time_of_a_question_is_not_the_commands() {
 async fn a_command_in_the_background_asks_too() {
     let asker = ScriptedAsker::waiting();
     let scene = asking_for_host(&asker);
-    for (answer, exit) in [(Answer::Once, "exit code 0"), (Answer::No, "exit code 1")] {
+    for (answer, exit) in [(ApprovalAnswer::Once, "exit code 0"), (ApprovalAnswer::No, "exit code 1")] {
         let task = scene.background("make").await;
         asker.asked().await.answer(answer);
         let said = scene.says("TaskOutput", json!({"task_id": task, "block": true})).await;
@@ -312,7 +320,7 @@ async fn asks_about_file(request: ProcessRequest) -> ProcessOutcome {
         Some(UndoneAnswer::Redo) => 3,
         Some(UndoneAnswer::StopChild) => 4,
     };
-    ended(Exit::Code(exit), Vec::new())
+    ended(ProcessExit::Code(exit), Vec::new())
 }
 
 /// Only the user decides on a file, only where the mode asks, and everything but a plain choice leaves it undone.
@@ -331,7 +339,7 @@ async fn the_user_decides_on_files_that_were_taken_away() {
     ] {
         let asker = ScriptedAsker::new().then_choose(answer);
         let scene = Scene::of(Bash::new(), Arc::new(ConfinedProcesses(asks_about_file))).with(|engine| {
-            let permissions = haft::Permissions::new().allow("Bash").unwrap();
+            let permissions = haft::PermissionRules::new().allow("Bash").unwrap();
             let engine = engine.permissions(permissions).asker(asker.clone());
             engine.ports(|ports| ports.mode = Some(Arc::new(LiveMode::new(mode))))
         });
@@ -399,7 +407,7 @@ async fn no_command_is_granted_an_address_by_naming_it() {
         let asked = told.asked.lock().unwrap().clone();
         assert_eq!(
             asked,
-            [(Confinement::Session, expected.iter().map(|host| host.to_string()).collect())],
+            [(ConfinementLevel::Session, expected.iter().map(|host| host.to_string()).collect())],
             "{command}"
         );
     }
@@ -408,16 +416,19 @@ async fn no_command_is_granted_an_address_by_naming_it() {
 /// What was let through and could not be reached, and what is held, is said and never offered.
 #[tokio::test]
 async fn what_no_grant_changes_is_explained_and_not_offered() {
-    let unreached =
-        Refusal::Unreached { host: "a.example".into(), port: 443, why: "the name can't be resolved".into() };
-    let held = Refusal::Held { paths: vec!["/w/.git".into()], why: "it is protected".into() };
+    let unreached = ConfinementRefusal::Unreached {
+        host: "a.example".into(),
+        port: 443,
+        why: "the name can't be resolved".into(),
+    };
+    let held = ConfinementRefusal::Held { paths: vec!["/w/.git".into()], why: "it is protected".into() };
     let refused = vec![unreached, held];
     for (exit, expected) in [
         (
-            Exit::Code(1),
+            ProcessExit::Code(1),
             "could not reach a.example:443: the name can't be resolved\nit could not change `/w/.git`",
         ),
-        (Exit::Code(0), "(no output)\nit could not change `/w/.git`, it seems: it is protected"),
+        (ProcessExit::Code(0), "(no output)\nit could not change `/w/.git`, it seems: it is protected"),
     ] {
         let asker = ScriptedAsker::new();
         let outcome = ended(exit, refused.clone());
@@ -437,11 +448,11 @@ fn crowd(asker: &ScriptedAsker) -> (Arc<dyn Processes>, Arc<AtomicUsize>) {
         let (asker, inside, beside) = (asker.clone(), inside.clone(), beside.clone());
         async move {
             let wants_more = request.argv.iter().any(|word| word == "git status");
-            if wants_more && request.confinement == Confinement::ReadOnly {
-                return ended(Exit::Code(1), vec![written("x")]);
+            if wants_more && request.confinement == ConfinementLevel::ReadOnly {
+                return ended(ProcessExit::Code(1), vec![written("x")]);
             }
             let others = inside.fetch_add(1, Ordering::SeqCst);
-            let second = request.confinement == Confinement::Session;
+            let second = request.confinement == ConfinementLevel::Session;
             while !second && asker.questions().is_empty() {
                 tokio::task::yield_now().await;
             }
@@ -452,7 +463,7 @@ fn crowd(asker: &ScriptedAsker) -> (Arc<dyn Processes>, Arc<AtomicUsize>) {
                 beside.fetch_add(others + inside.load(Ordering::SeqCst) - 1, Ordering::SeqCst);
             }
             inside.fetch_sub(1, Ordering::SeqCst);
-            ended(Exit::Code(0), Vec::new())
+            ended(ProcessExit::Code(0), Vec::new())
         }
     });
     (Arc::new(processes), beside_the_second_run)

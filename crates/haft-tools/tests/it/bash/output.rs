@@ -1,6 +1,6 @@
 //! What is printed: in order, made safe, bounded, and none of it lost.
 
-use haft::event::What;
+use haft::event::EventKind;
 use haft::testing::EventLog;
 
 use super::*;
@@ -98,7 +98,7 @@ async fn progress_is_told_as_it_comes() {
     let scene = Scene::new().with(|engine| engine.events(events.clone()));
     scene.bash("echo compiling 1/2; echo compiling 2/2").await;
     let told = events.events().into_iter().filter_map(|event| match event.what {
-        What::Progress(progress) => progress.message,
+        EventKind::Progress(progress) => progress.message,
         _ => None,
     });
     let told: Vec<String> = told.collect();
@@ -122,7 +122,7 @@ async fn a_cancelled_command_says_what_it_had_printed() {
     let command = "env printf 'one\\ntwo'; sleep 600";
     let turn = scene.engine.turn();
     let handle = turn.handle();
-    let heard = || events.events().iter().any(|event| matches!(event.what, What::Progress(_)));
+    let heard = || events.events().iter().any(|event| matches!(event.what, EventKind::Progress(_)));
     let interrupted = async {
         until(heard).await;
         handle.interrupt();

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use haft_scheduler::{Cause, until_cancelled};
 use tokio::time::Instant;
 
-use super::{Live, Start, TurnShared};
+use super::{CallStart, LiveCall, TurnShared};
 use crate::context::Context;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::CallRef;
-use crate::pipeline::execute::{execute, not_run};
-use crate::pipeline::{self, Opened};
+use crate::pipeline::execute::{execute_call, not_run};
+use crate::pipeline::{self, OpenedCall};
 use crate::result::ToolResult;
 
 /// Runs one call: prepares it, waits for conflicting calls and for a slot, executes it, and delivers its result.
-pub(super) async fn drive(mut guard: ResultGuard, mut start: Box<Start>) {
+pub(super) async fn drive_call(mut guard: ResultGuard, mut start: Box<CallStart>) {
     let (turn, cx) = (&guard.turn, &guard.cx);
     let call = cx.call().index();
     let asking = || {
@@ -26,7 +26,7 @@ pub(super) async fn drive(mut guard: ResultGuard, mut start: Box<Start>) {
     let mut began = false;
     let result = 'result: {
         let prepared = {
-            let preparing = pin!(pipeline::prepare(&turn.engine, &mut start.opened, cx, &asking));
+            let preparing = pin!(pipeline::prepare_call(&turn.engine, &mut start.opened, cx, &asking));
             until_cancelled(cx.cancel(), preparing).await
         };
         match prepared {
@@ -51,7 +51,7 @@ pub(super) async fn drive(mut guard: ResultGuard, mut start: Box<Start>) {
         }
         began = true;
         let limit = start.opened.entry.tool().spec().timeout.limit();
-        let live = Live { turn: turn.clone(), cx: cx.clone() };
+        let live = LiveCall { turn: turn.clone(), cx: cx.clone() };
         let watch = |started: Instant| {
             // In this order: what an interrupt spares, it finds here.
             let watching = turn.engine.supervisor.watch(started, limit, live);
@@ -60,7 +60,7 @@ pub(super) async fn drive(mut guard: ResultGuard, mut start: Box<Start>) {
             }
             watching
         };
-        execute(&turn.engine, &mut start.opened, cx, watch).await
+        execute_call(&turn.engine, &mut start.opened, cx, watch).await
     };
     // One that went to the background, or was answered in its place, has no siblings any more: those that run now are
     // others.
@@ -109,7 +109,7 @@ impl ResultGuard {
         self.turn.end(self.cx.call().index(), result)
     }
 
-    fn cancelled(&self, opened: &Opened, cause: Cause) -> ToolResult {
+    fn cancelled(&self, opened: &OpenedCall, cause: Cause) -> ToolResult {
         opened.refused(not_run(&self.cx.call_ref().tool, cause))
     }
 }
@@ -184,6 +184,6 @@ mod tests {
         fn size<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize {
             size_of::<F>()
         }
-        assert!(size(drive) <= 848, "{} bytes", size(drive));
+        assert!(size(drive_call) <= 848, "{} bytes", size(drive_call));
     }
 }

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use haft_scheduler::{Cancel, Cause};
 
-use super::{Live, TurnShared};
-use crate::content::{Content, Output};
+use super::{LiveCall, TurnShared};
+use crate::content::{ResultBlock, ToolOutput};
 use crate::context::Context;
-use crate::event::What;
+use crate::event::EventKind;
 use crate::pipeline::execute::{left_behind, timed_out};
 use crate::ports::{NewTask, TaskId};
-use crate::registry::Entry;
+use crate::registry::RegisteredTool;
 use crate::result::ToolResult;
-use crate::supervise::{Mark, Watched};
+use crate::supervise::{PollMark, WatchedCall};
 use crate::tool::SiblingPolicy;
 
 impl TurnShared {
     /// Whether a failure of this tool stops those that run beside it.
-    pub(super) fn stops_siblings(&self, entry: &Entry) -> bool {
+    pub(super) fn stops_siblings(&self, entry: &RegisteredTool) -> bool {
         entry.tool().spec().on_error.unwrap_or(self.engine.siblings) == SiblingPolicy::OnError
     }
 
@@ -28,11 +28,11 @@ impl TurnShared {
         if let Some(tasks) = engine.host.ports.tasks.as_deref() {
             tasks.finish(task, result.clone());
         }
-        engine.host.tell(self.number, Some(cx.call_ref()), || What::BackgroundFinished(result));
+        engine.host.tell(self.number, Some(cx.call_ref()), || EventKind::BackgroundFinished(result));
     }
 }
 
-impl Watched for Live {
+impl WatchedCall for LiveCall {
     fn abandon(&self) {
         let call = self.cx.call_ref();
         let limit = self.cx.entry().and_then(|entry| entry.tool().spec().timeout.limit());
@@ -61,10 +61,10 @@ impl Watched for Live {
         self.turn
             .engine
             .host
-            .tell(self.turn.number, Some(self.cx.call_ref()), || What::BlocksThread { since });
+            .tell(self.turn.number, Some(self.cx.call_ref()), || EventKind::BlocksThread { since });
     }
 
-    fn mark(&self) -> &Mark {
+    fn mark(&self) -> &PollMark {
         &self.cx.running().mark
     }
 
@@ -73,7 +73,7 @@ impl Watched for Live {
     }
 }
 
-impl Live {
+impl LiveCall {
     pub(super) fn detach(&self) -> Result<TaskId, String> {
         let (engine, running) = (&self.turn.engine, self.cx.running());
         let (call, tool) = (self.cx.call_ref(), &*self.cx.call_ref().tool);
@@ -91,12 +91,12 @@ impl Live {
         };
         let task = tasks.adopt(new).map_err(|full| full.to_string())?;
         let answer = |words: String| {
-            let output = Output::new(vec![Content::text(words)]);
+            let output = ToolOutput::new(vec![ResultBlock::text(words)]);
             ToolResult::answered(call.id.clone(), entry, running.input(), output)
         };
         // The task is set before the answer is given: whoever ends the call second finds out here or in `drive`, so
         // each result goes to exactly one place. And before others are told of it, so that it never meets itself.
-        if !running.becomes(task) {
+        if !running.move_to_background(task) {
             // Somebody else moves the same call: theirs is the task that its result will go to.
             let words = format!("{tool} is being moved to the background already");
             tasks.finish(task, answer(words.clone()));

@@ -106,8 +106,8 @@ async fn submitting_from_many_tasks_equals_the_serial_order() {
             }
         })
         .effects(|input: &CellInput| Effects::writes(&input.path));
-        let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
-        let caller = Caller::new().tool(read).tool(write);
+        let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
+        let caller = TestCaller::new().tool(read).tool(write);
         let caller =
             caller.engine(|engine| engine.workspace(dir.workspace()).permissions(rules).schedule(rule));
         // The lock makes the order of submission known; it is not held while calls run.

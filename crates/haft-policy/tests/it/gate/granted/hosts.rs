@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use haft::ToolResult;
 use haft::future::BoxFuture;
 use haft::ports::{
-    Answer, Captured, EnforcedRules, Exit, HostAnswer, HostGroup, ProcessError, ProcessOutcome,
-    ProcessRequest, Processes, WantedHost,
+    ApprovalAnswer, CapturedOutput, EnforcedRules, HostAnswer, HostGroup, ProcessError, ProcessExit,
+    ProcessOutcome, ProcessRequest, Processes, WantedHost,
 };
 use serde_json::json;
 
@@ -45,9 +45,9 @@ impl Processes for AskingChild {
             let code = i32::from(answers.iter().any(is_refused));
             *self.answers.lock().unwrap() = answers;
             Ok(ProcessOutcome {
-                exit: Exit::Code(code),
-                stdout: Captured::default(),
-                stderr: Captured::default(),
+                exit: ProcessExit::Code(code),
+                stdout: CapturedOutput::default(),
+                stderr: CapturedOutput::default(),
                 refused: Vec::new(),
                 held: Vec::new(),
             })
@@ -91,7 +91,7 @@ impl Asking {
     }
 
     /// The questions about hosts so far.
-    fn questions(&self) -> Vec<haft::ports::Approval> {
+    fn questions(&self) -> Vec<haft::ports::ApprovalRequest> {
         let all = self.walled.user.asked();
         all.into_iter().filter(|approval| approval.input.get("host").is_some()).collect()
     }
@@ -145,7 +145,7 @@ async fn the_mode_and_rules_for_hosts_decide() {
 async fn one_question_is_for_all_registries_and_an_answer_for_always_keeps_their_rules() {
     let machine = Machine::new();
     let asking = Asking::open(&machine, "+Bash; -WebFetch(domain:registry.npmjs.org)", "default");
-    asking.walled.user.now_says(Answer::Always);
+    asking.walled.user.now_says(ApprovalAnswer::Always);
     let (answers, _) = asking.run([registry("pypi.org")]).await;
     // What a rule denies is no part of it.
     assert_eq!(answers, [granted(&["pypi.org", "files.pythonhosted.org"])]);
@@ -173,7 +173,7 @@ async fn one_question_is_for_all_registries_and_an_answer_for_always_keeps_their
 #[tokio::test]
 async fn an_answer_for_the_session_ends_with_it_and_one_for_the_call_with_the_call() {
     let machine = Machine::new();
-    for (answer, again) in [(Answer::Once, 1), (Answer::Session, 0)] {
+    for (answer, again) in [(ApprovalAnswer::Once, 1), (ApprovalAnswer::Session, 0)] {
         let asking = Asking::open(&machine, "+Bash", "default");
         asking.walled.user.now_says(answer.clone());
         for questions in [1, 1 + again] {
@@ -200,7 +200,7 @@ async fn a_call_asks_three_times_at_most() {
 #[tokio::test]
 async fn a_port_or_an_address_is_for_the_call_alone() {
     let asking = Asking::open(&Machine::new(), "+Bash; +WebFetch(domain:git.example)", "default");
-    asking.walled.user.now_says(Answer::Always);
+    asking.walled.user.now_says(ApprovalAnswer::Always);
     for (name, port, rule) in [
         ("git.example", 22, "git.example:22"),
         ("10.0.0.7", 443, "10.0.0.7"),
@@ -224,11 +224,11 @@ async fn a_port_or_an_address_is_for_the_call_alone() {
 #[tokio::test]
 async fn a_no_is_told_and_ends_the_turn_of_a_command_that_fails_by_it() {
     let asking = Asking::open(&Machine::new(), "+Bash", "default");
-    asking.walled.user.now_says(Answer::NoBecause("not this one".into()));
+    asking.walled.user.now_says(ApprovalAnswer::NoBecause("not this one".into()));
     let (answers, result) = asking.run([host("other.example")]).await;
     assert_eq!(refusal(&answers[0]), "the user said no to `other.example`: not this one");
     assert!(result.is_error() && !result.ends_turn());
-    asking.walled.user.now_says(Answer::No);
+    asking.walled.user.now_says(ApprovalAnswer::No);
     let (answers, result) = asking.run([host("other.example")]).await;
     assert!(refusal(&answers[0]).starts_with("the user said no to `other.example` and ended the turn"));
     assert!(result.is_error() && result.ends_turn());
