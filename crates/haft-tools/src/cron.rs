@@ -38,6 +38,6 @@ pub const KEPT: &str = "kept:cron";
 pub(crate) const NO_TABLE: &str = "this session schedules no prompts";
 
 /// The table of a session, for a tool that was made with one.
-pub(crate) fn table(crons: &Option<Arc<CronTable>>) -> Result<&CronTable, ToolError> {
+pub(crate) fn require_table(crons: &Option<Arc<CronTable>>) -> Result<&CronTable, ToolError> {
     crons.as_deref().ok_or_else(|| ToolError::new(NO_TABLE))
 }

@@ -270,7 +270,7 @@ impl RuleSet {
     }
 
     /// The rule that keeps a tool from being offered at all, if one does.
-    pub fn hides(&self, tool: &str) -> Option<RuleId> {
+    pub fn tool_denial(&self, tool: &str) -> Option<RuleId> {
         let by = |name: &str, counts: fn(&Rule) -> bool| {
             let mut found: Option<u32> = None;
             self.stop.names.each(name, |id| {

@@ -12,7 +12,9 @@ use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, Tool
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::cron::{CronExpression, CronTable, KEPT, NO_TABLE, NewCron, PROMPT_CHARS_MAX, STATE, cron_table};
+use crate::cron::{
+    CronExpression, CronTable, KEPT, NO_TABLE, NewCron, PROMPT_CHARS_MAX, STATE, require_table,
+};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -96,7 +98,7 @@ impl Tool for CronCreate {
     }
 
     async fn call(&self, input: CronCreateInput, _: &Context) -> Result<ToolOutput, ToolError> {
-        let crons = table(&self.crons)?;
+        let crons = require_table(&self.crons)?;
         let new = NewCron {
             cron: input.cron,
             prompt: input.prompt,

@@ -10,7 +10,7 @@ use haft::{CallView, Chars, Context, Effects, ResultBlock, Tool, ToolError, Tool
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::cron::{CronTable, KEPT, NO_TABLE, STATE, cron_table};
+use crate::cron::{CronTable, KEPT, NO_TABLE, STATE, require_table};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -73,7 +73,7 @@ impl Tool for CronDelete {
     }
 
     async fn call(&self, input: CronDeleteInput, _: &Context) -> Result<ToolOutput, ToolError> {
-        let crons = table(&self.crons)?;
+        let crons = require_table(&self.crons)?;
         match crons.delete(&input.id).map_err(ToolError::new)? {
             Some(state) => {
                 let view = CallView::titled(&state.id).summary(format!("deleted: {}", state.prompt));

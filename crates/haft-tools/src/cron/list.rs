@@ -7,7 +7,7 @@ use haft::text::{single_line, truncate_chars};
 use haft::view::CallStage;
 use haft::{CallView, Chars, Context, Effects, NoInput, ResultBlock, Tool, ToolError, ToolOutput, ToolSpec};
 
-use crate::cron::{CronTable, NO_TABLE, STATE, cron_table};
+use crate::cron::{CronTable, NO_TABLE, STATE, require_table};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 30_000;
@@ -54,7 +54,7 @@ impl Tool for CronList {
     }
 
     async fn call(&self, _: NoInput, _: &Context) -> Result<ToolOutput, ToolError> {
-        let crons = table(&self.crons)?.list();
+        let crons = require_table(&self.crons)?.list();
         let lines: Vec<String> = crons
             .iter()
             .map(|cron| {

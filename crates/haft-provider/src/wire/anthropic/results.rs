@@ -33,8 +33,8 @@ pub(super) fn encode_result(
     for block in result.for_model() {
         match encode_block(&block) {
             // Text without anything to read in it is rejected.
-            ResultBlock::Text(text) if text.trim().is_empty() => {}
-            ResultBlock::Text(text) => match blocks.last_mut() {
+            EncodedBlock::Text(text) if text.trim().is_empty() => {}
+            EncodedBlock::Text(text) => match blocks.last_mut() {
                 Some(Value::Object(last)) if last["type"] == "text" => {
                     if let Some(Value::String(before)) = last.get_mut("text") {
                         start_line(before);
@@ -43,7 +43,7 @@ pub(super) fn encode_result(
                 }
                 _ => blocks.push(json!({"type": "text", "text": text})),
             },
-            ResultBlock::Other(block) => blocks.push(block),
+            EncodedBlock::Other(block) => blocks.push(block),
         }
     }
     let content = match &mut blocks[..] {
@@ -65,19 +65,19 @@ fn encode_content(id: &str, content: Value, is_error: bool) -> Value {
     block
 }
 
-enum ResultBlock<'a> {
+enum EncodedBlock<'a> {
     Text(Cow<'a, str>),
     Other(Value),
 }
 
-fn encode_block(block: &ResultBlock) -> ResultBlock<'_> {
+fn encode_block(block: &ResultBlock) -> EncodedBlock<'_> {
     match block {
         ResultBlock::Image(blob) if blob.bytes.len() <= ANTHROPIC_IMAGE_BYTES_MAX => match image_type(blob) {
             Some(kind) => {
                 let source = json!({"type": "base64", "media_type": kind, "data": blob.to_base64()});
-                ResultBlock::Other(json!({"type": "image", "source": source}))
+                EncodedBlock::Other(json!({"type": "image", "source": source}))
             }
-            None => ResultBlock::Text(block.to_text()),
+            None => EncodedBlock::Text(block.to_text()),
         },
         ResultBlock::Document(blob) if !blob.bytes.is_empty() && blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
             let text = std::str::from_utf8(&blob.bytes).ok().filter(|text| !text.trim().is_empty());
@@ -86,15 +86,15 @@ fn encode_block(block: &ResultBlock) -> ResultBlock<'_> {
                 ("text/plain", Some(text)) => {
                     json!({"type": "text", "media_type": "text/plain", "data": text})
                 }
-                _ => return ResultBlock::Text(block.to_text()),
+                _ => return EncodedBlock::Text(block.to_text()),
             };
             let mut document = json!({"type": "document", "source": source});
             if let Some(name) = &blob.name {
                 document["title"] = (&**name).into();
             }
-            ResultBlock::Other(document)
+            EncodedBlock::Other(document)
         }
-        _ => ResultBlock::Text(block.to_text()),
+        _ => EncodedBlock::Text(block.to_text()),
     }
 }
 
