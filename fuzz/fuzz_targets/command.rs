@@ -1,5 +1,5 @@
-//! The command walker: no line makes it panic, what it finds is bounded and hangs together, and nothing that stands beside
-//! or around a line hides a command.
+//! The command walker: no line makes it panic, what it finds is bounded and hangs together, and nothing that
+//! stands beside or around a line hides a command.
 #![no_main]
 
 use haft_shell::{CommandAnalysis, COMMANDS_MAX, ShellDirectories, analyse_command};

@@ -1,5 +1,5 @@
-//! The journal reader: no bytes make it panic, each line is a record or damage, truncating a journal doesn't change the
-//! records before the cut, and every journal can be recovered.
+//! The journal reader: no bytes make it panic, each line is a record or damage, truncating a journal doesn't
+//! change the records before the cut, and every journal can be recovered.
 #![no_main]
 
 use std::cell::RefCell;

@@ -1,5 +1,5 @@
-//! What an MCP server sends, line by line: nothing makes the reader panic or hang, where bytes are split changes nothing,
-//! and no answer goes on that nobody waited for.
+//! What an MCP server sends, line by line: nothing makes the reader panic or hang, where bytes are split
+//! changes nothing, and no answer goes on that nobody waited for.
 #![no_main]
 
 use haft_mcp::fuzzing::{ASKED, FuzzOutcome, feed_bytes};

@@ -1,5 +1,5 @@
-//! The opener of paths: whatever is asked for, in a folder full of links that somebody adds to, nothing outside of what was
-//! granted is opened, listed, changed or made.
+//! The opener of paths: whatever is asked for, in a folder full of links that somebody adds to, nothing
+//! outside of what was granted is opened, listed, changed or made.
 #![no_main]
 
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
-//! The rule parser: no text makes it panic, what it takes it takes again from its own print, and a compiled rule decides
-//! about any call.
+//! The rule parser: no text makes it panic, what it takes it takes again from its own print, and a compiled
+//! rule decides about any call.
 #![no_main]
 
 use haft_policy::rule::{RuleAnchors, SubjectCommand, Rule, RuleSet, RuleSubject};

@@ -1,5 +1,5 @@
-//! Files of the scripted model: no text makes the reader panic, what is wrong is said in words, and a script that was taken
-//! is played to an end by each wire.
+//! Files of the scripted model: no text makes the reader panic, what is wrong is said in words, and a script
+//! that was taken is played to an end by each wire.
 #![no_main]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The stream readers of the four wires: no bytes make one panic, where bytes are split changes nothing, a call is ready
-//! once and in order, and what came is a reply whose calls can be answered.
+//! The stream readers of the four wires: no bytes make one panic, where bytes are split changes nothing, a
+//! call is ready once and in order, and what came is a reply whose calls can be answered.
 #![no_main]
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! The gate to the web: no text makes it panic, an address that was taken is taken again from its own print and means the
-//! same host, and nothing leads to an address that isn't public without being seen.
+//! The gate to the web: no text makes it panic, an address that was taken is taken again from its own print
+//! and means the same host, and nothing leads to an address that isn't public without being seen.
 #![no_main]
 
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: runs the benchmarks, or one, and keeps what they printed in `docs/proof/bench.md`.
 //!
-//! Every benchmark of the workspace is run. What is measured, and against what, is each benchmark's own business; this file
-//! only records it.
+//! Every benchmark of the workspace is run. What is measured, and against what, is each benchmark's own
+//! business; this file only records it.
 
 use serde_json::Value;
 

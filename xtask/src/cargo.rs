@@ -1,4 +1,5 @@
-//! Starting cargo and other programs: every command is printed before it runs, and runs in the root of the workspace.
+//! Starting cargo and other programs: every command is printed before it runs, and runs in the root of the
+//! workspace.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, IsTerminal};
@@ -57,8 +58,8 @@ impl Call {
 
     /// Compiles the crates of the workspace with clippy's lints, warnings as errors.
     ///
-    /// `clippy-driver` is the compiler with lints: code that a test needs anyway is compiled once for both. `cargo clippy`
-    /// alone would check every crate and every dependency a second time.
+    /// `clippy-driver` is the compiler with lints: code that a test needs anyway is compiled once for both.
+    /// `cargo clippy` alone would check every crate and every dependency a second time.
     pub(crate) fn with_lints(self) -> Call {
         self.with_env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").with_env("CLIPPY_ARGS", "-Dwarnings")
     }
@@ -69,7 +70,8 @@ impl Call {
         self
     }
 
-    /// Prints nothing; a failure still carries the last lines of output. For steps that run beside another one.
+    /// Prints nothing; a failure still carries the last lines of output. For steps that run beside another
+    /// one.
     pub(crate) fn quiet(mut self) -> Call {
         self.quiet = true;
         self
@@ -133,8 +135,8 @@ impl Call {
 
     fn command(&self) -> Result<Command, String> {
         let mut command = Command::new(&self.program);
-        // `cargo xtask` describes the xtask crate in the environment. A build script that watches such a variable
-        // would run again on every change between `cargo xtask test` and `cargo test`.
+        // `cargo xtask` describes the xtask crate in the environment. A build script that watches such a
+        // variable would run again on every change between `cargo xtask test` and `cargo test`.
         for (name, _) in std::env::vars_os() {
             let shown = name.to_string_lossy();
             if shown.starts_with("CARGO_PKG_") || shown.starts_with("CARGO_MANIFEST_") {
@@ -155,9 +157,12 @@ impl Call {
 
     /// The command line, to be pasted.
     fn line(&self) -> String {
-        let quoted = |word: &str| match word.is_empty() || word.contains([' ', '"', '\'']) {
-            true => format!("{word:?}"),
-            false => word.to_string(),
+        let quoted = |word: &str| {
+            if word.is_empty() || word.contains([' ', '"', '\'']) {
+                format!("{word:?}")
+            } else {
+                word.to_string()
+            }
         };
         let envs = self.envs.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
         let program = self.program.file_name().unwrap_or_default().to_string_lossy().into_owned();

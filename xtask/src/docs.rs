@@ -1,8 +1,9 @@
-//! `cargo xtask docs`: pages made from what is elsewhere in the repository, so that they can't say something else.
+//! `cargo xtask docs`: pages made from what is elsewhere in the repository, so that they can't say something
+//! else.
 //!
-//! Reference pages come from the documented constants in the code, pages of tools from examples that are played by a
-//! test of the program. The constants are read line by line, not with a parser: the two files hold nothing else, and a line
-//! that this does not understand stops it instead of being left out.
+//! Reference pages come from the documented constants in the code, pages of tools from examples that are
+//! played by a test of the program. The constants are read line by line, not with a parser: the two files
+//! hold nothing else, and a line that this does not understand stops it instead of being left out.
 
 use std::fs;
 

@@ -1,8 +1,9 @@
 //! Crates with fewer features than the workspace turns on.
 //!
-//! `test` compiles each crate without features and with its default ones, so that none relies on what the others turn on.
-//! `prove` lints each feature of each crate alone, so that none relies on another, and code that nothing uses without its
-//! feature is found. A loop instead of cargo-hack: that would be one more tool to install for ten lines.
+//! `test` compiles each crate without features and with its default ones, so that none relies on what the
+//! others turn on. `prove` lints each feature of each crate alone, so that none relies on another, and code
+//! that nothing uses without its feature is found. A loop instead of cargo-hack: that would be one more tool
+//! to install for ten lines.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +14,8 @@ use crate::cargo::{cargo, metadata};
 
 /// Compiles each crate without features, and with its default ones where it has any.
 ///
-/// A crate on which others turn on features has a build of its own. The rest share one: most of the time goes into the
-/// dependencies, and they are checked again for each set of features.
+/// A crate on which others turn on features has a build of its own. The rest share one: most of the time goes
+/// into the dependencies, and they are checked again for each set of features.
 pub(crate) fn check() -> Done {
     let metadata = metadata()?;
     let alone = crates_with_features_turned_on(&metadata);

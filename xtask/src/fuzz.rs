@@ -1,9 +1,9 @@
 //! The fuzz targets in `fuzz/`, as proofs: each runs a fixed number of inputs from the seeds beside it.
 //!
-//! cargo-fuzz compiles for coverage with the ordinary compiler (`--sanitizer none`). What a target finds interesting is kept
-//! under the target folder, so that the next run goes on from it. The number of inputs is fixed and not the time: the page of
-//! proofs then says the same on every machine. `cargo xtask fuzz` is the other way round: it runs for a time, and says on a
-//! page of its own how many inputs that were.
+//! cargo-fuzz compiles for coverage with the ordinary compiler (`--sanitizer none`). What a target finds
+//! interesting is kept under the target folder, so that the next run goes on from it. The number of inputs is
+//! fixed and not the time: the page of proofs then says the same on every machine. `cargo xtask fuzz` is the
+//! other way round: it runs for a time, and says on a page of its own how many inputs that were.
 
 use std::collections::BTreeMap;
 use std::path::Path;

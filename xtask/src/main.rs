@@ -1,10 +1,11 @@
 //! The automation of the repository: `cargo xtask <command>`, one file per command.
 //!
-//! It needs cargo, rustfmt, clippy and the registries, nothing else: no shell, and git only for `test --quick`, so that
-//! `cargo xtask test` says the same on a fresh machine as on yours. (`tools` and `peers` install what commands and tests
-//! use besides; nextest is used where it is installed.)
+//! It needs cargo, rustfmt, clippy and the registries, nothing else: no shell, and git only for
+//! `test --quick`, so that `cargo xtask test` says the same on a fresh machine as on yours. (`tools` and
+//! `peers` install what commands and tests use besides; nextest is used where it is installed.)
 //!
-//! Arguments are matched as slices, not by a parser library: this program is compiled before anything else can be checked.
+//! Arguments are matched as slices, not by a parser library: this program is compiled before anything else
+//! can be checked.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,8 +1,9 @@
-//! The packages of Python and Node that tests talk to: SDKs of model providers and MCP servers that other people wrote, in
-//! folders under the target folder.
+//! The packages of Python and Node that tests talk to: SDKs of model providers and MCP servers that other
+//! people wrote, in folders under the target folder.
 //!
-//! Tests find each by a variable and, where it isn't set, say that they were skipped: `cargo test` alone needs nothing but
-//! Rust. What is installed is pinned in files; a change of one of them installs anew. No script of a Node package is run.
+//! Tests find each by a variable and, where it isn't set, say that they were skipped: `cargo test` alone
+//! needs nothing but Rust. What is installed is pinned in files; a change of one of them installs anew. No
+//! script of a Node package is run.
 
 use std::fs;
 use std::path::{Path, PathBuf};

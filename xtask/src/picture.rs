@@ -1,7 +1,8 @@
 //! A picture of a terminal, made from text: what a program printed, as the README shows it.
 //!
-//! The text is kept in the repository because a run takes its own time each time; the picture is made from it alone,
-//! so it can be checked like every other page. Colours stand for what a mark at the beginning of a line means; nothing in the text itself is obeyed.
+//! The text is kept in the repository because a run takes its own time each time; the picture is made from it
+//! alone, so it can be checked like every other page. Colours stand for what a mark at the beginning of a
+//! line means; nothing in the text itself is obeyed.
 
 /// Longer lines are continued on the next, as a terminal would.
 const COLUMNS: usize = 116;

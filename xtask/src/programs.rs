@@ -1,8 +1,8 @@
 //! Programs of the system that tests use and a fresh machine may lack.
 //!
-//! Where Debian's `apt-get` is there and may be used (by root, or by `sudo` without a question), what is missing is
-//! installed: in CI at once, elsewhere after the developer agreed. Without them the run continues, and tests report
-//! what they skip.
+//! Where Debian's `apt-get` is there and may be used (by root, or by `sudo` without a question), what is
+//! missing is installed: in CI at once, elsewhere after the developer agreed. Without them the run continues,
+//! and tests report what they skip.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;

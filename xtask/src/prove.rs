@@ -1,9 +1,9 @@
 //! `cargo xtask prove`: the long proofs, with optimised code, and the page that records what they found.
 //!
-//! A proof is a test named `prove_*` and marked `#[ignore = "prove"]`; what it prints after `proof: ` is kept. Each
-//! runs in a process of its own, one after another: numbers are not disturbed by a neighbour, and a crash is one
-//! failed proof. The fuzz targets run after them, as proofs of their own. The page has no date and no machine in it, so that
-//! it changes only when a finding does.
+//! A proof is a test named `prove_*` and marked `#[ignore = "prove"]`; what it prints after `proof: ` is
+//! kept. Each runs in a process of its own, one after another: numbers are not disturbed by a neighbour, and
+//! a crash is one failed proof. The fuzz targets run after them, as proofs of their own. The page has no date
+//! and no machine in it, so that it changes only when a finding does.
 
 use std::time::Instant;
 
@@ -80,8 +80,8 @@ impl Proof {
     }
 }
 
-/// The tests that are proofs, as nextest lists them; where the name of a proof begins with its package, as on the page, those
-/// of that package.
+/// The tests that are proofs, as nextest lists them; where the name of a proof begins with its package, as on
+/// the page, those of that package.
 fn find(only: Option<&str>, profile: &str) -> Result<Vec<Proof>, String> {
     let nextest = tools::installed("cargo-nextest", "cargo-nextest", "0.9.143", &[])?;
     let mut args = vec!["nextest", "list", "--cargo-profile", profile, "--all-features"];
@@ -104,7 +104,8 @@ fn proofs(suite: &Value) -> Vec<Proof> {
     let is_proof = |test: &str| test.rsplit("::").next().is_some_and(|name| name.starts_with("prove_"));
     let proofs = tests.filter(|(test, of_test)| of_test["ignored"] == true && is_proof(test));
     let proof = |(test, _): (&String, &Value)| {
-        // With one thread the test harness writes `test name ... ` without a line end before the test's own output.
+        // With one thread the test harness writes `test name ... ` without a line end before the test's own
+        // output.
         let args = ["--exact", test, "--ignored", "--nocapture", "--test-threads=2"];
         let call = Call::new(text("binary-path"), args).with_dir(text("cwd").as_ref());
         let name = format!("{}/{target}::{test}", text("package-name"));

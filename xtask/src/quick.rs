@@ -1,8 +1,8 @@
 //! `cargo xtask test --quick`: what a change since the last commit may have broken, for the inner loop.
 //!
-//! Crates that changed get lints and all their tests, crates that depend on them lints and unit tests: what is built for
-//! a test is linted in the same step. Everything is built with the features of the whole workspace, so that the builds of
-//! `test` are used again.
+//! Crates that changed get lints and all their tests, crates that depend on them lints and unit tests: what
+//! is built for a test is linted in the same step. Everything is built with the features of the whole
+//! workspace, so that the builds of `test` are used again.
 
 use std::collections::BTreeSet;
 

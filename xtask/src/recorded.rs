@@ -1,7 +1,8 @@
-//! `cargo xtask attack` and `cargo xtask soak`: one long test of the program, and the page that records what it found.
+//! `cargo xtask attack` and `cargo xtask soak`: one long test of the program, and the page that records what
+//! it found.
 //!
-//! The tests are `attack.rs` and `soak.rs` of `haft-cli`. The corpus of attacks is one of the proofs of `cargo xtask prove`,
-//! too, and every `cargo xtask test` runs the load for seconds.
+//! The tests are `attack.rs` and `soak.rs` of `haft-cli`. The corpus of attacks is one of the proofs of
+//! `cargo xtask prove`, too, and every `cargo xtask test` runs the load for seconds.
 
 use crate::Done;
 use crate::cargo::{Call, cargo, root};

@@ -74,7 +74,8 @@ fn ordinary_registry(files: &[File]) -> Vec<String> {
     })
 }
 
-/// The crates of this repository that each crate may depend on, one crate a line. ARCHITECTURE.md has the reasons.
+/// The crates of this repository that each crate may depend on, one crate a line. ARCHITECTURE.md has the
+/// reasons.
 const CRATE_DEPENDENCIES: &str = "
 haft: haft-scheduler
 haft-agent: haft
@@ -232,7 +233,8 @@ const FORBIDDEN_WORDS: [ForbiddenWords; 4] = [
         words: "std::fs std::io std::env std::net std::process std::thread .canonicalize( .exists( .is_dir( .is_file( .is_symlink( .metadata( .read_dir( .read_link( .symlink_metadata( .try_exists(",
         reason: "is I/O; callers of haft-git read files",
     },
-    // The port carries what the shell analysis found out about repositories as a number; only `haft-git` gives it a meaning.
+    // The port carries what the shell analysis found out about repositories as a number; only `haft-git`
+    // gives it a meaning.
     ForbiddenWords {
         paths: ("crates/haft/src/ports/processes.rs", &[]),
         words: "git Git _git",
@@ -260,7 +262,8 @@ fn forbidden_words(files: &[File]) -> Vec<String> {
 /// The folder of the program.
 const PROGRAM: &str = "crates/haft-cli/";
 
-/// Crates that read the JSON of model providers: the one that does, and the simulator, which checks it independently.
+/// Crates that read the JSON of model providers: the one that does, and the simulator, which checks it
+/// independently.
 const VENDOR_JSON_CRATES: &[&str] = &["haft-provider", "haft-sim"];
 /// Keys and types that only the JSON of a model provider has. In code they stand between quotes.
 const VENDOR_KEYS: &str = "cache_control custom_tool_call defer_loading finish_reason functionCall functionDeclarations functionResponse function_call \
@@ -303,7 +306,8 @@ const FLAG_FREE_CRATES: &[&str] = &["crates/haft-agent/src/", "crates/haft-sessi
 /// Starts a program with a flag that this program has too.
 const FLAGS_OF_CHROMIUM: &str = "crates/haft-tools/src/browser/launch.rs";
 
-/// Everything but the program is a library: its messages reach users of other programs and name no flags of this one.
+/// Everything but the program is a library: its messages reach users of other programs and name no flags of
+/// this one.
 fn library_flags(files: &[File]) -> Vec<String> {
     let own = program_flags(files);
     let governed =
@@ -365,8 +369,8 @@ fn forgotten_test_modules(files: &[File]) -> Vec<String> {
 /// Pages that say which test shows what.
 const TEST_PAGES: [&str; 2] = ["docs/reliability.md", "docs/proof/faults.md"];
 
-/// A test that a page names is there. It is named with its module, `flood::a_flood_costs_no_memory`; which crate has it is
-/// said beside it, for people.
+/// A test that a page names is there. It is named with its module, `flood::a_flood_costs_no_memory`; which
+/// crate has it is said beside it, for people.
 fn named_tests(files: &[File]) -> Vec<String> {
     let tests: std::collections::BTreeSet<&str> =
         rust(files).flat_map(|file| functions(&file.text)).collect();

@@ -1,7 +1,8 @@
 //! Runs the tests: with nextest where it is installed, otherwise with `cargo test`.
 //!
-//! nextest runs tests of all crates side by side and tells how long each one took. Both print what they print; the lines
-//! of tests that passed are left out, and the slowest ones and the failures are listed at the end.
+//! nextest runs tests of all crates side by side and tells how long each one took. Both print what they
+//! print; the lines of tests that passed are left out, and the slowest ones and the failures are listed at
+//! the end.
 
 use std::time::Instant;
 
@@ -161,7 +162,8 @@ impl TestReport {
         }
     }
 
-    /// Names what failed, with the first words of each failure and the command that repeats it, in thirty lines at most.
+    /// Names what failed, with the first words of each failure and the command that repeats it, in thirty
+    /// lines at most.
     fn describe_failures(&self) -> String {
         let mut text = format!("{} tests failed", self.failures.len());
         for failure in self.failures.iter().take(FAILURES_DESCRIBED) {

@@ -1,8 +1,9 @@
 //! The documentation of every library: its examples are run, and it is built without warnings.
 //!
-//! `cargo doc` would check every dependency again, as it shares no build with tests. `cargo test --doc` starts rustdoc on
-//! the libraries that the tests were built with, so xtask takes the place of rustdoc there: it runs the examples with the
-//! arguments that cargo gives, and then builds the documentation with the same ones.
+//! `cargo doc` would check every dependency again, as it shares no build with tests. `cargo test --doc`
+//! starts rustdoc on the libraries that the tests were built with, so xtask takes the place of rustdoc there:
+//! it runs the examples with the arguments that cargo gives, and then builds the documentation with the same
+//! ones.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -50,7 +51,8 @@ fn start_rustdoc(args: &[OsString]) -> bool {
     }
 }
 
-/// The arguments that build the documentation whose examples these arguments run; `None` if they run no examples.
+/// The arguments that build the documentation whose examples these arguments run; `None` if they run no
+/// examples.
 fn build_args(args: &[OsString]) -> Option<Vec<OsString>> {
     args.iter().find(|arg| *arg == "--test")?;
     let mut build = Vec::new();

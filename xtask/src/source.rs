@@ -64,7 +64,8 @@ pub(crate) fn write(root: &Path, path: &str, text: &str) -> Done {
 
 /// Rust source with comments, strings and character literals turned into spaces; lines stay where they were.
 ///
-/// Enough of the lexer to tell code from text: nested comments, escapes, raw strings, and a lifetime from a literal.
+/// Enough of the lexer to tell code from text: nested comments, escapes, raw strings, and a lifetime from a
+/// literal.
 pub(crate) fn code_only(source: &str) -> String {
     let chars: Vec<char> = source.chars().collect();
     let mut code = String::with_capacity(source.len());

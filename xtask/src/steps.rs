@@ -1,6 +1,7 @@
 //! A run of named steps: each is announced and timed; the first failure ends the run.
 //!
-//! A step that mostly waits (an installation, a check that needs one core) runs in the background, beside others.
+//! A step that mostly waits (an installation, a check that needs one core) runs in the background, beside
+//! others.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: what every commit passes.
 //!
-//! Cheap steps come first, so that a forgotten `cargo fmt` costs a second. What waits for the network or needs one core
-//! runs in the background. What takes longer, or is only worth checking before a release, is `cargo xtask prove`.
+//! Cheap steps come first, so that a forgotten `cargo fmt` costs a second. What waits for the network or
+//! needs one core runs in the background. What takes longer, or is only worth checking before a release, is
+//! `cargo xtask prove`.
 
 use crate::cargo::cargo;
 use crate::peers::{NODE, PYTHON};

@@ -1,12 +1,13 @@
-//! Programs of the crate registry that commands use: each is built once, in a pinned version, and kept in the cache folder
-//! of the user, where other checkouts find it. No registry offers them ready-made in these versions.
+//! Programs of the crate registry that commands use: each is built once, in a pinned version, and kept in the
+//! cache folder of the user, where other checkouts find it. No registry offers them ready-made in these
+//! versions.
 
 use std::path::PathBuf;
 
 use crate::cargo::{Call, cargo};
 
-/// The program `name` of this version of the crate `package`: the developer's own, the cached one, or one that is built now,
-/// with these options.
+/// The program `name` of this version of the crate `package`: the developer's own, the cached one, or one
+/// that is built now, with these options.
 pub(crate) fn installed(
     package: &str,
     name: &str,

@@ -1,11 +1,13 @@
-//! The agent loop: asks the model, runs its calls while they stream in, returns the results, until the model stops.
+//! The agent loop: asks the model, runs its calls while they stream in, returns the results, until the model
+//! stops.
 //!
-//! Calls go to the engine the moment they are whole. Those that change nothing run while the model still writes; the rest
-//! wait for the valid end of its message. Whatever happens (an interrupt, a lost connection, a limit) what is left is a
-//! conversation that the provider takes again: every call in it has exactly one result.
+//! Calls go to the engine the moment they are whole. Those that change nothing run while the model still
+//! writes; the rest wait for the valid end of its message. Whatever happens (an interrupt, a lost connection,
+//! a limit) what is left is a conversation that the provider takes again: every call in it has exactly one
+//! result.
 //!
-//! The loop knows no provider, no screen, no settings. It asks a [`Model`], runs an [`Engine`], tells a [`RunSink`], and
-//! lets a [`LoopHooks`] step in. Any number of loops may run in one process.
+//! The loop knows no provider, no screen, no settings. It asks a [`Model`], runs an [`Engine`], tells a
+//! [`RunSink`], and lets a [`LoopHooks`] step in. Any number of loops may run in one process.
 
 mod context_window;
 mod deferred_names;
@@ -106,8 +108,9 @@ impl AgentLoop {
         self
     }
 
-    /// Sets the meter that counts its usage, with that of the runs that work for it. Limits on tokens and money apply to the
-    /// total of the root meter. A meter is good for one run; without one a run counts for itself.
+    /// Sets the meter that counts its usage, with that of the runs that work for it. Limits on tokens and
+    /// money apply to the total of the root meter. A meter is good for one run; without one a run counts for
+    /// itself.
     #[must_use]
     pub fn usage_meter(mut self, meter: UsageMeter) -> AgentLoop {
         self.usage_meter = Some(meter);
@@ -120,8 +123,8 @@ impl AgentLoop {
     /// The conversation has another format than the model.
     ///
     /// # Cancel safety
-    /// Dropping the future cancels what runs and leaves the conversation as it was after the last whole turn, with
-    /// results for all calls in it.
+    /// Dropping the future cancels what runs and leaves the conversation as it was after the last whole turn,
+    /// with results for all calls in it.
     pub async fn run(&self, conversation: &mut Conversation, prompt: &str) -> RunOutcome {
         let mut run = self.begin(conversation);
         run.put_posted();
@@ -140,9 +143,9 @@ impl AgentLoop {
         run.end(ended)
     }
 
-    /// Goes on with a message whose calls were not all answered: those without a result are run, then the model is asked.
-    /// What was [posted](RunHandle::post) before goes in with the results, and is kept with them: whoever is told of what an
-    /// earlier process left half done is told whatever happens next.
+    /// Goes on with a message whose calls were not all answered: those without a result are run, then the
+    /// model is asked. What was [posted](RunHandle::post) before goes in with the results, and is kept with
+    /// them: whoever is told of what an earlier process left half done is told whatever happens next.
     ///
     /// # Errors
     /// The items are no message of this format; nothing was changed.
@@ -202,7 +205,8 @@ struct ActiveRun<'a> {
     text: String,
     turns: u64,
     usage_meter: UsageMeter,
-    /// What the last message cost, and how many items the conversation had with it: about how full the window is.
+    /// What the last message cost, and how many items the conversation had with it: about how full the window
+    /// is.
     last: TokenUsage,
     last_items: usize,
     calls: Vec<(ToolCall, ToolResult)>,
@@ -223,8 +227,8 @@ struct ActiveRun<'a> {
     refused: bool,
 }
 
-/// Ids that tell the calls of a message apart: some providers give none, and some models give one twice. Answers are paired
-/// by place, so nobody else sees them; a journal tells its calls apart by them.
+/// Ids that tell the calls of a message apart: some providers give none, and some models give one twice.
+/// Answers are paired by place, so nobody else sees them; a journal tells its calls apart by them.
 #[derive(Default)]
 struct UniqueCallIds(HashSet<Arc<str>>);
 
@@ -469,18 +473,17 @@ impl ActiveRun<'_> {
             recorder.record_reply(number, reply.items());
         }
         let broke = matches!(reply.stop(), StopReason::Cut | StopReason::Failed(_) | StopReason::Interrupted);
-        let results = match pushed.is_empty() {
-            true => Vec::new(),
-            false => {
-                let handle = turn.handle();
-                if broke {
-                    // The message has no valid end: what has not begun never will.
-                    handle.interrupt_because(halt.map_or(Cause::Disconnect, RunInterruption::cause));
-                }
-                let (results, halted) = self.settle(turn.finish(), &handle).await;
-                halt = halt.or(halted);
-                results
+        let results = if pushed.is_empty() {
+            Vec::new()
+        } else {
+            let handle = turn.handle();
+            if broke {
+                // The message has no valid end: what has not begun never will.
+                handle.interrupt_because(halt.map_or(Cause::Disconnect, RunInterruption::cause));
             }
+            let (results, halted) = self.settle(turn.finish(), &handle).await;
+            halt = halt.or(halted);
+            results
         };
         let cut = match halt {
             Some(RunInterruption::Time) => {
@@ -545,8 +548,8 @@ impl ActiveRun<'_> {
         }
     }
 
-    /// Waits for the results. An interrupt, a word of the user or the end of the time stops what may be stopped; a
-    /// second interrupt, or some seconds more, stop everything.
+    /// Waits for the results. An interrupt, a word of the user or the end of the time stops what may be
+    /// stopped; a second interrupt, or some seconds more, stop everything.
     async fn settle(
         &self,
         results: impl Future<Output = Vec<ToolResult>>,
@@ -587,8 +590,8 @@ impl ActiveRun<'_> {
         (results.await, halt)
     }
 
-    /// Puts the reply and the answer to its calls into the conversation, both or neither. `cut` says why calls were
-    /// cancelled, where it wasn't the user; `posted` goes in with them.
+    /// Puts the reply and the answer to its calls into the conversation, both or neither. `cut` says why
+    /// calls were cancelled, where it wasn't the user; `posted` goes in with them.
     async fn answer(
         &mut self,
         reply: &mut ModelReply,
@@ -598,9 +601,10 @@ impl ActiveRun<'_> {
         cut: Option<&str>,
         posted: Vec<String>,
     ) {
-        let extra = match results.is_empty() {
-            true => None,
-            false => self.host(self.with.hooks.after_calls(&results)).await.unwrap_or_default(),
+        let extra = if results.is_empty() {
+            None
+        } else {
+            self.host(self.with.hooks.after_calls(&results)).await.unwrap_or_default()
         };
         let instead = |result: &ToolResult| {
             let (cut, error) = (cut?, result.error()?);

@@ -1,6 +1,7 @@
 //! A conversation in the form of its provider, as it is sent with every request.
 //!
-//! Its items are opaque: what has to be known about them, its format knows. So a conversation belongs to one format.
+//! Its items are opaque: what has to be known about them, its format knows. So a conversation belongs to one
+//! format.
 
 use std::collections::{HashMap, HashSet};
 
@@ -50,13 +51,14 @@ impl Conversation {
         self.say_parts(&[UserPart::Text(text.to_owned())]);
     }
 
-    /// Adds what the user says. Right after results it goes into the same item, where the format has results there.
+    /// Adds what the user says. Right after results it goes into the same item, where the format has results
+    /// there.
     pub fn say_parts(&mut self, parts: &[UserPart]) {
         self.format.push_user(&mut self.items, parts);
     }
 
-    /// Puts words of the user before everything else, unless the conversation starts with the user already. Some
-    /// providers take no other conversation.
+    /// Puts words of the user before everything else, unless the conversation starts with the user already.
+    /// Some providers take no other conversation.
     pub fn start_with_user(&mut self, text: &str) {
         if !self.format.starts_with_user(&self.items) {
             let mut first = Vec::new();
@@ -95,8 +97,8 @@ impl Conversation {
         self.items.extend(answer);
     }
 
-    /// Returns the names of the tools whose definitions it holds because the model searched for them. None in formats
-    /// that have no form for that.
+    /// Returns the names of the tools whose definitions it holds because the model searched for them. None in
+    /// formats that have no form for that.
     pub fn loaded_tools(&self) -> HashSet<String> {
         self.format.loaded_tools(&self.items)
     }
@@ -116,8 +118,8 @@ impl Conversation {
         self.format.estimate_tokens(self.items.get(first..).unwrap_or_default())
     }
 
-    /// Clears old results: all but the newest `keep` lose their content and get the text that `note` returns for the
-    /// call's id. Results that are shorter than their note stay. Returns how many were cleared.
+    /// Clears old results: all but the newest `keep` lose their content and get the text that `note` returns
+    /// for the call's id. Results that are shorter than their note stay. Returns how many were cleared.
     pub fn clear_results(&mut self, keep: usize, note: impl Fn(&str) -> String) -> usize {
         self.format.clear_results(&mut self.items, keep, &note)
     }

@@ -11,11 +11,11 @@ use crate::tool_definitions::ToolDefinitions;
 /// Records the conversation of a run. By default every method records nothing.
 ///
 /// Called in the run's own task, in order. Methods that return no future must not block;
-/// [`finish_turn`](ConversationRecorder::finish_turn) may take as long as a disk does. The conversation is the sum of all
-/// [`record_items`](ConversationRecorder::record_items): each call replaces the items from `from` on. A message of the model is
-/// recorded before its calls that change something begin, and again as items when all of them have results. A process that dies
-/// in between leaves a message with unanswered calls, which
-/// [`AgentLoop::resume_interrupted`](crate::AgentLoop::resume_interrupted) continues.
+/// [`finish_turn`](ConversationRecorder::finish_turn) may take as long as a disk does. The conversation is
+/// the sum of all [`record_items`](ConversationRecorder::record_items): each call replaces the items from
+/// `from` on. A message of the model is recorded before its calls that change something begin, and again as
+/// items when all of them have results. A process that dies in between leaves a message with unanswered
+/// calls, which [`AgentLoop::resume_interrupted`](crate::AgentLoop::resume_interrupted) continues.
 pub trait ConversationRecorder: Send + Sync + 'static {
     /// Records the items of the conversation from the index `from` on.
     fn record_items(&self, from: usize, items: &[Value]) {
@@ -37,7 +37,8 @@ pub trait ConversationRecorder: Send + Sync + 'static {
         let _ = (turn, usage);
     }
 
-    /// Finishes a turn: all calls of a message have results, and its items are recorded. The next request waits for this.
+    /// Finishes a turn: all calls of a message have results, and its items are recorded. The next request
+    /// waits for this.
     fn finish_turn<'a>(&'a self, calls: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
         let _ = calls;
         Box::pin(async {})

@@ -1,9 +1,9 @@
 //! The agent loop: asks a model, runs its calls, returns the results, until the model stops.
 //!
-//! [`AgentLoop`] is the loop, [`RunEvent`] what it reports, [`RunOptions`] its limits, [`RunHandle`] its remote control and
-//! [`RunOutcome`] its result. It works with any [`Model`]. What depends on the form of a provider's messages is behind
-//! [`MessageFormat`]: this crate passes the items of a [`Conversation`] on and never looks into them. The crate
-//! `haft-provider` has the formats and models of the vendors.
+//! [`AgentLoop`] is the loop, [`RunEvent`] what it reports, [`RunOptions`] its limits, [`RunHandle`] its
+//! remote control and [`RunOutcome`] its result. It works with any [`Model`]. What depends on the form of a
+//! provider's messages is behind [`MessageFormat`]: this crate passes the items of a [`Conversation`] on and
+//! never looks into them. The crate `haft-provider` has the formats and models of the vendors.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,8 +1,9 @@
-//! How a provider stores a conversation: everything that depends on the form of its messages, behind one trait.
+//! How a provider stores a conversation: everything that depends on the form of its messages, behind one
+//! trait.
 //!
-//! The loop never looks into the items of a conversation. It passes them to the format, which belongs to the provider,
-//! and back. Items stay in the provider's form because what a model sent has to come back unchanged: signatures,
-//! encrypted reasoning, blocks that are unknown here.
+//! The loop never looks into the items of a conversation. It passes them to the format, which belongs to the
+//! provider, and back. Items stay in the provider's form because what a model sent has to come back
+//! unchanged: signatures, encrypted reasoning, blocks that are unknown here.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,14 +17,15 @@ use crate::tool_definitions::{ToolDefiner, ToolDefinitions};
 
 /// The form of a provider's messages. Formats are static and compared by name.
 ///
-/// The loop calls it from the task of a run. No method may block or fail in any other way than its type says: items
-/// that a method does not understand are left alone.
+/// The loop calls it from the task of a run. No method may block or fail in any other way than its type says:
+/// items that a method does not understand are left alone.
 pub trait MessageFormat: Send + Sync + 'static {
     /// Returns the name under which a journal stores conversations of this format.
     fn name(&self) -> &'static str;
 
-    /// Appends what the user says. Right after results it goes into the same item, where the format has results there.
-    /// `parts` without content still append something, since no provider takes an empty message.
+    /// Appends what the user says. Right after results it goes into the same item, where the format has
+    /// results there. `parts` without content still append something, since no provider takes an empty
+    /// message.
     fn push_user(&self, items: &mut Vec<Value>, parts: &[UserPart]);
 
     /// Makes the items that answer the calls of one message, one answer for each call, in order.
@@ -35,8 +37,8 @@ pub trait MessageFormat: Send + Sync + 'static {
     /// The items are no message of this format.
     fn requested_calls(&self, items: &[Value]) -> Result<Vec<RequestedCall>, UnreadableMessage>;
 
-    /// Replaces the content of old results by a note, in place, and returns how many were replaced. The newest `keep`
-    /// results stay, and so do those that would not get shorter.
+    /// Replaces the content of old results by a note, in place, and returns how many were replaced. The
+    /// newest `keep` results stay, and so do those that would not get shorter.
     fn clear_results(&self, items: &mut [Value], keep: usize, note: &dyn Fn(&str) -> String) -> usize;
 
     /// Returns whether [`clear_results`](MessageFormat::clear_results) would replace anything.
@@ -54,8 +56,8 @@ pub trait MessageFormat: Send + Sync + 'static {
     /// Returns whether the first item is a message of the user. True for no items at all.
     fn starts_with_user(&self, items: &[Value]) -> bool;
 
-    /// Returns the end of what the items say, for a person: texts and the names of called tools, at most so many lines.
-    /// Results are left out.
+    /// Returns the end of what the items say, for a person: texts and the names of called tools, at most so
+    /// many lines. Results are left out.
     fn excerpt(&self, items: &[Value], lines_max: usize) -> Vec<ExcerptLine>;
 
     /// Returns whether the provider rejected a request because it doesn't know natively deferred tools.

@@ -1,7 +1,7 @@
 //! What the loop needs of a model.
 //!
-//! Pulled and not pushed: whoever takes the deltas sets the pace, and interrupting is to stop taking. Whatever came by
-//! then is a reply that can be kept.
+//! Pulled and not pushed: whoever takes the deltas sets the pace, and interrupting is to stop taking.
+//! Whatever came by then is a reply that can be kept.
 
 use std::sync::Arc;
 
@@ -26,8 +26,9 @@ pub struct ModelRequest<'a> {
 
 /// A model that can be asked.
 ///
-/// [`ask`](Model::ask) is called once for each turn and must not wait: it makes what is sent and gives something that
-/// does the rest when it is polled. Asking again later must be safe at any time. Many loops may ask at once.
+/// [`ask`](Model::ask) is called once for each turn and must not wait: it makes what is sent and gives
+/// something that does the rest when it is polled. Asking again later must be safe at any time. Many loops
+/// may ask at once.
 pub trait Model: Send + Sync + 'static {
     /// Returns the format of its messages; conversations have to be of the same.
     fn format(&self) -> &'static dyn MessageFormat;
@@ -43,8 +44,8 @@ pub trait Model: Send + Sync + 'static {
         ToolDeferral::Fallback
     }
 
-    /// The provider refused a request because it doesn't know of deferred tools: from now on [`deferral`](Model::deferral)
-    /// is the fallback, for everybody who asks it.
+    /// The provider refused a request because it doesn't know of deferred tools: from now on
+    /// [`deferral`](Model::deferral) is the fallback, for everybody who asks it.
     fn disable_deferral(&self) {}
 }
 
@@ -53,7 +54,8 @@ pub trait ReplyStream: Send {
     /// Waits for more and adds it to `out`. False once there will be no more.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing that came; it may be called again, or [`finish`](ReplyStream::finish).
+    /// Dropping the future loses nothing that came; it may be called again, or
+    /// [`finish`](ReplyStream::finish).
     fn more<'a>(&'a mut self, out: &'a mut Vec<ReplyDelta>) -> BoxFuture<'a, bool>;
 
     /// Takes what came, wherever it is, as a reply that can be sent back. Every call in it was given by a

@@ -13,8 +13,9 @@ use crate::message_format::{CallAnswers, MessageFormat, RequestedCall};
 
 /// A model's reply: what to send back in the next request, and the calls to answer there.
 ///
-/// It is the same for a message that was streamed, one that came whole, and one that was cut off: [`items`](ModelReply::items)
-/// is always something that the provider takes again, with [`answer`](ModelReply::answer) right after it.
+/// It is the same for a message that was streamed, one that came whole, and one that was cut off:
+/// [`items`](ModelReply::items) is always something that the provider takes again, with
+/// [`answer`](ModelReply::answer) right after it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelReply {
     pub(crate) format: &'static dyn MessageFormat,
@@ -135,7 +136,8 @@ impl ModelReply {
         self.model.as_deref()
     }
 
-    /// Returns all calls with their results, in order: those that ran as they are given, the others with their refusal.
+    /// Returns all calls with their results, in order: those that ran as they are given, the others with
+    /// their refusal.
     pub(crate) fn with_refused(
         &self,
         ran: impl IntoIterator<Item = (ToolCall, ToolResult)>,

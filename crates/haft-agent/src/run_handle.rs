@@ -48,8 +48,8 @@ impl RunHandle {
         RunHandle::default()
     }
 
-    /// The user interrupts: the model is no longer listened to, calls that may be cancelled are, the others finish, and
-    /// every call gets its result. A second time it is forced.
+    /// The user interrupts: the model is no longer listened to, calls that may be cancelled are, the others
+    /// finish, and every call gets its result. A second time it is forced.
     pub fn interrupt(&self) {
         if self.0.stop.is_cancelled() {
             self.force();
@@ -84,8 +84,8 @@ impl RunHandle {
         Ok(())
     }
 
-    /// A message from another source than the user: they go in before the next turn, stop nothing, and keep a run going that would
-    /// have ended.
+    /// A message from another source than the user: they go in before the next turn, stop nothing, and keep a
+    /// run going that would have ended.
     ///
     /// # Errors
     /// The run has ended, or too many wait already.

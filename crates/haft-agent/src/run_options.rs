@@ -129,31 +129,32 @@ impl TokenPrices {
 
 /// Hooks of the host into a run. By default they do nothing.
 ///
-/// Called in the run's own task, in order, never two at once. A run waits for each answer; an interrupt, or the end of the
-/// run's time, doesn't wait and drops the future. Words whose verdict didn't come don't go in.
+/// Called in the run's own task, in order, never two at once. A run waits for each answer; an interrupt, or
+/// the end of the run's time, doesn't wait and drops the future. Words whose verdict didn't come don't go in.
 pub trait LoopHooks: Send + Sync + 'static {
-    /// Called before a message of the user is added: the prompt of a run, and each message that arrives during it.
+    /// Called before a message of the user is added: the prompt of a run, and each message that arrives
+    /// during it.
     fn before_message<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
         let _ = text;
         Box::pin(async { MessageReview::default() })
     }
 
-    /// Called when the model has finished. A returned text continues the run, as a message of the user. `again` is true if this
-    /// run was continued in this way before.
+    /// Called when the model has finished. A returned text continues the run, as a message of the user.
+    /// `again` is true if this run was continued in this way before.
     fn before_stop<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         let _ = (text, again);
         Box::pin(async { None })
     }
 
-    /// Called before the conversation is compacted. `tokens` is its approximate size. Returning false keeps it as it is, as long
-    /// as it fits into the window.
+    /// Called before the conversation is compacted. `tokens` is its approximate size. Returning false keeps
+    /// it as it is, as long as it fits into the window.
     fn before_compaction(&self, tokens: u64) -> BoxFuture<'_, bool> {
         let _ = tokens;
         Box::pin(async { true })
     }
 
-    /// Called when all calls of a message have results, before these are returned to the model. A returned text is added for the
-    /// model.
+    /// Called when all calls of a message have results, before these are returned to the model. A returned
+    /// text is added for the model.
     fn after_calls<'a>(&'a self, results: &'a [haft::ToolResult]) -> BoxFuture<'a, Option<String>> {
         let _ = results;
         Box::pin(async { None })

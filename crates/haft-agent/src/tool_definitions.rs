@@ -10,11 +10,12 @@ use serde_json::Value;
 
 /// Makes the definitions of a snapshot's tools in the form of a provider.
 ///
-/// A run asks its definer before each request, from the run's own task. The same tools must give the same bytes,
-/// because a provider's prompt cache is keyed by them; an implementation should reuse what it made before.
+/// A run asks its definer before each request, from the run's own task. The same tools must give the same
+/// bytes, because a provider's prompt cache is keyed by them; an implementation should reuse what it made
+/// before.
 pub trait ToolDefiner: Send + Sync + 'static {
-    /// Defines the tools. `deferral` says where tools are kept that the model has to search for; `loaded` are the
-    /// tools whose definitions the conversation holds already.
+    /// Defines the tools. `deferral` says where tools are kept that the model has to search for; `loaded` are
+    /// the tools whose definitions the conversation holds already.
     fn define_tools(
         &self,
         snapshot: &Snapshot,

@@ -1,6 +1,7 @@
 //! Usage of runs that work together: each meter counts its own run and those that work for it.
 //!
-//! Limits apply to the root meter while all runs still work: several runs in parallel can't each use up what is left.
+//! Limits apply to the root meter while all runs still work: several runs in parallel can't each use up what
+//! is left.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,10 +1,11 @@
-//! What the journal costs: runs of the real program from a script, with it and without it, in turns. Then how long a long
-//! session takes to go on, and to be listed.
+//! What the journal costs: runs of the real program from a script, with it and without it, in turns. Then how
+//! long a long session takes to go on, and to be listed.
 //!
-//! A run of many turns and one of few are measured, and the difference counts: what a program does once is in neither.
-//! One `fdatasync` is measured beside the writes, on the same disk and in the same rhythm: of a line that was appended, behind as
-//! much work as a turn is. One that follows another at once is quicker, since neither processor nor disk has come to rest, and
-//! so is one of a line in room that was there before, as the journal makes it; both are shown too. `cargo xtask bench` runs this and keeps what it prints.
+//! A run of many turns and one of few are measured, and the difference counts: what a program does once is in
+//! neither. One `fdatasync` is measured beside the writes, on the same disk and in the same rhythm: of a line
+//! that was appended, behind as much work as a turn is. One that follows another at once is quicker, since
+//! neither processor nor disk has come to rest, and so is one of a line in room that was there before, as the
+//! journal makes it; both are shown too. `cargo xtask bench` runs this and keeps what it prints.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -115,8 +116,8 @@ fn script(room: &Path, name: &str, turns: impl Iterator<Item = Vec<Value>>) {
 /// Time and processor time of a turn, in milliseconds.
 type Turn = [f64; 2];
 
-/// A turn of a script without the journal and with it, in each round, beyond what a run without turns takes. Rounds are
-/// compared with themselves: a machine has slow minutes.
+/// A turn of a script without the journal and with it, in each round, beyond what a run without turns takes.
+/// Rounds are compared with themselves: a machine has slow minutes.
 fn measured(room: &Path, name: &str) -> Vec<(Turn, Turn)> {
     let beyond = |settings| {
         let (least, all) = (ran(room, "none", settings, &["go"]), ran(room, name, settings, &["go"]));

@@ -1,5 +1,5 @@
-//! How many recorded calls `haft replay --dry` judges in a second, start of the program and reading of the file included,
-//! against parsing the same file as JSON and nothing else, in one run.
+//! How many recorded calls `haft replay --dry` judges in a second, start of the program and reading of the
+//! file included, against parsing the same file as JSON and nothing else, in one run.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 

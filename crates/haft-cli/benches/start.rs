@@ -1,9 +1,9 @@
-//! How long the program takes to start, against a program that does nothing, and a whole `haft call Bash`, sandbox and all,
-//! against the same command in a plain bash, in one run. Then `haft serve`, to its list of tools, and how long many MCP servers take
-//! to connect, against one.
+//! How long the program takes to start, against a program that does nothing, and a whole `haft call Bash`,
+//! sandbox and all, against the same command in a plain bash, in one run. Then `haft serve`, to its list of
+//! tools, and how long many MCP servers take to connect, against one.
 //!
-//! Both are started in turns, so that whatever else the machine does meets both alike. `cargo xtask bench` runs this
-//! and keeps what it prints.
+//! Both are started in turns, so that whatever else the machine does meets both alike. `cargo xtask bench`
+//! runs this and keeps what it prints.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -106,8 +106,8 @@ fn many(dir: &Path) {
     );
 }
 
-/// One command, from the start of the program to its end: settings, session, sandbox, command, result. Nothing of it is
-/// there before, so this is what the first call of a session costs.
+/// One command, from the start of the program to its end: settings, session, sandbox, command, result.
+/// Nothing of it is there before, so this is what the first call of a session costs.
 fn whole(dir: &Path) {
     let (work, home) = (dir.join("work"), dir.join("home"));
     std::fs::create_dir_all(&work).unwrap();

@@ -104,7 +104,8 @@ fn calls(asked: &[(&str, Value)]) -> Vec<ToolCall> {
     asked.iter().enumerate().map(call).collect()
 }
 
-/// The tools that come with haft, and three of our own. Clashing names would be an error here, not at run time.
+/// The tools that come with haft, and three of our own. Clashing names would be an error here, not at run
+/// time.
 fn registry() -> Result<Registry, RegistryError> {
     let city = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
     // Takes its time and changes nothing, so it runs beside others.

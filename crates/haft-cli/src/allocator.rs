@@ -1,9 +1,10 @@
 //! Who gives the program its memory: `mimalloc` what is small, the system what is large.
 //!
-//! In nearly every call one thread drops what another made, which the system's allocator is slow at: a turn of one write takes
-//! a third longer by it. Large blocks are few, and what counts for them is that they go back when they are
-//! dropped, and grow in their place: the system does both, and `mimalloc` keeps them for a while and copies. A block's size is
-//! told when it is given back, so that both sides always agree on whose it is.
+//! In nearly every call one thread drops what another made, which the system's allocator is slow at: a turn
+//! of one write takes a third longer by it. Large blocks are few, and what counts for them is that they go
+//! back when they are dropped, and grow in their place: the system does both, and `mimalloc` keeps them for a
+//! while and copies. A block's size is told when it is given back, so that both sides always agree on whose
+//! it is.
 #![expect(unsafe_code, reason = "an allocator is unsafe to be one; it only passes on what it is asked for")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -22,8 +23,9 @@ fn is_large(bytes: usize) -> bool {
     bytes >= LARGE_BYTES
 }
 
-// SAFETY: each block is asked of, changed by and given back to one of two allocators, which is chosen by its layout's size
-// alone; the caller promises that this is the size that the block has. One that passes the bound is made anew and copied.
+// SAFETY: each block is asked of, changed by and given back to one of two allocators, which is chosen by its
+// layout's size alone; the caller promises that this is the size that the block has. One that passes the
+// bound is made anew and copied.
 unsafe impl GlobalAlloc for SizeSplitAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promised.
@@ -49,8 +51,8 @@ unsafe impl GlobalAlloc for SizeSplitAllocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as the caller promised, and a size that fits its alignment; a new block is another one, as long as the shorter
-        // of both at least, and the old one is given back only where there is a new one.
+        // SAFETY: as the caller promised, and a size that fits its alignment; a new block is another one, as
+        // long as the shorter of both at least, and the old one is given back only where there is a new one.
         unsafe {
             match (is_large(layout.size()), is_large(size)) {
                 (true, true) => System.realloc(block, layout, size),

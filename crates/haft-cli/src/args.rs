@@ -1,8 +1,8 @@
 //! The command line: what can be said, and how it is explained.
 //!
-//! Common flags may stand before and after the subcommand. They are declared at both places and put together by
-//! [`CommonArgs::with`], because clap's own global flags keep only one of two lists: a `--deny` before the subcommand would
-//! be lost by a `--deny` after it.
+//! Common flags may stand before and after the subcommand. They are declared at both places and put together
+//! by [`CommonArgs::with`], because clap's own global flags keep only one of two lists: a `--deny` before the
+//! subcommand would be lost by a `--deny` after it.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -192,7 +192,8 @@ pub(crate) struct ToolsArgs {
     /// Also list tools that are not offered, and why. Of a provider's form: also those found by searching.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Whether a provider's form uses strict mode where a schema fits it. Default: yes for OpenAI, no for Anthropic.
+    /// Whether a provider's form uses strict mode where a schema fits it. Default: yes for OpenAI, no for
+    /// Anthropic.
     #[arg(long, value_enum, value_name = "WHETHER")]
     pub(crate) strict: Option<StrictMode>,
     #[command(flatten)]

@@ -71,7 +71,8 @@ fn is_of_session(session: &SessionParts, call: &ToolCall) -> bool {
     plans && session.declared_effects(call).is_some_and(|effects| effects.state.iter().any(changes))
 }
 
-/// The input as text, of `haft check` too. That it is JSON is made sure of here; what the tool thinks of it is the call's own result.
+/// The input as text, of `haft check` too. That it is JSON is made sure of here; what the tool thinks of it
+/// is the call's own result.
 pub(crate) fn read_input(given: Option<&str>) -> Result<String, UsageError> {
     let (text, source) = match given {
         None => return Ok("{}".to_owned()),

@@ -1,6 +1,7 @@
 //! `haft dispatch`: a model's message in, the message with the results out, in the same provider's JSON.
 //!
-//! Whose JSON that is, is known to `haft-provider` alone; here a message is read, run as one turn and printed.
+//! Whose JSON that is, is known to `haft-provider` alone; here a message is read, run as one turn and
+//! printed.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};

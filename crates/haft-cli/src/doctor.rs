@@ -1,4 +1,5 @@
-//! `haft doctor`: what of the sandbox this machine can make, tried for real, and what is doubtful about the settings.
+//! `haft doctor`: what of the sandbox this machine can make, tried for real, and what is doubtful about the
+//! settings.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

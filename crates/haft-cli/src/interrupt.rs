@@ -1,7 +1,9 @@
-//! Ctrl-C: the first interrupts the turn, the second stops what would rather finish, the third ends the program.
+//! Ctrl-C: the first interrupts the turn, the second stops what would rather finish, the third ends the
+//! program.
 //!
-//! Being told to end (SIGTERM), or losing the terminal (SIGHUP), counts as the second: what the program started has to end
-//! with it, and would not if the kernel ended it at once. SIGQUIT ends the program at once, but gives the terminal back first.
+//! Being told to end (SIGTERM), or losing the terminal (SIGHUP), counts as the second: what the program
+//! started has to end with it, and would not if the kernel ended it at once. SIGQUIT ends the program at
+//! once, but gives the terminal back first.
 //!
 //! Signals are taken by a thread of their own, so that they are heard while a tool keeps all others busy.
 

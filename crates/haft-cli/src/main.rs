@@ -1,7 +1,7 @@
 //! The binary `haft`: wiring, words and screen.
 //!
-//! What the command line promises (names, flags, exit codes, what goes to standard output) is relied on by others;
-//! `tests/it` holds it. Nothing is decided here that the engine decides: a command is turned into an
+//! What the command line promises (names, flags, exit codes, what goes to standard output) is relied on by
+//! others; `tests/it` holds it. Nothing is decided here that the engine decides: a command is turned into an
 //! [`Engine`](haft::Engine) and calls, and results into text.
 //!
 //! Start-up is kept short: no runtime and no thread before a call needs one.

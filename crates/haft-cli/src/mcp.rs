@@ -102,9 +102,10 @@ fn unknown_server(name: &str, planned: &ServerPlan) -> UsageError {
         planned.servers.iter().map(|planned| format!("`{}`", planned.name())).collect();
     names.sort();
     names.dedup();
-    let there = match names.is_empty() {
-        true => "none is configured here; `haft mcp add` adds one".to_owned(),
-        false => format!("there are {}", names.join(", ")),
+    let there = if names.is_empty() {
+        "none is configured here; `haft mcp add` adds one".to_owned()
+    } else {
+        format!("there are {}", names.join(", "))
     };
     UsageError(format!("no MCP server named `{}`; {there}", one_line(name)))
 }

@@ -1,7 +1,8 @@
 //! Everything that is written: results to standard output, everything else to standard error.
 //!
-//! Nothing else in this crate writes. Words for people never carry control characters: a file's name, or a tool's
-//! output on a terminal, must not be able to move the cursor, recolour a question or hide a part of it.
+//! Nothing else in this crate writes. Words for people never carry control characters: a file's name, or a
+//! tool's output on a terminal, must not be able to move the cursor, recolour a question or hide a part of
+//! it.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -27,8 +28,8 @@ const PROGRESS_CHARS_MAX: usize = 79;
 /// Whether a line of progress is shown that has to be taken back.
 static PROGRESS: AtomicBool = AtomicBool::new(false);
 
-/// Shows how far something is, in place of what was shown so before; only on a terminal that can take a line back, and
-/// nowhere that lines are kept.
+/// Shows how far something is, in place of what was shown so before; only on a terminal that can take a line
+/// back, and nowhere that lines are kept.
 pub(crate) fn show_progress(words: &str) {
     let mut err = io::stderr().lock();
     let fit = OutputMode::for_environment(|name| std::env::var(name).ok(), err.is_terminal());
@@ -40,7 +41,8 @@ pub(crate) fn show_progress(words: &str) {
     }
 }
 
-/// JSON as a result. What a terminal would obey or hide is escaped, which means the same to every reader of JSON.
+/// JSON as a result. What a terminal would obey or hide is escaped, which means the same to every reader of
+/// JSON.
 pub(crate) fn format_json(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_string(value).expect("results have text keys");
     let is_hidden = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
@@ -49,10 +51,7 @@ pub(crate) fn format_json(value: &impl serde::Serialize) -> String {
     }
     let mut text = String::with_capacity(json.len() + 16);
     for c in json.chars() {
-        match is_hidden(c) {
-            true => text.push_str(&format!("\\u{:04x}", u32::from(c))),
-            false => text.push(c),
-        }
+        if is_hidden(c) { text.push_str(&format!("\\u{:04x}", u32::from(c))) } else { text.push(c) }
     }
     text
 }
@@ -76,17 +75,14 @@ pub(crate) enum OutputReader {
 
 /// Writes a result and its final line break to standard output; empty text writes nothing.
 ///
-/// What could not be written is said and is the program's failure. A reader who has a part and closed the pipe may
-/// have had enough; one who took nothing was never there.
+/// What could not be written is said and is the program's failure. A reader who has a part and closed the
+/// pipe may have had enough; one who took nothing was never there.
 pub(crate) fn write_result(text: &str, reader: OutputReader) -> Result<(), ExitStatus> {
     if text.is_empty() {
         return Ok(());
     }
     let out = io::stdout().lock();
-    let shown = match out.is_terminal() {
-        true => escape_invisible(text),
-        false => Cow::Borrowed(text),
-    };
+    let shown = if out.is_terminal() { escape_invisible(text) } else { Cow::Borrowed(text) };
     let end: &[u8] = if shown.ends_with('\n') { b"" } else { b"\n" };
     let written = write_all(&out, shown.as_bytes());
     match written.and_then(|()| write_all(&out, end).map_err(|(error, _)| (error, true))) {
@@ -100,8 +96,8 @@ pub(crate) fn write_bytes(bytes: &[u8]) -> io::Result<()> {
     write_all(&io::stdout().lock(), bytes).map_err(|(error, _)| error)
 }
 
-/// Writes past the buffer of the standard library, which doesn't tell how much was taken: an error says whether anything
-/// was.
+/// Writes past the buffer of the standard library, which doesn't tell how much was taken: an error says
+/// whether anything was.
 fn write_all(out: &io::StdoutLock<'_>, bytes: &[u8]) -> Result<(), (io::Error, bool)> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -165,7 +161,8 @@ pub(crate) fn one_line(text: &str) -> String {
     haft::view::visible_line(text)
 }
 
-/// Says a panic in one line: its result says the rest, and a backtrace helps nobody who can't build the program.
+/// Says a panic in one line: its result says the rest, and a backtrace helps nobody who can't build the
+/// program.
 pub(crate) fn report_panic(panic: &PanicHookInfo<'_>) {
     let payload = panic.payload();
     let message = payload.downcast_ref::<&str>().copied();

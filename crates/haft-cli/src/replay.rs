@@ -1,6 +1,7 @@
 //! `haft replay`: recorded calls again, by today's tools and rules, and what differs from then.
 //!
-//! What is recorded is read and replayed by `haft-session`; here it is found by its name, and the [`report`] printed.
+//! What is recorded is read and replayed by `haft-session`; here it is found by its name, and the [`report`]
+//! printed.
 
 pub(crate) mod args;
 pub(crate) mod report;

@@ -1,9 +1,10 @@
 //! `haft run`: a model is asked, its calls are run, until it has an answer.
 //!
-//! The loop is `haft-provider`'s, the engine a session's; here both are put together. [`args`] is what can be said,
-//! [`provider`] who is asked, [`prompt`] and [`memory`] what the model is told, [`hooks`] the places where the user's hooks
-//! step in, [`run_setup`] a run itself, [`kept`] what is kept of it, [`single_call_agents`] the agents of a single call, [`run_output`] what is seen
-//! of it, [`live_screen`] what is seen and typed on a terminal, [`tour`] what is played where there is no model.
+//! The loop is `haft-provider`'s, the engine a session's; here both are put together. [`args`] is what can be
+//! said, [`provider`] who is asked, [`prompt`] and [`memory`] what the model is told, [`hooks`] the places
+//! where the user's hooks step in, [`run_setup`] a run itself, [`kept`] what is kept of it,
+//! [`single_call_agents`] the agents of a single call, [`run_output`] what is seen of it, [`live_screen`]
+//! what is seen and typed on a terminal, [`tour`] what is played where there is no model.
 
 pub(crate) mod args;
 mod live_screen;
@@ -102,8 +103,8 @@ fn resumed_session(args: &RunArgs, common: &CommonArgs) -> Result<Option<Resumed
     Ok(Some(ResumedSession::find(state, id, &folders.workspace, &output::notice_sink())?))
 }
 
-/// Whether the tour may be played though something was asked: a person sees it and reads that it is no answer. A program
-/// would take it for one, and who names a model wants that model.
+/// Whether the tour may be played though something was asked: a person sees it and reads that it is no
+/// answer. A program would take it for one, and who names a model wants that model.
 fn tour_may_answer(args: &RunArgs) -> bool {
     args.model.is_none() && args.output == RunForm::Text && std::io::stdout().is_terminal()
 }

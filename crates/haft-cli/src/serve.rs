@@ -10,9 +10,9 @@
 //! | [`tool_listing`], [`stored_results`] | tools and whole results as the protocol has them |
 //! | [`relay`] | resources and prompts of connected servers |
 //!
-//! The protocol and the transports are `haft-mcp`'s. Nothing slow is done before the first answer: servers connect in the
-//! background, and clients are told when tools come. Only a list waits for them, for a short while after the first one: there are
-//! clients that ask once and don't hear what changes.
+//! The protocol and the transports are `haft-mcp`'s. Nothing slow is done before the first answer: servers
+//! connect in the background, and clients are told when tools come. Only a list waits for them, for a short
+//! while after the first one: there are clients that ask once and don't hear what changes.
 
 mod active_calls;
 pub(crate) mod args;
@@ -51,8 +51,8 @@ use crate::args::CommonArgs;
 use crate::interrupt::InterruptHandler;
 use crate::{ExitStatus, UsageError, output, session, threads};
 
-/// How long calls may take once a client that started this has gone: it waits for two seconds before it kills, and servers
-/// have to end as well.
+/// How long calls may take once a client that started this has gone: it waits for two seconds before it
+/// kills, and servers have to end as well.
 const STDIO_GRACE: Duration = Duration::from_secs(1);
 /// How long after the first of them lists wait for servers that are still being connected.
 const LISTS_WAIT: Duration = Duration::from_secs(2);
@@ -176,8 +176,8 @@ async fn run_server(
     Ok(())
 }
 
-/// Raises the soft limit for descriptors to what a listener can use, as far as the hard limit allows. The listener accepts
-/// fewer connections otherwise.
+/// Raises the soft limit for descriptors to what a listener can use, as far as the hard limit allows. The
+/// listener accepts fewer connections otherwise.
 fn raise_descriptor_limit() {
     let wanted = CONNECTIONS_MAX + UNAUTHENTICATED_CONNECTIONS_MAX + DESCRIPTORS_RESERVED;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

@@ -1,7 +1,8 @@
 //! `haft settings`: what all settings say together, and the schema of a settings file.
 //!
-//! Everything is one list of rows, each a key as it is written in a file, a value, and the place that it comes from;
-//! lines and JSON are two ways to print it. Values that look like secrets are hidden: people show others such lists.
+//! Everything is one list of rows, each a key as it is written in a file, a value, and the place that it
+//! comes from; lines and JSON are two ways to print it. Values that look like secrets are hidden: people show
+//! others such lists.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -31,7 +32,8 @@ pub(crate) fn run(args: &SettingsArgs, common: &CommonArgs) -> Result<ExitStatus
 }
 
 fn render_settings(args: &SettingsShowArgs, common: &CommonArgs) -> Result<String, UsageError> {
-    // Through all that a call goes through before it: what would stop a call, or be said of it, stops or is said here.
+    // Through all that a call goes through before it: what would stop a call, or be said of it, stops or is
+    // said here.
     let session = session::open_session(&common.options(), SessionPurpose::Inspect)?;
     let shown = SettingsReport::from_settings(&session.given, session.warnings.clone());
     Ok(match args.output {

@@ -1,4 +1,5 @@
-//! Traces and metrics of this program, where it was built with them (feature `otel`) and the environment names a collector.
+//! Traces and metrics of this program, where it was built with them (feature `otel`) and the environment
+//! names a collector.
 //!
 //! One for the whole program: sessions of a server share it. Without the feature everything here is nothing.
 

@@ -1,8 +1,9 @@
 //! Asking the user at the terminal.
 //!
-//! Questions go to standard error, answers come from standard input, one line each; without both being terminals there
-//! is nobody to ask. Calls that ask at once queue. What was typed before a question was shown is thrown away: it was
-//! no answer to it. Only a clear yes is a yes; nothing, the end of the input and anything unclear are a no.
+//! Questions go to standard error, answers come from standard input, one line each; without both being
+//! terminals there is nobody to ask. Calls that ask at once queue. What was typed before a question was shown
+//! is thrown away: it was no answer to it. Only a clear yes is a yes; nothing, the end of the input and
+//! anything unclear are a no.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::AsFd as _;
@@ -242,9 +243,10 @@ fn relative_title(title: &str, cwd: &Path) -> String {
 
 fn shorten_text(text: &str) -> String {
     let kept = truncate_chars(text, INPUT_CHARS_MAX);
-    match kept.len() < text.len() {
-        true => format!("{kept}… (cut; {} characters)", text.chars().count()),
-        false => text.to_owned(),
+    if kept.len() < text.len() {
+        format!("{kept}… (cut; {} characters)", text.chars().count())
+    } else {
+        text.to_owned()
     }
 }
 
@@ -281,7 +283,8 @@ async fn non_empty_line(console: &dyn UserConsole, prompt: &str) -> Option<Strin
     console.line(prompt).await.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
-/// Asks for a yes or no where no runtime is needed for it; nothing if there is no terminal. Only a clear yes is a yes.
+/// Asks for a yes or no where no runtime is needed for it; nothing if there is no terminal. Only a clear yes
+/// is a yes.
 pub(crate) fn ask_confirmation(prompt: &str) -> Option<bool> {
     if !has_user() {
         return None;
@@ -306,7 +309,8 @@ impl UserConsole for StandardStreams {
         output::print_text(words);
     }
 
-    /// Waits on a thread of its own: a terminal can't be waited for otherwise without a runtime that polls it.
+    /// Waits on a thread of its own: a terminal can't be waited for otherwise without a runtime that polls
+    /// it.
     fn line<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             // Whatever was typed so far was no answer to what comes now.
@@ -337,7 +341,8 @@ pub(crate) async fn read_line(prompt: &str) -> Option<String> {
 /// Whether a line on the screen waits for its answer.
 static WAITS: AtomicBool = AtomicBool::new(false);
 
-/// Ends the line that waits for an answer, if there is one: the program ends, and what comes next begins a line.
+/// Ends the line that waits for an answer, if there is one: the program ends, and what comes next begins a
+/// line.
 pub(crate) fn cancel_line() {
     if WAITS.swap(false, Ordering::Relaxed) {
         output::print_text("\n");

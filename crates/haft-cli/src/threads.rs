@@ -1,7 +1,8 @@
 //! Runtimes with threads, or a word about why there are none.
 //!
-//! Where the system gives no more threads, tokio panics in the middle of making a runtime, or waits for ever for those that
-//! it has made already. So it is tried before: as many threads as are wanted, all at once, for a moment.
+//! Where the system gives no more threads, tokio panics in the middle of making a runtime, or waits for ever
+//! for those that it has made already. So it is tried before: as many threads as are wanted, all at once, for
+//! a moment.
 
 use std::io;
 use std::sync::mpsc;

@@ -216,7 +216,8 @@ fn tool_rows(snapshot: &Snapshot) -> Vec<ToolRow> {
     rows
 }
 
-/// The same, with those that the program has and this session doesn't: there is nothing to search for, and no server.
+/// The same, with those that the program has and this session doesn't: there is nothing to search for, and no
+/// server.
 fn all_tool_rows(snapshot: &Snapshot) -> Vec<ToolRow> {
     let mut rows = tool_rows(snapshot);
     let none = ServerSet::start([], HostServices::new(".")).expect("none has a bad name");
@@ -256,8 +257,9 @@ impl ToolRow {
     }
 }
 
-/// Groups as rows, their tools with a marker, then what the markers mean and how many there are. Tools of a server are a
-/// group of their own, under its name; those that a model has to search for are counted, unless all are wanted.
+/// Groups as rows, their tools with a marker, then what the markers mean and how many there are. Tools of a
+/// server are a group of their own, under its name; those that a model has to search for are counted, unless
+/// all are wanted.
 fn render_table(rows: &[ToolRow], all: bool, servers: &ServerFacts) -> String {
     let mut groups: BTreeMap<(bool, &str), Vec<&ToolRow>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.offered) {

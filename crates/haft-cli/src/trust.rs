@@ -1,8 +1,9 @@
 //! `haft trust`: what a workspace would run or loosen, and the user's yes to exactly that.
 //!
-//! What is shown is what is recorded: one reading of the files serves both. A file that changes while the user thinks
-//! is a change since the yes, and the next run says so. Without a clear yes (at a terminal, by `--yes`, or by the right
-//! `--trust-hash`) nothing is recorded and the exit code is 1, so that a script never takes looking for trusting.
+//! What is shown is what is recorded: one reading of the files serves both. A file that changes while the
+//! user thinks is a change since the yes, and the next run says so. Without a clear yes (at a terminal, by
+//! `--yes`, or by the right `--trust-hash`) nothing is recorded and the exit code is 1, so that a script
+//! never takes looking for trusting.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! A configuration of git as text: parsed as git parses it, and changed without touching what stays.
+//! Git configuration as text: parsed as git parses it, and edited without touching other entries.
 //!
-//! What a command may not change is taken out of the text, and the rest stays byte for byte: comments, order and spelling
-//! are the user's. What git couldn't read is an error, and its caller then takes the strict way. What keys mean is in
-//! [`keys`](crate::keys).
+//! A change that a command may not make is removed from the text. The rest stays byte for byte: comments,
+//! order and spelling are the user's. A text that git couldn't read is an error, and the caller then takes
+//! the strict path. The meaning of keys is in [`keys`](crate::keys).
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::keys::may_set;
 
-/// Why a configuration can't be read as git reads it.
+/// Why a configuration can't be parsed as git parses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError(String);
 
@@ -34,21 +34,21 @@ impl From<String> for ConfigError {
     }
 }
 
-/// One line of a configuration, `section.sub.key = value`. Section and key are in lower case.
+/// One entry of a configuration, `section.sub.key = value`. Section and key are in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigEntry {
     /// The section, in lower case.
     pub section: String,
-    /// The subsection, as it is written.
+    /// The subsection, as written.
     pub sub: Option<String>,
     /// The key, in lower case.
     pub key: String,
-    /// None where the line has no `=`, which means true.
+    /// The value; `None` if the line has no `=`, which means true.
     pub value: Option<String>,
 }
 
 impl ConfigEntry {
-    /// As `git config --list` names it.
+    /// Returns the name that `git config --list` prints.
     pub fn name(&self) -> String {
         match &self.sub {
             Some(sub) => format!("{}.{sub}.{}", self.section, self.key),
@@ -60,12 +60,12 @@ impl ConfigEntry {
 /// Parses a configuration.
 ///
 /// # Errors
-/// git couldn't read it either.
+/// Returns [`ConfigError`] if git couldn't parse it either.
 pub fn parse(bytes: &[u8]) -> Result<Vec<ConfigEntry>, ConfigError> {
     Ok(parse_spans(bytes)?.into_iter().map(|(entry, _)| entry).collect())
 }
 
-/// The entries, and from where to where each stands in the text, with the break of its last line.
+/// Parses the entries with their ranges in the text, including the last line's newline.
 fn parse_spans(bytes: &[u8]) -> Result<Vec<(ConfigEntry, Range<usize>)>, ConfigError> {
     let whole = str::from_utf8(bytes).map_err(|_| ConfigError::from("it isn't UTF-8"))?;
     if whole.contains('\0') {
@@ -97,12 +97,12 @@ fn parse_spans(bytes: &[u8]) -> Result<Vec<(ConfigEntry, Range<usize>)>, ConfigE
     Ok(entries)
 }
 
-/// What git takes for a blank: no other one.
+/// Returns whether git treats a character as white space.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
-/// The text, and how much of it was read. A line may end with CR LF, which counts as its LF.
+/// The text and the current position. A line may end with CR LF, which counts as LF.
 struct Chars<'a> {
     text: &'a str,
     at: usize,
@@ -130,7 +130,7 @@ impl Iterator for Chars<'_> {
     }
 }
 
-/// What stands between `[` and `]`.
+/// Parses the text between `[` and `]`.
 fn header(chars: &mut Chars<'_>) -> Result<(String, Option<String>), ConfigError> {
     let mut name = String::new();
     loop {
@@ -248,33 +248,37 @@ pub fn render<'e>(entries: impl IntoIterator<Item = &'e ConfigEntry>) -> Vec<u8>
             section = Some(this);
         }
         let _ = match &entry.value {
-            Some(value) => match needs_quotes(value) {
-                true => writeln!(text, "\t{} = \"{}\"", entry.key, escaped(value)),
-                false => writeln!(text, "\t{} = {}", entry.key, escaped(value)),
-            },
+            Some(value) => {
+                if needs_quotes(value) {
+                    writeln!(text, "\t{} = \"{}\"", entry.key, escaped(value))
+                } else {
+                    writeln!(text, "\t{} = {}", entry.key, escaped(value))
+                }
+            }
             None => writeln!(text, "\t{}", entry.key),
         };
     }
     text.into_bytes()
 }
 
-/// Where git itself writes quotes.
+/// Returns whether git itself would quote a value.
 fn needs_quotes(value: &str) -> bool {
     value.trim() != value || value.contains([';', '#', '\r'])
 }
 
-/// What becomes of a configuration that a command was let write.
+/// The result of merging a configuration that a command could write.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ConfigMerge {
-    /// It stays as it is.
+    /// The new text is kept.
     Stays,
-    /// It is to be written like this, because these keys were changed that may not be.
+    /// The text to write instead, and the keys whose changes are reverted.
     Undone(Vec<u8>, Vec<String>),
 }
 
-/// Takes back every change but those that [`may_set`] lets through.
+/// Reverts every change that [`may_set`] doesn't permit.
 ///
-/// What was there stays as it was written; entries that may be new stand behind it as git would write them.
+/// Existing entries keep their spelling. New entries that are permitted follow them, as git would write
+/// them.
 pub fn merge(old: &[u8], new: &[u8]) -> ConfigMerge {
     if old == new {
         return ConfigMerge::Stays;
@@ -304,7 +308,7 @@ pub fn merge(old: &[u8], new: &[u8]) -> ConfigMerge {
     if names.is_empty() {
         names.push("the order of entries".into());
     }
-    // Each entry that is wanted either stands in the old text or is added to it.
+    // Each wanted entry either exists in the old text or is added to it.
     let mut added = wanted.clone();
     let gone = free.iter().filter(|(entry, _)| match added.iter().position(|other| other == entry) {
         Some(at) => {
@@ -322,7 +326,7 @@ pub fn merge(old: &[u8], new: &[u8]) -> ConfigMerge {
     }
     match says(&bytes, &kept, &wanted) {
         true => ConfigMerge::Undone(bytes, names),
-        // The order of what one key has several times: then nothing of it stays.
+        // The values of one key are in a different order: then none of them stays.
         false => {
             names.push("the order of others".into());
             ConfigMerge::Undone(old.to_owned(), names)
@@ -330,7 +334,8 @@ pub fn merge(old: &[u8], new: &[u8]) -> ConfigMerge {
     }
 }
 
-/// The text without the entries that may not stay, and the names of these; nothing if all may stay or it can't be read.
+/// Removes the entries that may not stay, and returns the text with their names. `None` if all may stay or
+/// if the text can't be parsed.
 pub fn remove_entries(bytes: &[u8], may: impl Fn(&ConfigEntry) -> bool) -> Option<(Vec<u8>, Vec<String>)> {
     let entries = parse_spans(bytes).ok()?;
     let out: Vec<&(ConfigEntry, Range<usize>)> = entries.iter().filter(|(entry, _)| !may(entry)).collect();
@@ -338,7 +343,7 @@ pub fn remove_entries(bytes: &[u8], may: impl Fn(&ConfigEntry) -> bool) -> Optio
     (!names.is_empty()).then(|| (without(bytes, out.iter().map(|(_, span)| span.clone())), names))
 }
 
-/// The text without these entries; a line with nothing else on it goes whole.
+/// Removes entries from the text. A line with nothing else on it is removed with its newline.
 fn without(text: &[u8], spans: impl Iterator<Item = Range<usize>>) -> Vec<u8> {
     let (mut rest, mut from) = (Vec::new(), 0);
     for span in spans {
@@ -347,7 +352,7 @@ fn without(text: &[u8], spans: impl Iterator<Item = Range<usize>>) -> Vec<u8> {
         let begin = span.start - indent;
         let alone = begin == 0 || text[begin - 1] == b'\n';
         rest.extend(&text[from..begin.max(from)]);
-        // What stands before it on its line keeps the break.
+        // The text before the entry on its line keeps the newline.
         if !alone && text[..span.end].ends_with(b"\n") {
             rest.push(b'\n');
         }
@@ -357,13 +362,14 @@ fn without(text: &[u8], spans: impl Iterator<Item = Range<usize>>) -> Vec<u8> {
     rest
 }
 
-/// Whether a text says this: the fixed entries in this order, and of what may change the same in the order of each key.
+/// Returns whether a text contains the fixed entries in this order, and the other entries in the same order
+/// for each key.
 fn says(bytes: &[u8], fixed: &[ConfigEntry], free: &[ConfigEntry]) -> bool {
     let Ok(entries) = parse(bytes) else { return false };
     let (mut found_free, found_fixed): (Vec<ConfigEntry>, Vec<ConfigEntry>) =
         entries.into_iter().partition(may_set);
     let mut free = free.to_vec();
-    // Stable: what has the same name keeps its order.
+    // The sort is stable, so entries with the same name keep their order.
     found_free.sort_by_key(ConfigEntry::name);
     free.sort_by_key(ConfigEntry::name);
     found_fixed == fixed && found_free == free
@@ -421,7 +427,7 @@ mod tests {
         assert_eq!(undone("[color \"x\"]\npager = evil\n").1, "color.x.pager");
     }
 
-    /// What the user wrote stays as it was written, whatever is taken out beside it.
+    /// The user's text stays as written, whatever is removed next to it.
     #[test]
     fn what_was_there_stays_byte_for_byte() {
         let old = "\u{feff}# mine\r\n[core]  bare = false ; so\r\n\tEditor = \"a b\"\n[remote \"o\"] url = https://a/b\n\
@@ -434,7 +440,7 @@ mod tests {
         let kept = "\u{feff}# mine\r\n[core]  bare = false ; so\r\n\tEditor = \"a b\"\n[remote \"o\"]\n\n[user]\n    email = m@e\n";
         let added = "[remote \"two\"]\n\turl = \"c;d\"\n[user]\n\tname = You\n";
         assert_eq!(String::from_utf8(bytes).unwrap(), format!("{kept}{added}"));
-        // One key several times: their order counts, and what can't be had stays away.
+        // One key several times: the order counts, and values that aren't permitted are removed.
         let (old, new) =
             ("[remote \"o\"]\nurl = 1\nurl = 2\n", "[remote \"o\"]\nurl = 2\nurl = 1\n[x]\ny = z\n");
         let ConfigMerge::Undone(bytes, _) = merge(old.as_bytes(), new.as_bytes()) else { panic!("it stays") };

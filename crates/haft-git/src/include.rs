@@ -6,19 +6,20 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{ConfigEntry, parse};
 
-/// How deep included files are followed: as deep as git does.
+/// The maximum depth of includes, the same as git's.
 const DEPTH_MAX: usize = 10;
-/// How many files one configuration may consist of.
+/// The maximum number of files in one configuration.
 const FILES_MAX: usize = 200;
 
-/// A configuration and what it includes.
+/// A configuration and the files that it includes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadedConfig {
     /// The files that were read.
     pub files: Vec<ConfigFile>,
-    /// Every path that an `include` names, read or not.
+    /// Every path that an `include` names, whether or not it was read.
     pub includes: Vec<PathBuf>,
-    /// A file can't be read as git reads it, or there are too many of them: more may hold than is listed.
+    /// A file can't be parsed as git parses it, or there are too many files: the configuration may have
+    /// more entries.
     pub incomplete: bool,
 }
 
@@ -27,18 +28,19 @@ pub struct LoadedConfig {
 pub struct ConfigFile {
     /// The name by which it is included.
     pub path: PathBuf,
-    /// What it says.
+    /// Its entries.
     pub entries: Vec<ConfigEntry>,
 }
 
 impl LoadedConfig {
-    /// Every entry of every file.
+    /// Returns every entry of every file.
     pub fn entries(&self) -> impl Iterator<Item = &ConfigEntry> {
         self.files.iter().flat_map(|file| &file.entries)
     }
 }
 
-/// Reads a configuration and what it includes. `read` gives the bytes of a file, or nothing if there is none.
+/// Reads a configuration and the files that it includes. `read` returns the bytes of a file, or `None` if
+/// it doesn't exist.
 pub fn load(
     config: &Path,
     home: Option<&Path>,
@@ -75,14 +77,14 @@ fn load_file(
     }
 }
 
-/// The file that an entry of a configuration includes.
+/// Returns the file that an entry includes.
 fn included(config: &Path, entry: &ConfigEntry, home: Option<&Path>) -> Option<PathBuf> {
     let is_include = matches!(entry.section.as_str(), "include" | "includeif") && entry.key == "path";
     let value = entry.value.as_deref().filter(|value| is_include && !value.is_empty())?;
     Some(named_path(config.parent()?, value, home))
 }
 
-/// The path that a value names: relative to a folder, or to the home folder.
+/// Returns the path that a value names, relative to a folder or to the home directory.
 pub fn named_path(base: &Path, value: &str, home: Option<&Path>) -> PathBuf {
     match (value.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),

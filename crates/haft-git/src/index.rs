@@ -1,25 +1,25 @@
 //! Submodules in an index.
 //!
-//! `git status` starts itself in every folder that the index calls a submodule, and then obeys the configuration that it
-//! finds there. Which folders these are only the index says.
+//! `git status` runs itself in every folder that the index lists as a submodule, and then obeys the
+//! configuration in that folder. Only the index says which folders these are.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// How many submodules of one index are listed.
+/// The maximum number of submodules listed for one index.
 const SUBMODULES_MAX: usize = 2_000;
 
-/// What an index says about submodules.
+/// The submodules in an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IndexSubmodules {
-    /// Their folders, from the top of the working tree.
+    /// Their folders, relative to the top of the working tree.
     pub folders: Vec<PathBuf>,
     /// The name of the shared index that this one is split from: `sharedindex.NAME`.
     pub shared: Option<String>,
 }
 
-/// Parses an index of version 2 to 4. Returns `None` for what git couldn't use either.
+/// Parses an index of version 2 to 4. Returns `None` for an index that git couldn't use either.
 pub fn parse_submodules(index: &[u8]) -> Option<IndexSubmodules> {
     const SUBMODULE: u32 = 0o160_000;
     const EXTENDED: u16 = 0x4000;
@@ -28,7 +28,8 @@ pub fn parse_submodules(index: &[u8]) -> Option<IndexSubmodules> {
         return None;
     }
     let (version, count) = (number(4)?, number(8)?);
-    // Hashes are of 20 bytes, or of 32 in repositories that say so; the wrong one makes no sense soon.
+    // Hashes have 20 bytes, or 32 in repositories configured for that. With the wrong length parsing soon
+    // fails.
     [20, 32].into_iter().find_map(|hash| {
         let mut links = Vec::new();
         let (mut at, mut name) = (12, Vec::new());
@@ -54,7 +55,7 @@ pub fn parse_submodules(index: &[u8]) -> Option<IndexSubmodules> {
             }
             at = match version {
                 4 => begins + length + 1,
-                // To a multiple of 8, and at least one zero.
+                // Padded to a multiple of 8, with at least one zero.
                 _ => at + (fixed + length + 8) / 8 * 8,
             };
             let path = Path::new(OsStr::from_bytes(&name));
@@ -67,7 +68,7 @@ pub fn parse_submodules(index: &[u8]) -> Option<IndexSubmodules> {
     })
 }
 
-/// The name of the shared index, if this one has only what is different from it. What is beside entries begins at `at`.
+/// Returns the name of the shared index if this index is split. The extensions begin at `at`.
 fn split_from(index: &[u8], mut at: usize, hash: usize) -> Option<String> {
     loop {
         let name = index.get(at..at + 4)?;
@@ -80,7 +81,7 @@ fn split_from(index: &[u8], mut at: usize, hash: usize) -> Option<String> {
     }
 }
 
-/// The number of bytes to drop from the last name, and where the rest begins.
+/// Returns the number of bytes to drop from the previous name, and the offset of the rest.
 fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7F);
@@ -96,7 +97,7 @@ fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
-    /// One entry: mode and name, everything else zero.
+    /// Writes one entry with a mode and a name; everything else is zero.
     fn entry(out: &mut Vec<u8>, mode: u32, name: &str) {
         let begin = out.len();
         out.extend([0; 24]);

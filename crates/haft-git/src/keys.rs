@@ -1,36 +1,39 @@
-//! What the keys of a configuration do: one table for everybody who asks.
+//! The meaning of configuration keys: one table for all callers.
 //!
-//! Each row answers two questions. *Starts* says what git does with the value: nothing that matters, run it, read it as an
-//! alias or an address. The shell analysis asks that of `git -c key=value`. *Set* says whether a command may leave the key
-//! changed in the configuration of a repository. The sandbox asks that afterwards.
+//! Each row answers two questions. *Starts* says what git does with the value: nothing relevant, run it, or
+//! treat it as an alias or an address. The shell analysis uses it for `git -c key=value`. *Set* says
+//! whether a command may leave the key changed in the configuration of a repository. The sandbox uses it
+//! after a command.
 //!
-//! The two differ on purpose. A key given by `-c` counts for one command, which the rules have seen. A key that stays in a
-//! configuration counts for every later git of the user, outside of the sandbox. So a key that starts nothing may still
-//! be held; each such row says why. In the other direction, a key that may be set although `-c` asks about it is one whose
-//! *value* is judged (an address) or that can only matter once it stays (`remote.*.fetch`).
+//! The columns differ on purpose. A key given with `-c` applies to one command, which the rules have
+//! evaluated. A key that stays in a configuration applies to every later git command of the user, outside
+//! of the sandbox. So a key that starts nothing may still be held; each such row says why. Conversely, some
+//! keys may be set although `-c` asks about them: their *value* is checked (an address), or they matter
+//! only once they stay (`remote.*.fetch`).
 //!
-//! A key that no row names starts something unknown and is held.
+//! A key without a row counts as starting something unknown, and is held.
 
 use crate::config::ConfigEntry;
 
-/// What git does with the value of a key.
+/// Returns what git does with the value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyEffect {
     /// It starts nothing, reads no file that says what runs, and reaches no host.
     Nothing,
-    /// It runs the value by a shell. Empty, `true`, `false` and `cat` are harmless.
+    /// It runs the value in a shell. Empty, `true`, `false` and `cat` are harmless.
     Program,
-    /// The same, but a truth value switches something that is built in on or off.
+    /// The same, but a boolean value switches a built-in feature on or off.
     Monitor,
-    /// It runs the value after a `!`, or starts git again with the value in front.
+    /// It runs the value after a `!`, or starts git again with the value as its first arguments.
     Alias,
-    /// It runs the value after a `!` or one with an absolute path. Another value names one of git's own programs.
+    /// It runs the value after a `!`, or a value that is an absolute path. Any other value names one of
+    /// git's own programs.
     Helper,
     /// It connects to the value, which may be `helper::address`.
     Address,
-    /// Not known, although the name sounds like a program. Nothing may rest on it being harmless.
+    /// Unknown, although the name suggests a program. No decision may rely on it being harmless.
     LikelyProgram,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
@@ -39,11 +42,12 @@ pub enum KeyEffect {
 pub enum KeyChange {
     /// Yes.
     Free,
-    /// Yes, to an address that starts no program. Where it leads is judged by the caller, who knows where commands write.
+    /// Yes, to an address that starts no program. The caller checks where it leads, since the caller knows
+    /// where commands write.
     Address,
-    /// Only in a repository that a command has made.
+    /// Only in a repository that a command has created.
     InNew,
-    /// Only in a repository that a command has made, and only one of these values.
+    /// Only in a repository that a command has created, and only to one of these values.
     InNewAs(&'static str),
     /// No.
     Held,
@@ -56,7 +60,7 @@ pub struct KeyRule {
     pub names: &'static str,
     /// What git does with the value.
     pub starts: KeyEffect,
-    /// Whether a command may leave it changed.
+    /// Whether a command may leave the key changed.
     pub set: KeyChange,
     /// Why the two columns differ, if they do.
     pub why: &'static str,
@@ -74,7 +78,7 @@ const fn harmless(names: &'static str) -> KeyRule {
     row(names, Nothing, Free, "")
 }
 
-/// A key that starts nothing and is held all the same.
+/// A key that starts nothing and is held anyway.
 const fn lasting(names: &'static str, why: &'static str) -> KeyRule {
     row(names, Nothing, Held, why)
 }
@@ -83,9 +87,9 @@ const UNUSUAL: &str =
     "no ordinary command sets it, so nothing is lost by holding what newer versions of git may add to it";
 const JUDGED: &str = "the sandbox judges the value, which is known once it is written";
 
-/// The table. The first row that fits counts.
+/// The table. The first matching row applies.
 pub const KEYS: &[KeyRule] = &[
-    // What runs.
+    // Keys that run programs.
     row(
         "core.pager core.editor core.sshcommand core.askpass core.gitproxy core.alternaterefscommand pager.* \
          sequence.editor diff.external diff.*.command diff.*.textconv difftool.*.cmd difftool.*.path mergetool.*.cmd \
@@ -116,7 +120,8 @@ pub const KEYS: &[KeyRule] = &[
     row("submodule.active", Unknown, InNew, "`git clone --recurse-submodules` writes it"),
     row("remote.*.tagopt", Unknown, InNewAs("--tags --no-tags"), "`git clone` writes it"),
     row("remote.*.mirror", Unknown, InNewAs("true"), "`git clone --mirror` writes it"),
-    // What `git sparse-checkout` writes; it has git read a configuration that is judged like this one.
+    // Keys that `git sparse-checkout` writes. They make git read a configuration that is checked like this
+    // one.
     row(
         "extensions.worktreeconfig core.sparsecheckout core.sparsecheckoutcone",
         Unknown,
@@ -124,7 +129,7 @@ pub const KEYS: &[KeyRule] = &[
         "it changes which files are there",
     ),
     harmless("index.sparse"),
-    // What `git init` writes.
+    // Keys that `git init` writes.
     row("core.repositoryformatversion", Unknown, InNew, "`git init` writes it"),
     row(
         "core.bare",
@@ -144,7 +149,7 @@ pub const KEYS: &[KeyRule] = &[
         InNewAs("files reftable"),
         "`git init` writes it; newer versions take a place as well",
     ),
-    // How git does something.
+    // Keys for the behavior of git.
     lasting("advice.*.* color.*.* column.*.*", UNUSUAL),
     harmless("advice.* color.* column.*"),
     harmless(
@@ -193,7 +198,7 @@ pub const KEYS: &[KeyRule] = &[
         "it changes the format of files that other versions and programs have to read",
     ),
     lasting("apply.* blame.* format.pretty grep.* i18n.* stash.* versionsort.*", UNUSUAL),
-    // Names that sound like a program, wherever they are.
+    // Names that suggest a program, in any section.
     row(
         "*.alternaterefscommand *.askpass *.clean *.cmd *.command *.difffilter *.driver *.editor *.external *.fsmonitor \
          *.gitproxy *.helper *.packobjectshook *.pager *.path *.process *.program *.receivepack *.receive-pack *.smtpserver \
@@ -204,40 +209,40 @@ pub const KEYS: &[KeyRule] = &[
     ),
 ];
 
-/// The row for a key, by its whole name: `remote.origin.url`. Capitals make no difference.
+/// Returns the row for a key, given by its whole name: `remote.origin.url`. Case is ignored.
 pub fn find(name: &str) -> Option<&'static KeyRule> {
     let name = name.to_ascii_lowercase();
     KEYS.iter().find(|rule| rule.names.split_ascii_whitespace().any(|pattern| fits_pattern(pattern, &name)))
 }
 
-/// What git does with the value of a key.
+/// Returns what git does with the value of a key.
 pub fn effect(name: &str) -> KeyEffect {
     find(name).map_or(Unknown, |rule| rule.starts)
 }
 
-/// Whether git runs the value of an entry, as far as its key tells.
+/// Returns whether git runs the value of an entry, as far as the key shows.
 pub fn starts_program(entry: &ConfigEntry) -> bool {
     let by_shell = entry.value.as_deref().is_some_and(|value| value.trim_start().starts_with('!'));
     by_shell || matches!(effect(&entry.name()), Program | Monitor | Helper | LikelyProgram)
 }
 
-/// Whether a command may leave this entry changed in the configuration of a repository.
+/// Returns whether a command may leave this entry changed in the configuration of a repository.
 pub fn may_set(entry: &ConfigEntry) -> bool {
     match find(&entry.name()).map(|rule| rule.set) {
         Some(Free) => true,
         Some(KeyChange::Address) => {
             let value = entry.value.as_deref().unwrap_or_default();
-            // `helper::address` has git run a program.
+            // `helper::address` makes git run a program.
             !value.starts_with('-') && !value.contains("::")
         }
         Some(InNew | InNewAs(_) | Held) | None => false,
     }
 }
 
-/// Whether this entry may be in the configuration of a repository that a command has made.
+/// Returns whether this entry may be in the configuration of a repository that a command has created.
 ///
-/// Nothing that names a remote from which git fetches by itself what is missing (`promisor`, `partialclone`): a
-/// `git status` would reach it.
+/// Entries are excluded that name a remote from which git fetches missing objects by itself (`promisor`,
+/// `partialclone`): a `git status` would contact it.
 pub fn may_be_new(entry: &ConfigEntry) -> bool {
     let value = entry.value.as_deref().unwrap_or_default();
     match find(&entry.name()).map(|rule| rule.set) {
@@ -247,7 +252,7 @@ pub fn may_be_new(entry: &ConfigEntry) -> bool {
     }
 }
 
-/// Whether an entry is what `git lfs install` writes, word for word.
+/// Returns whether an entry is exactly one that `git lfs install` writes.
 pub fn is_of_lfs(entry: &ConfigEntry) -> bool {
     const ENTRIES: [(&str, &str); 4] = [
         ("filter.lfs.clean", "git-lfs clean -- %f"),
@@ -259,10 +264,10 @@ pub fn is_of_lfs(entry: &ConfigEntry) -> bool {
     ENTRIES.contains(&(name.as_str(), value))
 }
 
-/// Whether a command may see an entry of the user's own configuration.
+/// Returns whether a command may see an entry of the user's own configuration.
 ///
-/// Left out: secrets, what leads to files that aren't there, signing (the keys are hidden, every commit would fail), and
-/// aliases that are shell commands.
+/// Excluded are secrets, references to files that don't exist in the sandbox, signing (the keys are hidden,
+/// so every commit would fail), and aliases that are shell commands.
 pub fn is_shown(entry: &ConfigEntry) -> bool {
     const SECTIONS: [&str; 6] = ["credential", "include", "includeif", "gpg", "sendemail", "imap"];
     const NAMES: [&str; 14] = [
@@ -294,7 +299,7 @@ pub fn is_shown(entry: &ConfigEntry) -> bool {
         && !entry.sub.as_deref().is_some_and(has_user)
 }
 
-/// Whether a text holds an address with a user, and perhaps a password, in it.
+/// Returns whether a text contains an address with a user name, and possibly a password.
 pub fn has_user(text: &str) -> bool {
     text.match_indices("://").any(|(at, _)| {
         let scheme = text[..at].rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '+').next();
@@ -303,7 +308,7 @@ pub fn has_user(text: &str) -> bool {
     })
 }
 
-/// Whether a text fits a pattern in which `*` stands for anything.
+/// Returns whether a text matches a pattern in which `*` matches anything.
 pub fn fits_pattern(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -336,7 +341,7 @@ mod tests {
         }
     }
 
-    /// A row that another one above it hides would mislead its reader.
+    /// A row that is hidden by an earlier one would mislead the reader.
     #[test]
     fn every_row_counts() {
         for rule in KEYS {

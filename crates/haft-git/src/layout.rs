@@ -1,25 +1,26 @@
-//! How a repository is laid out: which names git writes in ordinary work, which it obeys, and what makes a folder a
-//! repository.
+//! The layout of a repository: which names git writes in ordinary work, which it obeys, and which make a
+//! folder a repository.
 //!
-//! git obeys more names in its folders than anybody remembers, and learns new ones. So the list says which of them commands
-//! may make, change and remove. Every other name is held. The same list counts in every folder that git takes for one of
-//! its own: `.git`, `modules/**`, `worktrees/*`, `worktrees/*/modules/**`.
+//! Git obeys many names in its folders, and new versions add more. So the list contains the names that
+//! commands may create, change and remove, and every other name is held. The same list applies to every
+//! folder that git treats as its own: `.git`, `modules/**`, `worktrees/*`, `worktrees/*/modules/**`.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
-/// What a folder is to git.
+/// The role of a folder for git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderKind {
-    /// The administration of a repository.
+    /// The administrative folder of a repository.
     Git,
-    /// What a worktree has of its own.
+    /// The administrative folder of a worktree.
     Worktree,
-    /// `modules`, and folders in it that only group others.
+    /// `modules`, and the folders in it that only group others.
     Modules,
     /// `worktrees`.
     Worktrees,
-    /// A bare repository: a folder that may hold any other files as well, of which only those that git obeys are held.
+    /// A bare repository: a folder that may also contain other files. Only the names that git obeys are
+    /// held.
     Bare,
 }
 
@@ -32,18 +33,18 @@ impl FolderKind {
         (FolderKind::Bare, b'b'),
     ];
 
-    /// The letter by which records name it.
+    /// Returns the letter that stands for the kind in records.
     pub fn letter(self) -> u8 {
         FolderKind::LETTERS.iter().find(|(kind, _)| *kind == self).map_or(b'?', |(_, letter)| *letter)
     }
 
-    /// The kind with this letter.
+    /// Returns the kind with this letter.
     pub fn from_letter(letter: u8) -> Option<FolderKind> {
         FolderKind::LETTERS.iter().find(|(_, known)| *known == letter).map(|(kind, _)| *kind)
     }
 }
 
-/// Names of one administration that commands may make, change and remove.
+/// Names in an administrative folder that commands may create, change and remove.
 const FREE: [&str; 29] = [
     "ADD_EDIT.patch",
     "AUTO_MERGE",
@@ -75,21 +76,21 @@ const FREE: [&str; 29] = [
     "refs",
     "reftable",
 ];
-/// The same where it is a repository, and not only a worktree of one.
+/// The same for the administrative folder of a repository, but not of a worktree.
 const FREE_IN_GIT: [&str; 8] =
     ["description", "filter-repo", "lfs", "objects", "packed-refs", "packed-refs.new", "rr-cache", "shallow"];
-/// How such names begin and end.
+/// Prefixes and suffixes of such names.
 const FREE_BEGINS: [&str; 5] = ["fast_import_crash_", "index.", "next-index-", "sharedindex.", "shallow_"];
 const FREE_ENDS: [&str; 4] = [".lock", "_HEAD", "_MSG", "_EDITMSG"];
-/// What a name holds that was put aside, and that nothing obeys.
+/// The marker in the names of files that were moved aside, and that nothing obeys.
 pub const ASIDE: &str = ".undone-";
 
-/// Held names that git obeys wherever they are.
+/// Held names that git obeys in any of its folders.
 pub const OBEYED: [&str; 5] = ["config", "hooks", "config.worktree", "commondir", "gitdir"];
-/// Files by one of which git knows an administration, or a careful reader the rest of one.
+/// Files by any of which git recognizes an administrative folder, or a careful reader the remains of one.
 pub const MARKS: [&str; 6] = ["HEAD", "config", "commondir", "config.worktree", "packed-refs", "index"];
 
-/// Folders of git whose names are looked at for symlinks, and how deep: git writes where these lead.
+/// Folders of git that are searched for symlinks, and how deep: git writes to the targets of these.
 pub const WRITTEN_FOLDERS: [(&str, usize); 11] = [
     ("info", 4),
     ("lfs", 1),
@@ -103,11 +104,11 @@ pub const WRITTEN_FOLDERS: [(&str, usize); 11] = [
     ("rr-cache", 2),
     ("sequencer", 1),
 ];
-/// What may be symlinks in a repository that shares these with another one (`git new-workdir`).
+/// Names that may be symlinks in a repository that shares them with another one (`git new-workdir`).
 const SHARED: [&str; 8] =
     ["info", "lfs", "logs/refs", "objects", "packed-refs", "refs", "reftable", "rr-cache"];
 
-/// Whether commands may make a name in a folder of git and change it.
+/// Returns whether commands may create and change a name in a folder of git.
 pub fn is_free(kind: FolderKind, name: &str) -> bool {
     if kind == FolderKind::Bare {
         return !OBEYED.contains(&name) && !matches!(name, "modules" | "worktrees");
@@ -119,23 +120,23 @@ pub fn is_free(kind: FolderKind, name: &str) -> bool {
         || name.contains(ASIDE)
 }
 
-/// Whether git obeys a name in its folders for certain.
+/// Returns whether git certainly obeys a name in its folders.
 pub fn is_obeyed(name: &OsStr) -> bool {
     OBEYED.iter().any(|obeyed| name == *obeyed)
 }
 
-/// Whether a symlink is what old versions of git make of `HEAD`.
+/// Returns whether a symlink is a `HEAD` as old versions of git create it.
 pub fn is_symbolic_head(path: &Path, target: &Path) -> bool {
     let plain = target.components().all(|part| matches!(part, Component::Normal(_)));
     path.file_name() == Some(OsStr::new("HEAD")) && plain && target.starts_with("refs/heads")
 }
 
-/// Whether a name in an administration may be a symlink to that of another one.
+/// Returns whether a name in an administrative folder may be a symlink to that of another one.
 pub fn may_be_shared(path: &Path) -> bool {
     SHARED.iter().any(|shared| path.ends_with(shared))
 }
 
-/// Whether git takes this for the content of `HEAD`.
+/// Returns whether git accepts this as the content of `HEAD`.
 pub fn is_head(bytes: &[u8]) -> bool {
     let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     if let Some(name) = text.strip_prefix(b"ref:") {
@@ -145,23 +146,25 @@ pub fn is_head(bytes: &[u8]) -> bool {
     digits == 40 || digits == 64
 }
 
-/// The names that make a folder a repository: `HEAD` beside `commondir`, or beside `objects` and `refs`.
+/// The names that make a folder a repository: `HEAD` next to `commondir`, or next to `objects` and `refs`.
 pub const REPOSITORY_NAMES: [&str; 4] = ["HEAD", "commondir", "objects", "refs"];
 
-/// Whether a folder with these names is a repository, whatever is behind them: `HEAD` may be a symlink that leads nowhere,
-/// and `objects` a file. Some version of git takes it for one, or will when one more file is written.
+/// Returns whether a folder with these names is a repository, whatever they are: `HEAD` may be a dangling
+/// symlink, and `objects` a file. Some version of git accepts it, or will accept it once one more file is
+/// written.
 pub fn is_repository(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && (has("commondir") || has("objects") && has("refs"))
 }
 
-/// Whether the folder of a bare repository lies where that of another one keeps submodules and worktrees.
+/// Returns whether the folder of a bare repository is where another repository keeps submodules and
+/// worktrees.
 pub fn is_part_of(folder: &Path, other: &Path) -> bool {
     let first = folder.strip_prefix(other).ok().and_then(|rest| rest.iter().next());
     first.is_some_and(|first| first == "modules" || first == "worktrees")
 }
 
-/// The path in a file of an administration: everything but the ends of lines behind it. Another reading would look at
-/// another place.
+/// Returns the path in a file of an administrative folder: everything but the trailing newlines. Any other
+/// reading would name another location.
 pub fn path_in(text: &[u8]) -> Option<&Path> {
     use std::os::unix::ffi::OsStrExt as _;
     let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
@@ -169,12 +172,12 @@ pub fn path_in(text: &[u8]) -> Option<&Path> {
     (!path.contains(&0)).then(|| Path::new(OsStr::from_bytes(path)))
 }
 
-/// The path that a `.git` file names.
+/// Returns the path that a `.git` file names.
 pub fn gitdir_in(text: &[u8]) -> Option<&Path> {
     path_in(text.strip_prefix(b"gitdir: ")?)
 }
 
-/// The common folder of a worktree's folder, by its name: `COMMON/worktrees/NAME`.
+/// Returns the common folder of a worktree's folder, by its name: `COMMON/worktrees/NAME`.
 pub fn common_folder(worktree: &Path) -> Option<&Path> {
     let worktrees = worktree.parent()?;
     (worktrees.file_name()? == "worktrees").then(|| worktrees.parent())?

@@ -1,16 +1,16 @@
-//! How much of a repository a command may write.
+//! Levels of write access to a repository.
 
 use std::path::PathBuf;
 
-/// How much of a repository a command may write. Each level includes those before it.
+/// How much of a repository a command may write. Each level includes the lower ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RepositoryLevel {
     /// Nothing: `git status`, `git log`, and every command that isn't known to write a repository.
     #[default]
     None,
-    /// Objects, references, the index and what else git writes in ordinary work: `git commit`.
+    /// Objects, references, the index and other data that git writes in ordinary work: `git commit`.
     Data,
-    /// The configuration as well, of which only harmless changes stay: `git remote add`.
+    /// The configuration as well, of which only harmless changes are kept: `git remote add`.
     Configuration,
 }
 
@@ -18,36 +18,37 @@ impl RepositoryLevel {
     const ALL: [RepositoryLevel; 3] =
         [RepositoryLevel::None, RepositoryLevel::Data, RepositoryLevel::Configuration];
 
-    /// The number under which a request carries the level past parts that know nothing of git.
+    /// Returns the number that represents the level in requests, for components that know nothing of git.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// The level with this number. An unknown number is the lowest level.
+    /// Returns the level with this number. An unknown number is the lowest level.
     pub fn from_number(number: u8) -> RepositoryLevel {
         RepositoryLevel::ALL.into_iter().find(|level| level.number() == number).unwrap_or_default()
     }
 }
 
-/// What a command line does to repositories: the highest level of its commands, and the folders that they run in.
+/// The writes of a command line to repositories: the highest level of its commands, and the folders that
+/// they run in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepositoryUse {
     /// The highest level of all commands.
     pub level: RepositoryLevel,
-    /// The folders of the commands that write a repository. Empty where one of them isn't known.
+    /// The folders of the commands that write a repository. Empty if one of them is unknown.
     pub folders: Vec<PathBuf>,
 }
 
 impl RepositoryUse {
-    /// The most folders that are listed. With more of them, none is.
+    /// The maximum number of folders. If there are more, none is listed.
     pub const FOLDERS_MAX: usize = 16;
 
-    /// A command of this level in these folders; without them the folder isn't known.
+    /// Creates the use of a command with this level in these folders; `None` if the folder is unknown.
     pub fn new(level: RepositoryLevel, folders: Option<Vec<PathBuf>>) -> RepositoryUse {
         RepositoryUse { level, folders: folders.unwrap_or_default() }
     }
 
-    /// What two commands do together.
+    /// Combines the uses of two commands.
     #[must_use]
     pub fn and(self, other: RepositoryUse) -> RepositoryUse {
         if self.level == RepositoryLevel::None {
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!(RepositoryLevel::from_number(200), RepositoryLevel::None);
     }
 
-    /// The request of the engine carries the number and paths, and never says what they mean.
+    /// The engine's request carries the number and paths, and doesn't say what they mean.
     #[test]
     fn the_engine_knows_nothing_of_repositories() {
         let request = include_str!("../../haft/src/ports/processes.rs").to_lowercase();

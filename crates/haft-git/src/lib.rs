@@ -1,12 +1,13 @@
-//! What `haft` knows of git, in one place: how much of a repository a command may write ([`RepositoryLevel`]), what a
-//! configuration says ([`config`]), what its keys start and who may set them ([`keys`]), and how a repository is laid out
+//! Everything that `haft` knows of git: how much of a repository a command may write ([`RepositoryLevel`]),
+//! configuration files ([`config`]), the meaning of keys ([`keys`]), and the layout of a repository
 //! ([`layout`], [`index`], [`sequence`]).
 //!
-//! The crate performs no I/O and depends on nothing: callers read files and pass their bytes. Sub-commands and options of
-//! git are an ordinary entry of the shell analysis, which names a level for each of them.
+//! The crate performs no I/O and has no dependencies: callers read files and pass their bytes. Sub-commands
+//! and options of git are an ordinary entry of the shell analysis, which assigns a level to each of them.
 //!
-//! The decision to question: names in a folder of git are held unless they are listed here, and keys of a configuration
-//! start something unless they are listed here. git learns new ones, and what a list has forgotten then fails visibly.
+//! A questionable decision: names in a folder of git are held unless they are listed here, and keys count
+//! as starting something unless they are listed here. New versions of git add names and keys. An entry that
+//! is missing in a list then causes a visible failure.
 
 pub mod config;
 pub mod include;

@@ -1,8 +1,9 @@
-//! What git continues with: a rebase, a cherry-pick or patches that stopped half-way.
+//! State files of an interrupted rebase, cherry-pick or patch series, which git continues later.
 //!
-//! `git rebase --continue` runs every `exec` line that is left to do, and a strategy is a program. Commands have to write
-//! these files, since they begin and continue such things themselves; so when one has ended, what would run is taken out,
-//! unless the user had put it there. A file that is not judged holds nothing that runs.
+//! `git rebase --continue` runs every remaining `exec` line, and a merge strategy is a program. Commands
+//! have to write these files, since they start and continue such operations themselves. So after a command,
+//! lines that would run something are removed unless the user wrote them. Files that are not checked
+//! contain nothing that runs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,9 +13,9 @@ use crate::config;
 /// Folders of git with such files.
 pub const SEQUENCE_FOLDERS: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 
-/// Strategies that git has itself.
+/// Git's built-in strategies.
 const STRATEGIES: [&str; 7] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree", "recursive-ours"];
-/// What a line of a list may begin with.
+/// Harmless commands at the beginning of a line.
 const PLAIN_LINES: [&str; 22] = [
     "pick",
     "p",
@@ -39,7 +40,7 @@ const PLAIN_LINES: [&str; 22] = [
     "noop",
     "revert",
 ];
-/// How options of `git apply` may begin that patches are applied with.
+/// Prefixes of harmless `git apply` options for patches.
 const APPLY: [&str; 8] = [
     "-C",
     "-p",
@@ -51,11 +52,11 @@ const APPLY: [&str; 8] = [
     "--ignore-whitespace",
 ];
 
-/// The files of such a folder that are judged.
+/// The files of such a folder that are checked.
 pub const JUDGED_FILES: [&str; 7] =
     ["git-rebase-todo", "git-rebase-todo.backup", "todo", "strategy", "opts", "author-script", "apply-opt"];
 
-/// Judges a file. `before` is all that the user had in such files.
+/// Checks a file. `before` are the user's versions of such files.
 pub fn judge(path: &Path, now: &[u8], before: &[&[u8]]) -> JudgedFile {
     if before.contains(&now) {
         return JudgedFile::All;
@@ -81,12 +82,12 @@ pub fn judge(path: &Path, now: &[u8], before: &[&[u8]]) -> JudgedFile {
     }
 }
 
-/// What of a file may stay.
+/// Which part of a file may stay.
 #[derive(Debug, PartialEq, Eq)]
 pub enum JudgedFile {
     /// All of it.
     All,
-    /// This much; and how many lines were taken out.
+    /// This part. Contains the number of removed lines.
     Some(Vec<u8>, usize),
     /// Nothing.
     Nothing,
@@ -96,7 +97,8 @@ fn text(bytes: &[u8]) -> Option<&str> {
     str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
 }
 
-/// `GIT_AUTHOR_NAME='…'`, as git writes it; versions that are old have a shell read it.
+/// Returns whether a line is `GIT_AUTHOR_NAME='…'` as git writes it. Old versions of git let a shell parse
+/// it.
 fn is_author(line: &str) -> bool {
     let value = ["NAME", "EMAIL", "DATE"]
         .iter()
@@ -107,7 +109,7 @@ fn is_author(line: &str) -> bool {
     !value.replace("'\\''", "").replace("'\\!'", "").contains('\'')
 }
 
-/// A list of what is to be done, without lines that run something and that the user hadn't there.
+/// Removes from a to-do list the lines that run something and that the user didn't write.
 fn lines(now: &[u8], before: &[&[u8]]) -> JudgedFile {
     let had =
         |line: &[u8]| before.iter().any(|before| before.split(|byte| *byte == b'\n').any(|had| had == line));
@@ -116,7 +118,8 @@ fn lines(now: &[u8], before: &[&[u8]]) -> JudgedFile {
         let bare = line.strip_suffix(b"\n").unwrap_or(line);
         let word = bare.trim_ascii_start().split(|byte| matches!(byte, b' ' | b'\t' | b'\r')).next();
         let word = word.unwrap_or_default();
-        // A comment begins with whatever `core.commentChar` says, and no command of git's with anything but a letter.
+        // A comment begins with the characters in `core.commentChar`, and every git command begins with a
+        // letter.
         let plain = !word.first().is_some_and(u8::is_ascii_alphanumeric)
             || matches!(word, b"break" | b"b")
             || PLAIN_LINES.iter().any(|plain| plain.as_bytes() == word);
@@ -129,7 +132,7 @@ fn lines(now: &[u8], before: &[&[u8]]) -> JudgedFile {
     if out == 0 { JudgedFile::All } else { JudgedFile::Some(kept, out) }
 }
 
-/// The judged files in a folder of git, whether they are there or not.
+/// Returns the checked files in a folder of git, whether or not they exist.
 pub fn judged_files(folder: &Path) -> impl Iterator<Item = PathBuf> + '_ {
     JUDGED_FILES.iter().map(move |name| folder.join(name))
 }

@@ -107,9 +107,10 @@ impl Journal {
         // Copying is faster than encoding, which the writing thread can do. Large items are encoded
         // here to avoid a third copy.
         let request =
-            match items.iter().map(journal_writer::estimate_json_bytes).sum::<usize>() <= COPIED_BYTES_MAX {
-                true => WriteRequest::Items(from, items.to_vec()),
-                false => WriteRequest::Json(record_encoding::encode_items(from, items)),
+            if items.iter().map(journal_writer::estimate_json_bytes).sum::<usize>() <= COPIED_BYTES_MAX {
+                WriteRequest::Items(from, items.to_vec())
+            } else {
+                WriteRequest::Json(record_encoding::encode_items(from, items))
             };
         self.enqueue(request)
     }

@@ -328,9 +328,10 @@ impl JournalStore {
             // Another process has created it and not yet locked it.
             let is_starting = session.bytes == 0 && since < STARTUP_GRACE;
             let removes = !is_starting && (since > age || total + session.bytes > bytes);
-            match removes && remove_locked(&session.folder, LockPatience::None).is_ok() {
-                true => removed += 1,
-                false => total += session.bytes,
+            if removes && remove_locked(&session.folder, LockPatience::None).is_ok() {
+                removed += 1
+            } else {
+                total += session.bytes
             }
         }
         removed

@@ -1,8 +1,8 @@
-//! What it costs to be a server: a small call over standard input and output, sixteen of them at once, and one over HTTP, against a
-//! bare server of the official SDK.
+//! What it costs to be a server: a small call over standard input and output, sixteen of them at once, and
+//! one over HTTP, against a bare server of the official SDK.
 //!
-//! Each server is a process of its own, this program with other arguments. The client is a few lines over blocking pipes and
-//! sockets, the same for both; rounds alternate, so that a busy machine slows both.
+//! Each server is a process of its own, this program with other arguments. The client is a few lines over
+//! blocking pipes and sockets, the same for both; rounds alternate, so that a busy machine slows both.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -261,9 +261,10 @@ impl Web {
 
     /// Sends a message and reads the whole answer, however it comes.
     fn post(&mut self, body: &str) -> (Vec<String>, Vec<u8>) {
-        let session = match self.session.is_empty() {
-            true => String::new(),
-            false => format!("mcp-session-id: {}\r\nmcp-protocol-version: 2025-11-25\r\n", self.session),
+        let session = if self.session.is_empty() {
+            String::new()
+        } else {
+            format!("mcp-session-id: {}\r\nmcp-protocol-version: 2025-11-25\r\n", self.session)
         };
         let request = format!(
             "POST /mcp HTTP/1.1\r\nhost: {}\r\naccept: application/json, text/event-stream\r\n\

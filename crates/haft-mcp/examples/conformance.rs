@@ -1,5 +1,5 @@
-//! A client for the conformance suite of the protocol: connects to the address that is its last argument, looks at
-//! everything that the server has, and calls every tool with whatever fits its schema.
+//! A client for the conformance suite of the protocol: connects to the address that is its last argument,
+//! looks at everything that the server has, and calls every tool with whatever fits its schema.
 //!
 //! ```text
 //! conformance client --command "target/debug/examples/conformance" --suite core

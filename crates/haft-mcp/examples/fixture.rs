@@ -1,4 +1,5 @@
-//! A server for the conformance suite of the protocol: has every tool, resource and prompt that its scenarios ask for.
+//! A server for the conformance suite of the protocol: has every tool, resource and prompt that its scenarios
+//! ask for.
 //!
 //! ```text
 //! fixture 127.0.0.1:3000                                            serves http://127.0.0.1:3000/mcp, and says so

@@ -1,7 +1,8 @@
 //! What a user has approved of servers that came with a workspace, bound to what they saw.
 //!
-//! An approval belongs to a fingerprint, never to a name: a server whose command changed and a tool whose definition changed
-//! are new. The store is the host's; here is what it has to answer, and one that lives in memory.
+//! An approval belongs to a fingerprint, never to a name: a server whose command changed and a tool whose
+//! definition changed are new. The store is the host's; here is what it has to answer, and one that lives in
+//! memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -51,9 +52,11 @@ impl fmt::Debug for ApprovalFingerprint {
 pub struct ApprovalSubject {
     /// The server.
     pub server: String,
-    /// The tool; nothing for the server itself. No tool has the empty name: that is for the server's instructions.
+    /// The tool; nothing for the server itself. No tool has the empty name: that is for the server's
+    /// instructions.
     pub tool: Option<String>,
-    /// What was seen: [`ServerConfig::identity`](crate::ServerConfig::identity), or the definition of the tool.
+    /// What was seen: [`ServerConfig::identity`](crate::ServerConfig::identity), or the definition of the
+    /// tool.
     pub value: Value,
 }
 
@@ -88,8 +91,8 @@ pub enum KnownApproval {
 
 /// Remembers approvals.
 ///
-/// Asked whenever a server connects or its list of tools changes, from the server's own task; quick, or it holds that server
-/// up. What can't be answered is [`KnownApproval::New`]: not approved.
+/// Asked whenever a server connects or its list of tools changes, from the server's own task; quick, or it
+/// holds that server up. What can't be answered is [`KnownApproval::New`]: not approved.
 pub trait ApprovalStore: Send + Sync + 'static {
     /// What is known of a subject.
     fn known(&self, subject: &ApprovalSubject) -> KnownApproval;
@@ -171,7 +174,8 @@ impl WithheldItem {
         WithheldItem { subject, before }
     }
 
-    /// What there is to approve, for a person: the whole of something new, or what changed. Nothing in it is hidden.
+    /// What there is to approve, for a person: the whole of something new, or what changed. Nothing in it is
+    /// hidden.
     pub fn diff(&self) -> String {
         let lines = |value: &Value| text::escape_invisible(&pretty_json(value)).into_owned();
         let now = lines(&self.subject.value);

@@ -1,7 +1,7 @@
 //! What is to be connected, and how: data, nothing started.
 //!
-//! The host makes these from its settings; nothing here reads a file or the environment. A [`ServerConfig`] is whole: what
-//! has variables in it becomes so by [`expanded`](ServerConfig::expanded).
+//! The host makes these from its settings; nothing here reads a file or the environment. A [`ServerConfig`]
+//! is whole: what has variables in it becomes so by [`expanded`](ServerConfig::expanded).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,13 +42,16 @@ pub struct ServerConfig {
     pub connect_timeout: Duration,
     /// How long a call may take in all.
     pub call_timeout: Duration,
-    /// How long a call may go without a sign of life. Default: five minutes over the network, half an hour for a process.
+    /// How long a call may go without a sign of life. Default: five minutes over the network, half an hour
+    /// for a process.
     pub idle_timeout: Option<Duration>,
     /// How many of its calls run at once.
     pub concurrency: usize,
-    /// Whether its tools are always shown whole; where nothing is said, the server may say so of single tools.
+    /// Whether its tools are always shown whole; where nothing is said, the server may say so of single
+    /// tools.
     pub always_load: Option<bool>,
-    /// Whether the user says that its `readOnlyHint`s are true. Then such calls run beside others; they are still asked for.
+    /// Whether the user says that its `readOnlyHint`s are true. Then such calls run beside others; they are
+    /// still asked for.
     pub read_only_hints_hold: bool,
     /// Whether it may ask the model something.
     pub may_sample: bool,
@@ -109,8 +112,8 @@ impl ServerConfig {
         (self, unset)
     }
 
-    /// What an approval of the server is bound to: the exact command or address as it is written, and the names of what goes
-    /// with it, but no values that may be secret: what stands for `${TOKEN}` is not in it.
+    /// What an approval of the server is bound to: the exact command or address as it is written, and the
+    /// names of what goes with it, but no values that may be secret: what stands for `${TOKEN}` is not in it.
     pub fn identity(&self) -> Value {
         if let Some(written) = &self.written {
             return written.clone();
@@ -148,7 +151,8 @@ impl ServerConfig {
 pub enum ServerTrust {
     /// The user named it: in their own settings or by a flag. What it offers is taken as it comes.
     Given,
-    /// It came with a workspace: the server and each definition of a tool need an approval, and a changed one a new one.
+    /// It came with a workspace: the server and each definition of a tool need an approval, and a changed one
+    /// a new one.
     Approvals,
 }
 

@@ -1,5 +1,5 @@
-//! What the fuzz target of this crate needs of its inside: the way of a server's bytes through lines and guard, without a
-//! process and without the SDK. Behind the feature `fuzzing`, and no part of the interface.
+//! What the fuzz target of this crate needs of its inside: the way of a server's bytes through lines and
+//! guard, without a process and without the SDK. Behind the feature `fuzzing`, and no part of the interface.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

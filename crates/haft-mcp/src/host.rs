@@ -1,4 +1,5 @@
-//! What the host lends to connections: processes, the user, a model, the folders it works in; and who watches them.
+//! What the host lends to connections: processes, the user, a model, the folders it works in; and who watches
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,7 +48,8 @@ pub struct HostServices {
     pub observer: Option<Arc<dyn RequestObserver>>,
 }
 
-/// Told the name of a server and what it complained about. Called from whichever thread reads it; must not take long.
+/// Told the name of a server and what it complained about. Called from whichever thread reads it; must not
+/// take long.
 pub type OnLog = Arc<dyn Fn(&str, &[u8]) + Send + Sync>;
 
 impl HostServices {
@@ -135,8 +137,9 @@ impl HostServices {
 
 /// Asks a model on behalf of a server.
 ///
-/// Called only for a server that [may](crate::ServerConfig::may_sample), from a task of its connection. An implementation
-/// shows the user what is asked, bounds what it costs, and gives the model no tools that the server didn't bring.
+/// Called only for a server that [may](crate::ServerConfig::may_sample), from a task of its connection. An
+/// implementation shows the user what is asked, bounds what it costs, and gives the model no tools that the
+/// server didn't bring.
 pub trait SamplingHandler: Send + Sync + 'static {
     /// Answers `sampling/createMessage`: the parameters in, the result out, both as the protocol has them.
     ///

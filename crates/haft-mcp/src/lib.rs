@@ -1,8 +1,9 @@
 //! MCP for `haft`: the tools of any server, over every transport, as tools like any other.
 //!
-//! [`ServerSet`] connects to servers in the background and gives a registry with their tools; everything of the pipeline then
-//! applies to them. Five transports (a process, Streamable HTTP, its older form with events, WebSocket, in-process) and the
-//! revisions 2024-11-05 to 2026-07-28 are spoken; which one is found out in the handshake.
+//! [`ServerSet`] connects to servers in the background and gives a registry with their tools; everything of
+//! the pipeline then applies to them. Five transports (a process, Streamable HTTP, its older form with
+//! events, WebSocket, in-process) and the revisions 2024-11-05 to 2026-07-28 are spoken; which one is found
+//! out in the handshake.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,11 +23,13 @@
 //!
 //! # What is believed
 //!
-//! Nothing that a server says. Its messages are bounded and checked before anything else reads them; its words are shown with
-//! nothing hidden in them; its hints never loosen a rule. A server that came with a workspace, and each definition of its
-//! tools, needs an approval that is bound to what was seen ([`ApprovalStore`]).
+//! Nothing that a server says. Its messages are bounded and checked before anything else reads them; its
+//! words are shown with nothing hidden in them; its hints never loosen a rule. A server that came with a
+//! workspace, and each definition of its tools, needs an approval that is bound to what was seen
+//! ([`ApprovalStore`]).
 //!
-//! This is the only crate that knows the MCP SDK (`rmcp`), and of its own files only the transports and one more do.
+//! This is the only crate that knows the MCP SDK (`rmcp`), and of its own files only the transports and one
+//! more do.
 #![warn(missing_docs)]
 
 pub mod expand;

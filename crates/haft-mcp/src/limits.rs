@@ -18,17 +18,20 @@ pub const NOTIFICATIONS_PER_SECOND: u32 = 100;
 pub const NOTIFICATIONS_BURST: u32 = 1_000;
 /// How many requests of a server may be open; further ones are refused.
 pub const REQUESTS_OPEN_MAX: usize = 16;
-/// How many things one list of a server may have: tools, resources, prompts. The rest is left out, and said to be.
+/// How many things one list of a server may have: tools, resources, prompts. The rest is left out, and said
+/// to be.
 pub const LIST_ITEMS_MAX: usize = 5_000;
 /// How many pages one list may have.
 pub const LIST_PAGES_MAX: usize = 200;
-/// The longest description of a tool, a resource or a prompt, and the longest instructions of a server, in characters.
+/// The longest description of a tool, a resource or a prompt, and the longest instructions of a server, in
+/// characters.
 pub const DESCRIPTION_CHARS_MAX: usize = 2_048;
 /// The longest title or description inside of a schema, in characters.
 pub const SCHEMA_WORDS_CHARS_MAX: usize = 2_048;
 /// The longest name of a tool, a resource or a prompt, in characters.
 pub const NAME_CHARS_MAX: usize = 256;
-/// The longest other words of a resource or a prompt, in characters: titles, types, and what else is said of one.
+/// The longest other words of a resource or a prompt, in characters: titles, types, and what else is said of
+/// one.
 pub const WORDS_CHARS_MAX: usize = 2_048;
 /// The longest address of a resource, in characters.
 pub const URI_CHARS_MAX: usize = 2_048;
@@ -43,7 +46,8 @@ pub const RESULT_CHARS_MAX: usize = 500_000;
 
 /// How long a connection may take until its tools are known, unless its configuration says otherwise.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a server may take to answer the first question of the newest revision before it counts as an older one.
+/// How long a server may take to answer the first question of the newest revision before it counts as an
+/// older one.
 pub const DISCOVER_WAIT: Duration = Duration::from_secs(3);
 /// How long a list, a resource or a prompt may take.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -86,8 +90,8 @@ pub const BREAKER_PAUSE: Duration = Duration::from_secs(30);
 pub const CHANGE_REST: Duration = Duration::from_millis(50);
 /// How often one call may ask for more input (revision 2026-07-28).
 pub const ROUNDS_MAX: usize = 10;
-/// How long a call waits, once the user has opened a page that its server wants opened first, for the server to say that the user is
-/// done there; then it is made again, and the server may ask again.
+/// How long a call waits, once the user has opened a page that its server wants opened first, for the server
+/// to say that the user is done there; then it is made again, and the server may ask again.
 pub const PAGE_WAIT: Duration = Duration::from_secs(30);
 /// How many fields a form may have.
 pub const FORM_FIELDS_MAX: usize = 32;
@@ -136,7 +140,8 @@ pub const TASK_KEPT: Duration = Duration::from_secs(60 * 60);
 pub const TASK_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The longest pause before the state of a server's task is asked for again.
 pub const TASK_PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How many bytes may wait for a client that reads slowly; until it has read them, nothing more is taken from it.
+/// How many bytes may wait for a client that reads slowly; until it has read them, nothing more is taken from
+/// it.
 pub const UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How long calls may go on once a server was told to end.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
@@ -152,7 +157,8 @@ pub const STREAM_AFTER: Duration = Duration::from_secs(1);
 pub const STREAM_ALIVE: Duration = Duration::from_secs(15);
 /// After how long a client should try again to resume a stream.
 pub const STREAM_RETRY: Duration = Duration::from_secs(1);
-/// How many sessions over HTTP there may be. With more, one without a connection is ended, or the new one is refused.
+/// How many sessions over HTTP there may be. With more, one without a connection is ended, or the new one is
+/// refused.
 pub const SESSIONS_MAX: usize = 2_000;
 /// How many of them one principal may have. With more, one of its own is ended, or the new one is refused.
 pub const SESSIONS_EACH_MAX: usize = 1_000;
@@ -160,11 +166,13 @@ pub const SESSIONS_EACH_MAX: usize = 1_000;
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// How long a session without a connection has to be idle before a new session may replace it.
 pub const SESSION_REPLACEABLE: Duration = Duration::from_secs(60);
-/// How many authenticated connections there may be. Each client of the SDKs has two. A smaller limit for descriptors lowers it.
+/// How many authenticated connections there may be. Each client of the SDKs has two. A smaller limit for
+/// descriptors lowers it.
 pub const CONNECTIONS_MAX: usize = 4_096;
 /// How many of them one principal may have, where tokens are needed.
 pub const CONNECTIONS_EACH_MAX: usize = 2_048;
-/// How many unauthenticated connections there may be beside them; further ones wait in the backlog of the socket.
+/// How many unauthenticated connections there may be beside them; further ones wait in the backlog of the
+/// socket.
 pub const UNAUTHENTICATED_CONNECTIONS_MAX: usize = 1_024;
 /// How many connections wait to be accepted, unless the system's limit (`net.core.somaxconn`) is lower.
 pub const BACKLOG: i32 = 4_096;
@@ -174,7 +182,8 @@ pub const DESCRIPTORS_RESERVED: usize = 1_024;
 pub const SILENT_GRACE: Duration = Duration::from_secs(5);
 /// The longest head of a request, in bytes.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// How many bytes of the body of a refused request are read, so that the connection can be closed without losing the response.
+/// How many bytes of the body of a refused request are read, so that the connection can be closed without
+/// losing the response.
 pub const REFUSED_BODY_BYTES_MAX: usize = 64 * 1024;
 /// How long that may take.
 pub const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,9 +1,10 @@
 //! Names of servers' tools as every provider takes them: `mcp__server__tool`.
 //!
-//! A name depends on its own server and tool and on nothing else, so it stays the same whoever comes and goes. What no
-//! provider takes is replaced, what is too long is cut, and then, or where another server and tool could have the same
-//! name, a hash of both is added. A name that only looks as if it had a hash gets one as well, so that nobody can call a tool
-//! what another one is offered as. Nobody takes a name apart again: each tool knows where it belongs.
+//! A name depends on its own server and tool and on nothing else, so it stays the same whoever comes and
+//! goes. What no provider takes is replaced, what is too long is cut, and then, or where another server and
+//! tool could have the same name, a hash of both is added. A name that only looks as if it had a hash gets
+//! one as well, so that nobody can call a tool what another one is offered as. Nobody takes a name apart
+//! again: each tool knows where it belongs.
 
 use haft::limits::NAME_CHARS_MAX;
 use sha2::{Digest, Sha256};

@@ -15,7 +15,8 @@
 //! | `exchange.rs`, `http_message.rs` | HTTP requests and responses |
 //! | `http_session.rs`, `event_stream.rs` | sessions over HTTP; event streams and their resumption |
 //!
-//! Results are the SDK's types. Transports and requests are not: `docs/design/012-own-mcp-server.md` has the measurements.
+//! Results are the SDK's types. Transports and requests are not: `docs/design/012-own-mcp-server.md` has the
+//! measurements.
 
 pub(crate) mod batch;
 pub(crate) mod client_info;
@@ -74,8 +75,8 @@ use crate::limits;
 
 /// An MCP server. Cheap to clone; it can serve several transports at once.
 ///
-/// Each `serve_…` method ends when its [`Cancel`] is raised: no new request is accepted, requests in flight get a grace period
-/// ([`ServerLimits::shutdown_grace`]) and are cancelled after it.
+/// Each `serve_…` method ends when its [`Cancel`] is raised: no new request is accepted, requests in flight
+/// get a grace period ([`ServerLimits::shutdown_grace`]) and are cancelled after it.
 #[derive(Clone)]
 pub struct McpServer {
     handlers: Arc<dyn HandlerFactory>,
@@ -154,8 +155,8 @@ impl McpServer {
         self.serve_lines(stdio::open_stdin(), stdio::open_stdout(), stop).await;
     }
 
-    /// Serves one client over a connection with one message a line, until it disconnects. Dropping the future ends the
-    /// connection at once.
+    /// Serves one client over a connection with one message a line, until it disconnects. Dropping the future
+    /// ends the connection at once.
     pub async fn serve_lines<R, W>(&self, reader: R, writer: W, stop: &Cancel)
     where
         R: AsyncRead + Send + Unpin + 'static,

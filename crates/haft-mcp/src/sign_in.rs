@@ -1,8 +1,9 @@
 //! Signing in to a server over HTTP: OAuth 2.1, as the protocol wants it.
 //!
-//! An [`Account`](account::ServerAccount) is what we are to one server: it puts a token on each request, renews it, and knows whether
-//! somebody has to sign in. In the background nobody is ever asked for anything; a server that wants a sign-in gets a status
-//! that says so, and [`Server::sign_in`](crate::ServerHandle::sign_in) is called by whoever has a user at hand.
+//! An [`Account`](account::ServerAccount) is what we are to one server: it puts a token on each request,
+//! renews it, and knows whether somebody has to sign in. In the background nobody is ever asked for anything;
+//! a server that wants a sign-in gets a status that says so, and
+//! [`Server::sign_in`](crate::ServerHandle::sign_in) is called by whoever has a user at hand.
 //!
 //! ```text
 //! request ──► 401 ──► renewed by another process, or renewable?  yes ──► the same request once more
@@ -24,8 +25,9 @@
 //! | `net.rs`, `allowed_addresses.rs` | requests to addresses that a server named, and which of them are made |
 //! | `jwt.rs` | signed statements: assertions of a client, proofs of possession |
 //!
-//! The MCP SDK has a sign-in as well. It is not used: it brings a second HTTP stack of types, decides by itself where requests
-//! go, and has no place for a lock between processes around the one thing that must not happen twice, a renewal.
+//! The MCP SDK has a sign-in as well. It is not used: it brings a second HTTP stack of types, decides by
+//! itself where requests go, and has no place for a lock between processes around the one thing that must not
+//! happen twice, a renewal.
 
 pub(crate) mod account;
 pub(crate) mod allowed_addresses;

@@ -1,7 +1,8 @@
-//! Words of a server, before a person or a model reads them: what can't be seen is made visible, and all of it is bounded.
+//! Words of a server, before a person or a model reads them: what can't be seen is made visible, and all of
+//! it is bounded.
 //!
-//! A description can hide instructions in characters that no screen shows, or turn around what is read. They are not
-//! removed but written out (`\u{202e}`): whoever approves a tool sees that somebody put them there.
+//! A description can hide instructions in characters that no screen shows, or turn around what is read. They
+//! are not removed but written out (`\u{202e}`): whoever approves a tool sees that somebody put them there.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,8 @@ use serde_json::Value;
 
 use crate::limits::SCHEMA_WORDS_CHARS_MAX;
 
-/// Escapes hidden characters, as [`haft::view::escape_invisible`] does. A carriage return before a line feed is dropped.
+/// Escapes hidden characters, as [`haft::view::escape_invisible`] does. A carriage return before a line feed
+/// is dropped.
 ///
 /// ```
 /// use haft_mcp::text::escape_invisible;
@@ -19,9 +21,10 @@ use crate::limits::SCHEMA_WORDS_CHARS_MAX;
 /// assert_eq!(escape_invisible("a\u{200b}b\u{202e}c"), "a\\u{200b}b\\u{202e}c");
 /// ```
 pub fn escape_invisible(text: &str) -> Cow<'_, str> {
-    match text.contains("\r\n") {
-        true => Cow::Owned(haft::view::escape_invisible(&text.replace("\r\n", "\n")).into_owned()),
-        false => haft::view::escape_invisible(text),
+    if text.contains("\r\n") {
+        Cow::Owned(haft::view::escape_invisible(&text.replace("\r\n", "\n")).into_owned())
+    } else {
+        haft::view::escape_invisible(text)
     }
 }
 
@@ -45,7 +48,8 @@ pub fn display_line(text: &str, chars_max: usize) -> String {
     line
 }
 
-/// Makes the words of a schema visible and bounds them. Names and values stay as they are, because calls use them.
+/// Makes the words of a schema visible and bounds them. Names and values stay as they are, because calls use
+/// them.
 pub fn clean_schema(schema: &mut Value) {
     match schema {
         Value::Object(entries) => {

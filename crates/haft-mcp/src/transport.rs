@@ -1,7 +1,9 @@
-//! The five ways to a server, each reduced to the same thing: messages in, messages out, and an end with a reason.
+//! The five ways to a server, each reduced to the same thing: messages in, messages out, and an end with a
+//! reason.
 //!
-//! A [`MessageLink`] carries texts, one message each, and knows nothing of what they say; [`guard`] reads them. Streamable HTTP
-//! alone is not a link, because a message there belongs to a request: the SDK has its rules, and [`http`] does its I/O.
+//! A [`MessageLink`] carries texts, one message each, and knows nothing of what they say; [`guard`] reads
+//! them. Streamable HTTP alone is not a link, because a message there belongs to a request: the SDK has its
+//! rules, and [`http`] does its I/O.
 
 pub(crate) mod deep_json;
 pub(crate) mod events;
@@ -67,7 +69,8 @@ impl LinkEnd for SilentEnd {
     }
 }
 
-/// Where messages go: a queue, and a task that sends them one by one. One that is never sent blocks nobody but the senders.
+/// Where messages go: a queue, and a task that sends them one by one. One that is never sent blocks nobody
+/// but the senders.
 pub(crate) struct SendQueue {
     letters: Option<mpsc::Sender<QueuedMessage>>,
     task: JoinHandle<()>,
@@ -103,7 +106,8 @@ impl fmt::Display for NotSent {
 impl std::error::Error for NotSent {}
 
 impl SendQueue {
-    /// An outbox that sends by this. Its first failure ends it; whether what failed can have arrived depends on the way.
+    /// An outbox that sends by this. Its first failure ends it; whether what failed can have arrived depends
+    /// on the way.
     pub(crate) fn new<S: Send + 'static>(
         mut state: S,
         certain: bool,

@@ -1,7 +1,8 @@
-//! What a thousand rules cost a call at the gate, all of it: paths and commands read, rules, mode.
+//! Measures the cost of a thousand rules for a complete authorization: paths and commands, rules, mode.
 //!
-//! Rounds with rules and without alternate, so that a busy machine slows both; each number is the median over the
-//! rounds. Paths are resolved beforehand as the engine does it, those in commands by the gate.
+//! Rounds with and without rules alternate, so that a busy machine slows both. Each number is the median
+//! over the rounds. As in the engine, paths of tools are resolved beforehand, and the gate resolves those
+//! in commands.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -73,7 +74,7 @@ fn engine(work: &std::path::Path, rules: Vec<(usize, String)>) -> Gate {
     Gate { policy, engine }
 }
 
-/// Nanoseconds for one judgement; reading and resolving the input is not counted.
+/// Returns nanoseconds per evaluation, without parsing and resolving the input.
 fn round(gate: &Gate, calls: &[(AnyTool, Value)]) -> f64 {
     let mut total = 0;
     for (tool, input) in calls {

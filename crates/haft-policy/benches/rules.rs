@@ -1,7 +1,7 @@
-//! What a thousand rules cost a call, against the same call with none.
+//! Measures the cost of a thousand rules for a call, compared with the same call without rules.
 //!
-//! Rounds with rules and without alternate, so that a busy machine slows both; each number is the median over the
-//! rounds. No two calls of a round are the same, so nothing profits from having been seen before.
+//! Rounds with and without rules alternate, so that a busy machine slows both. Each number is the median
+//! over the rounds. No two calls of a round are equal, so caching has no effect.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -58,7 +58,7 @@ fn list(n: usize) -> RuleList {
     [RuleList::Deny, RuleList::Ask, RuleList::Allow][n % 3]
 }
 
-/// As long settings have them: half commands, a third paths, the rest hosts and servers.
+/// Rules in the proportions of long settings: half commands, a third paths, the rest hosts and servers.
 fn mixed(n: usize) -> (RuleList, String) {
     match n % 10 {
         0..=4 => command(n),

@@ -1,8 +1,8 @@
-//! Classifiers: who decides on a call in the user's place, after rules and hooks and before the user.
+//! Classifiers decide a call in the user's place, after rules and hooks and before the user is asked.
 //!
-//! There are two: a careful one that needs nothing, for the mode `auto`, and a program of the user's that is given the
-//! call as JSON. Whatever goes wrong with a classifier asks. None of them is asked about what a rule wants the user to
-//! see, nor about what nobody may remove unasked.
+//! There are two: a built-in one without dependencies, used by the mode `auto`, and an external program
+//! that receives the call as JSON. If a classifier fails for any reason, the user is asked. Classifiers are
+//! not consulted when a rule asks for the user, nor for deletions that always need the user's approval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,49 +19,50 @@ use serde_json::{Value, json};
 use crate::gate::CallAnalysis;
 use crate::settings::{self, ProtectedPaths};
 
-/// How long a classifier may take, unless settings say otherwise.
+/// The default timeout of a classifier.
 pub const CLASSIFIER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest that settings may say.
+/// The longest timeout that settings may configure.
 pub const CLASSIFIER_TIMEOUT_MAX: Duration = Duration::from_secs(120);
-/// How many characters of a classifier's reason are used.
+/// The maximum length of a classifier's reason; the rest is truncated.
 pub const REASON_CHARS_MAX: usize = 1_000;
 
-/// Decides on calls in the user's place.
+/// Decides calls in the user's place.
 ///
-/// Called for one call at a time by the task that makes it, holding nothing; it may take its time, and is dropped when
-/// the call is cancelled. A panic asks the user.
+/// The task that makes the call invokes the classifier, one call at a time and without holding a lock. The
+/// classifier may take its time. Its future is dropped when the call is cancelled. If it panics, the user
+/// is asked.
 pub trait CallClassifier: Send + Sync + 'static {
-    /// Decides on one call.
+    /// Decides one call.
     fn classify<'a>(&'a self, call: &'a ClassifierInput<'a>) -> BoxFuture<'a, Option<DecisionReason>>;
 }
 
-/// A call that would ask, as a classifier sees it.
+/// A call that would ask the user, as presented to a classifier.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ClassifierInput<'a> {
-    /// The tool.
+    /// The tool's name.
     pub tool: &'a str,
-    /// Its input, final.
+    /// The final input.
     pub input: &'a Value,
-    /// What it declares to touch.
+    /// The declared effects.
     pub effects: &'a Effects,
-    /// The commands of a shell call, taken apart.
+    /// The parsed commands of a shell call.
     pub commands: Vec<String>,
-    /// Why it would ask.
+    /// The reason why the call would ask.
     pub reason: &'a str,
-    /// The mode.
+    /// The permission mode.
     pub mode: PermissionMode,
-    /// The agent that makes it.
+    /// The agent that makes the call.
     pub agent: &'a str,
-    /// Where it works.
+    /// The working directory.
     pub cwd: &'a std::path::Path,
-    /// Paths that it touches outside of the working directories.
+    /// Affected paths outside of the working directories.
     pub outside: Vec<String>,
-    /// It destroys what can't be brought back.
+    /// The call destroys data that can't be restored.
     pub destructive: bool,
-    /// It changes a file that decides what runs.
+    /// The call changes a protected file, one that decides which programs run.
     pub protected: bool,
-    /// All that it does is known, and it can do no more.
+    /// All effects of the call are known, and it is confined to them.
     pub held: bool,
 }
 
@@ -76,7 +77,7 @@ impl<'a> ClassifierInput<'a> {
         let outside = case.places().filter(|(effect, place)| !case.is_inside(effect.touch, place));
         let is_protected = |path: &std::path::Path| protected.judge(path).is_some();
         let known = case.failed.is_none() && case.doubts().is_empty();
-        // A shell line that the sandbox holds didn't come so far.
+        // A shell command line that the sandbox confines was already allowed earlier.
         let told = case.line().is_none() && case.subject.enforced && !case.subject.open;
         ClassifierInput {
             tool: request.name,
@@ -98,8 +99,8 @@ impl<'a> ClassifierInput<'a> {
     }
 }
 
-/// The classifier that needs nothing: lets through what stays inside, destroys nothing, reaches nobody, and is held to
-/// what it says. Asks for the rest.
+/// The built-in classifier. It allows calls that stay inside the working directories, destroy nothing,
+/// reach no host and are confined to their declared effects. For everything else it asks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CautiousClassifier;
 
@@ -110,7 +111,7 @@ impl CallClassifier for CautiousClassifier {
 }
 
 impl CautiousClassifier {
-    /// What it says, at once.
+    /// Returns the reason for its decision, without awaiting anything.
     pub(crate) fn reason(call: &ClassifierInput<'_>) -> Option<DecisionReason> {
         let ClassifierInput { effects, outside, destructive, protected, held, .. } = call;
         let stays = outside.is_empty() && effects.reaches.is_empty();
@@ -122,8 +123,8 @@ impl CautiousClassifier {
 
 /// A program of the user's that is given each call as JSON on standard input, and prints its answer as JSON.
 ///
-/// What it is given: `tool_name`, `tool_input`, `cwd`, `permission_mode`, `agent_id`, `reason`, `effects`, `commands`,
-/// `outside`, `destructive`, `protected`. What it prints: [`ClassifierOutput`].
+/// What it is given: `tool_name`, `tool_input`, `cwd`, `permission_mode`, `agent_id`, `reason`, `effects`,
+/// `commands`, `outside`, `destructive`, `protected`. What it prints: [`ClassifierOutput`].
 pub struct ProgramClassifier {
     argv: Vec<String>,
     timeout: Duration,
@@ -131,18 +132,18 @@ pub struct ProgramClassifier {
     cwd: std::path::PathBuf,
 }
 
-/// What a classifier's program prints.
+/// The output of a classifier program.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub struct ClassifierOutput {
-    /// What becomes of the call.
+    /// The verdict.
     pub decision: Verdict,
-    /// Why: to the model on a denial, to the user on a question.
+    /// The reason: shown to the model on a denial, to the user in a prompt.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
 impl ProgramClassifier {
-    /// The classifier of the settings, run in `cwd`.
+    /// Creates the classifier from its settings. The program runs in `cwd`.
     pub fn new(
         given: &settings::Classifier,
         processes: Arc<dyn Processes>,
@@ -170,7 +171,7 @@ impl ProgramClassifier {
         let request = ProcessRequest::new(self.argv.iter(), &self.cwd)
             .with_stdin(given.to_string())
             .with_timeout(self.timeout);
-        // The implementation keeps the time; should it not, nobody waits for ever.
+        // The process runner enforces the timeout. This one is a backstop in case it doesn't.
         let limit = self.timeout + Duration::from_secs(5);
         let run = tokio::time::timeout(limit, self.processes.run(request)).await;
         let outcome = run.map_err(|_| "it took too long".to_owned())?.map_err(|error| error.to_string())?;
@@ -192,8 +193,8 @@ impl ProgramClassifier {
     }
 }
 
-/// A program of the user's that can't be started, because the host starts no processes. It asks about every call: what the
-/// user's program would deny must not be left to the built-in classifier.
+/// An external classifier that can't be started, because the host has no process runner. It asks about
+/// every call: calls that the user's program would deny must not be left to the built-in classifier.
 pub(crate) struct UnavailableClassifier {
     program: String,
 }

@@ -1,7 +1,7 @@
-//! The tools that people have rules and hooks for: their names, what they take, and what a call of one touches.
+//! The conventional tools, for which people already have rules and hooks: their names, inputs and effects.
 //!
-//! A rule can be checked against a call of `WebFetch` or `NotebookEdit` in a build that has no such tool. Where a tool is
-//! built, its own schema and its own effects are used, and nothing here.
+//! This allows a rule to be checked against a call of `WebFetch` or `NotebookEdit` in a build without that
+//! tool. If the tool exists, its own schema and effects are used instead.
 
 use haft::effects::{WORKTREES, template};
 use haft::tool::AnyTool;
@@ -11,7 +11,7 @@ use url::Url;
 
 use FieldType::{Any, Flag, List, Number, Object, Text, Whole};
 
-/// What a field takes.
+/// The type of a field.
 #[derive(Clone, Copy)]
 enum FieldType {
     Text,
@@ -25,7 +25,7 @@ enum FieldType {
 
 type ToolRow = (&'static str, &'static str, &'static [(&'static str, FieldType, bool)]);
 
-/// Name, description, and fields with whether they are required.
+/// Name, description, and fields, each with whether it is required.
 #[rustfmt::skip]
 const TOOLS: &[ToolRow] = &[
     ("Agent", "Gives a task to another agent.", &[("description", Text, true), ("prompt", Text, true), ("subagent_type", Text, false), ("model", Text, false), ("run_in_background", Flag, false), ("isolation", Text, false), ("name", Text, false), ("mode", Text, false)]),
@@ -72,22 +72,23 @@ const TOOLS: &[ToolRow] = &[
     ("Write", "Writes a file.", &[("file_path", Text, true), ("content", Text, true)]),
 ];
 
-/// The names of all tools of the conventions, sorted.
+/// Returns the names of all conventional tools, sorted.
 pub fn tool_names() -> impl Iterator<Item = &'static str> {
     TOOLS.iter().map(|(name, ..)| *name)
 }
 
-/// Whether a tool's calls are commands for a shell.
+/// Returns whether the calls of a tool are shell commands.
 pub fn is_shell(tool: &str) -> bool {
     matches!(tool, "Bash" | "Monitor" | "PowerShell")
 }
 
-/// Whether a tool of the conventions [reaches hosts and touches nothing else](haft::ToolSpec::hosts_only).
+/// Returns whether a conventional tool [reaches hosts and touches nothing
+/// else](haft::ToolSpec::hosts_only).
 pub fn is_hosts_only(tool: &str) -> bool {
     tool == "WebFetch"
 }
 
-/// Declares of a stand-in what the tool of the conventions declares.
+/// Adds the facts that the conventional tool declares to a placeholder's spec.
 fn declare_facts(tool: &str, spec: ToolSpec) -> ToolSpec {
     match tool {
         "ApplyPatch" | "Diff" | "Edit" | "Glob" | "Grep" | "LS" | "MultiEdit" | "NotebookEdit" | "Read"
@@ -98,8 +99,8 @@ fn declare_facts(tool: &str, spec: ToolSpec) -> ToolSpec {
     }
 }
 
-/// A stand-in for a tool of the conventions, or for a tool of a server: it takes what the tool takes and declares what
-/// that touches, but can't be called.
+/// Returns a placeholder for a conventional tool or a server's tool. It accepts the same input and declares
+/// the same effects, but can't be called.
 pub fn find_tool(name: &str) -> Option<AnyTool> {
     let known = TOOLS.iter().find(|(known, ..)| *known == name);
     let (description, schema) = match known {
@@ -131,7 +132,7 @@ fn object_schema(fields: &[(&str, FieldType, bool)]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// What a call of a tool of the conventions touches; nothing if that isn't known.
+/// Returns the effects of a call of a conventional tool, or `None` if they are unknown.
 pub fn declared_effects(tool: &str, input: &Value) -> Option<Effects> {
     let text = |field: &str| input.get(field).and_then(Value::as_str);
     let state = |resource: &'static str| Some(Effects::writes_state(resource));
@@ -149,7 +150,7 @@ pub fn declared_effects(tool: &str, input: &Value) -> Option<Effects> {
             let effects = host.map_or_else(Effects::unknown, Effects::observes);
             Some(if plain { effects } else { effects.and(Effects::unknown()) })
         }
-        // A search goes to whom the host configured; it is asked for by its name.
+        // The host configures the search provider, so a search is identified by name and not by host.
         "WebSearch" => Some(Effects::observes("search")),
         "Agent" if text("isolation") == Some("worktree") => {
             Some(Effects::delegates().and(Effects::writes_state(WORKTREES)))
@@ -168,7 +169,7 @@ pub fn declared_effects(tool: &str, input: &Value) -> Option<Effects> {
         "CronCreate" | "CronDelete" | "ScheduleWakeup" => state("session:cron"),
         "ToolSearch" | "WaitForMcpServers" => looks("session:tools"),
         "ListMcpPrompts" | "ListMcpResources" | "ListMcpResourcesTool" => looks("mcp"),
-        // What a server does to answer, nobody here knows; what the address says counts beside that.
+        // The server's own effects are unknown. The effects of the address are added to them.
         "ReadMcpResource" | "ReadMcpResourceTool" => {
             Some(Effects::unknown().and(template::read_at(text("uri")?)))
         }
@@ -177,7 +178,7 @@ pub fn declared_effects(tool: &str, input: &Value) -> Option<Effects> {
     }
 }
 
-/// The folder that a pattern begins in.
+/// Returns the folder that a glob pattern starts in.
 fn glob_base(path: Option<&str>, pattern: &str) -> std::path::PathBuf {
     let mut base = std::path::PathBuf::from(path.unwrap_or("."));
     let plain = pattern.split(['*', '?', '[', '{', '\\']).next().unwrap_or("");
@@ -187,29 +188,30 @@ fn glob_base(path: Option<&str>, pattern: &str) -> std::path::PathBuf {
     base
 }
 
-/// The address of a call that fetches one.
+/// Returns the address that a call fetches.
 pub fn fetched_url<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
     (tool == "WebFetch").then(|| input.get("url")?.as_str())?
 }
 
-/// The server that a call of a built-in tool is sent to: reading its resources and getting its prompts are for rules about the
-/// server too.
+/// Returns the server that a call of a built-in tool is sent to. Rules about the server apply to reading
+/// its resources and getting its prompts too.
 pub fn target_server<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
     let to_server = matches!(tool, "GetMcpPrompt" | "ReadMcpResource" | "ReadMcpResourceTool");
     to_server.then(|| input.get("server")?.as_str())?
 }
 
-/// What an address says of the host that it leads to.
+/// The host of an address, and whether it is an ordinary web address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlHost {
-    /// The host as it is sent, if one can be told; also of a text that is no address yet, as `example.com/x`.
+    /// The host as it would be sent, if it can be determined. Also set for a text that is not yet an
+    /// address, such as `example.com/x`.
     pub host: Option<String>,
-    /// It is an address of the web with a host in it: `http` or `https`.
+    /// The address has the scheme `http` or `https`, and a host.
     pub plain: bool,
 }
 
 impl UrlHost {
-    /// Reads a text as a browser would.
+    /// Parses a text as a browser would.
     pub fn parse(text: &str) -> UrlHost {
         let found = Url::parse(text).ok();
         let plain =
@@ -222,7 +224,7 @@ impl UrlHost {
     }
 }
 
-/// The address of a fetch that carries a name or a password.
+/// Returns the address of a fetch if it contains a user name or a password.
 pub fn url_with_user<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
     let text = fetched_url(tool, input)?;
     let parsed = Url::parse(text);
@@ -230,7 +232,7 @@ pub fn url_with_user<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or("");
     let found = match &parsed {
-        // An empty name is written for nothing but to be overlooked.
+        // An empty user name has no purpose but to mislead the reader.
         Ok(url) if url.has_host() => has_user(url) || authority.contains('@'),
         _ => authority.contains('@'),
     };

@@ -1,14 +1,14 @@
 //! Names of files and folders that hold credentials.
 //!
-//! They decide what a question warns of, and nothing else: what commands see is a list of what is shown, so that a
-//! secret that has no name here is hidden, too.
+//! The list affects only warnings in prompts. It is not a protection: commands see an allow-list of paths,
+//! so a secret that is missing here stays hidden too.
 
 use std::path::{Component, Path, PathBuf};
 
 use haft_git::keys::fits_pattern;
 
-/// Names at any depth, of files or of folders with everything in them; `*` stands for any part of a name. The first
-/// fitting row counts, and one that begins with `!` is about what holds no secret.
+/// Names of files or folders at any depth; a folder includes everything in it. `*` matches any part of a
+/// name. The first matching row applies. A row that begins with `!` names something that holds no secret.
 const NAMES: &[&str] = &[
     "!.env.dist",
     "!.env.example",
@@ -96,7 +96,7 @@ const NAMES: &[&str] = &[
     "privkey*.pem",
 ];
 
-/// Paths from the root on.
+/// Absolute paths.
 const PATHS: &[&str] = &[
     "/etc/NetworkManager/system-connections",
     "/etc/docker/key.json",
@@ -120,7 +120,7 @@ const PATHS: &[&str] = &[
     "/var/run/secrets",
 ];
 
-/// Whether a file, or all of a folder, holds credentials by its name.
+/// Returns whether the name says that a file, or everything in a folder, holds credentials.
 pub(crate) fn is_credential(path: &Path) -> bool {
     let parts: Vec<String> = path
         .components()
@@ -140,7 +140,8 @@ pub(crate) fn is_credential(path: &Path) -> bool {
     NAMES.iter().find(row).is_some_and(|row| !row.starts_with('!'))
 }
 
-/// Credentials that are there below a folder: those of the home folder and of the system that have a plain name.
+/// Returns existing credentials below a folder: those in the home folder and in the system that have a name
+/// without wildcards.
 pub(crate) fn find_below(folder: &Path, home: &Path) -> Option<PathBuf> {
     let of_home = NAMES.iter().filter(|row| row.starts_with('.')).map(|row| home.join(row));
     let all = of_home.chain(PATHS.iter().map(PathBuf::from));

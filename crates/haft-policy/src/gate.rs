@@ -1,11 +1,13 @@
 //! The gate: rules, mode, settings and answers put together into the one that the engine asks.
 //!
-//! A call becomes a [`Subject`](crate::rule::RuleSubject) (`case`), the rules speak (`rule`), then the mode of what they
-//! leave open (`mode`), and what would run is held against what isn't known of it (`unknown`). That is one reason for the engine, which decides.
-//! [`Policy::check`] reports the engine's decision. Asking, hooks and running are the engine's.
+//! A call becomes a [`Subject`](crate::rule::RuleSubject) (`case`), the rules speak (`rule`), then the mode
+//! of what they leave open (`mode`), and what would run is held against what isn't known of it (`unknown`).
+//! That is one reason for the engine, which decides. [`Policy::check`] reports the engine's decision. Asking,
+//! hooks and running are the engine's.
 //!
-//! Rules that the user makes by answering count from the next call on: the set is compiled anew and swapped. Nothing
-//! that waits for anybody is done here, but for the [classifier](crate::classifier), which has a place of its own.
+//! Rules that the user makes by answering count from the next call on: the set is compiled anew and swapped.
+//! Nothing that waits for anybody is done here, but for the [classifier](crate::classifier), which has a
+//! place of its own.
 
 mod auto_allow;
 mod call_analysis;
@@ -65,45 +67,47 @@ use session_rules::SessionRules;
 pub use verdict::{CoverageGap, SandboxCoverage};
 use worktree_rules::CheckoutCall;
 
-/// How many rules a session remembers.
+/// The maximum number of rules that a session remembers.
 pub const SESSION_RULES_MAX: usize = 1_000;
 
-/// What a policy has to know beside the settings.
+/// What a policy needs besides the settings.
 pub struct PolicyContext<'a> {
-    /// Where settings and answers are.
+    /// Where settings and answers are stored.
     pub places: &'a SettingsPlaces,
-    /// The directories that the session works in.
+    /// The working directories of the session.
     pub workspace: &'a Workspace,
-    /// Children run without a sandbox because the user says so: rules and mode alone decide.
+    /// The user disabled the sandbox: only rules and mode decide.
     pub no_sandbox: bool,
-    /// Children can do no more than they are granted.
+    /// Child processes are confined to their grants.
     pub confined: bool,
-    /// Says whether all of the sandbox is there; then commands may run unasked where mode or settings say so.
+    /// Returns whether the sandbox is complete. If it is, commands may run without asking where mode or
+    /// settings permit it.
     pub full_sandbox: Option<IsFullSandbox>,
-    /// Reports what of the files that rules stop the sandbox may leave open to commands.
+    /// Reports which of the files that rules restrict the sandbox may leave accessible to commands.
     pub coverage: SandboxCoverage,
-    /// What the sandbox leaves open without a grant: without it the working directories alone. Where there is neither this
-    /// nor confinement, nothing is walled off.
+    /// What the sandbox opens without a grant. Without a view only the working directories are open.
+    /// Without a view and without confinement, nothing is restricted.
     pub view: Option<Arc<dyn SandboxView>>,
-    /// Nobody can be asked.
+    /// No user is available to answer prompts.
     pub non_interactive: bool,
-    /// The names of the tools that there are, for findings about rules.
+    /// The names of the existing tools, for lints about rules.
     pub tools: Vec<String>,
-    /// What analyses shell commands: the one that the shell tools of the session use, so that each command is analysed once.
-    /// Without it the policy has one of its own.
+    /// The analyzer for shell commands. It is shared with the session's shell tools, so that each command
+    /// is analyzed once. Without it the policy creates its own.
     pub analyzer: Option<ShellAnalyzer>,
-    /// Starts the classifier of the settings. Without it that classifier asks about everything.
+    /// Runs the external classifier of the settings. Without it that classifier asks about everything.
     pub processes: Option<Arc<dyn Processes>>,
-    /// Decides before the user, in place of the settings' classifier.
+    /// A classifier that replaces the one of the settings.
     pub classifier: Option<Arc<dyn CallClassifier>>,
     /// How denials name the rules that would allow a call.
     pub wording: RuleWording,
-    /// Identifies the rules for child processes. Policies that are made from the same settings for one sandbox share it.
+    /// Identifies the rules for child processes. Policies made from the same settings for one sandbox share
+    /// it.
     pub rule_set: RuleSetId,
 }
 
 impl<'a> PolicyContext<'a> {
-    /// An interactive session without a sandbox, of which nothing more is known.
+    /// Creates a setup for an interactive session without a sandbox and without further information.
     pub fn new(places: &'a SettingsPlaces, workspace: &'a Workspace) -> PolicyContext<'a> {
         PolicyContext {
             places,
@@ -124,14 +128,14 @@ impl<'a> PolicyContext<'a> {
     }
 }
 
-/// The analyzer of a session that works here.
+/// Returns the analyzer for a session with this workspace.
 pub fn shell_analyzer(workspace: &Workspace, home: Option<&Path>) -> ShellAnalyzer {
     let (cwd, home) = (workspace.cwd().to_owned(), home.map(Path::to_owned));
     let added = workspace.dirs().skip(1).map(Path::to_owned).collect();
     ShellAnalyzer::new(haft_shell::ShellDirectories { cwd, home, added })
 }
 
-/// The paths that the rules of these settings name. Rules that can't be understood name none.
+/// Returns the paths that the rules of these settings name. Invalid rules are skipped.
 pub fn named_paths(loaded: &ResolvedSettings, places: &SettingsPlaces) -> Vec<NamedPath> {
     let home = places.home.clone().unwrap_or_else(|| "/nonexistent".into());
     let anchors = RuleAnchors::new(home, &places.cwd);
@@ -140,7 +144,7 @@ pub fn named_paths(loaded: &ResolvedSettings, places: &SettingsPlaces) -> Vec<Na
     rules.filter_map(|rule| rule.named_path(&anchors)).collect()
 }
 
-/// Rules, mode and answers of a session. Clones share all of it.
+/// Rules, mode and answers of a session. Clones share their state.
 #[derive(Clone)]
 pub struct Policy(Arc<PolicyInner>);
 
@@ -154,7 +158,7 @@ struct PolicyInner {
     unasked: SandboxAutoAllow,
     coverage: SandboxCoverage,
     sandbox: SandboxDenials,
-    /// The files that rules deny to read, by identity.
+    /// The files that rules deny reading, by device and inode.
     denied_files: DeniedFileIndex,
     classifier: Option<Arc<dyn CallClassifier>>,
     wording: RuleWording,
@@ -162,24 +166,24 @@ struct PolicyInner {
     remembered: Option<RememberedRules>,
     deny_instead_of_prompting: Option<SettingsSource>,
     non_interactive: bool,
-    /// Answers don't become rules where only the machine's owner may allow.
+    /// Answers don't become rules if only managed settings may allow.
     answers_count: bool,
     forbidden: Vec<PermissionMode>,
 }
 
-/// What a person should know about a policy that was made.
+/// Warnings about a new policy, for the user.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyFindings {
-    /// What is doubtful about rules.
+    /// Lints about rules.
     pub lints: Vec<RuleLint>,
-    /// What else is doubtful, in words.
+    /// Other warnings, as text.
     pub notices: Vec<String>,
 }
 
-/// Rules that can't be understood, so that nothing may run.
+/// The error for invalid rules. No call may run with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidPolicy {
-    /// At least one.
+    /// The invalid rules, at least one.
     pub rules: Vec<InvalidRule>,
 }
 
@@ -193,26 +197,26 @@ impl fmt::Display for InvalidPolicy {
 impl std::error::Error for InvalidPolicy {}
 
 impl Policy {
-    /// The rule that denies everything of an MCP server, if there is one: then nothing of it may be reached, its resources and
-    /// prompts no more than its tools.
+    /// Returns the rule that denies a whole MCP server, if there is one. Then its resources and prompts are
+    /// denied like its tools.
     pub fn denies_server(&self, server: &str) -> Option<DecisionReason> {
         let rules = &self.0.live.sets().rules;
-        // A name that no tool has: only a rule about all of them is about it.
+        // No tool has this name, so only a rule for the whole server matches.
         let by = rules.tool_denial(&format!("mcp__{server}__"))?;
         Some(rules.rule(by).reason(Verdict::Deny))
     }
 
-    /// The rule that denies every call of this tool, if there is one: for hosts that would let somebody else do what the tool
-    /// does.
+    /// Returns the rule that denies every call of this tool, if there is one. A host checks it before it
+    /// lets another component do what the tool does.
     pub fn denies_tool(&self, tool: &str) -> Option<DecisionReason> {
         let rules = &self.0.live.sets().rules;
         Some(rules.rule(rules.tool_denial(tool)?).reason(Verdict::Deny))
     }
 
-    /// Puts a policy together, and says what is doubtful about it.
+    /// Creates a policy and returns warnings about it.
     ///
     /// # Errors
-    /// Rules that can't be understood.
+    /// Returns [`BadPolicy`] if rules are invalid.
     pub fn new(
         loaded: &ResolvedSettings,
         setup: PolicyContext<'_>,
@@ -275,16 +279,16 @@ impl Policy {
         Ok((Policy(Arc::new(inner)), findings))
     }
 
-    /// Reports what would become of a call, with this engine's tools or those that the conventions know. Runs nothing,
-    /// writes nothing, asks no user. The engine has to have this policy.
+    /// Reports the decision for a call, with this engine's tools or the conventional ones. Runs nothing,
+    /// writes nothing and doesn't ask the user. The engine has to use this policy.
     ///
     /// # Errors
-    /// A tool that nobody knows, and an input that doesn't fit.
+    /// Returns [`BadCall`] if the tool is unknown or the input is invalid.
     pub async fn check(&self, engine: &Engine, call: CheckedCall<'_>) -> Result<DecisionReport, InvalidCall> {
         explain::check_call(self, engine, call).await
     }
 
-    /// The decision alone, without what explains it, and the tool's own name.
+    /// Returns only the decision, without its explanation, and the tool's own name.
     ///
     /// # Errors
     /// As [`Policy::check`].
@@ -296,17 +300,17 @@ impl Policy {
         explain::decide_call(self, engine, call).await
     }
 
-    /// Why a call is decided on so, as a text for people.
+    /// Returns the reason of a decision as text for the user.
     pub fn explanation(&self, decision: &Decision) -> String {
         self.0.explanation(decision)
     }
 
-    /// Adds rules as an answer of the user does: they count from the next call on and, where they are lasting, in later
-    /// sessions of this workspace too. Either all of them count or none.
+    /// Adds rules as an answer of the user does. They apply from the next call on and, if `lasting`, in
+    /// later sessions of this workspace too. Either all rules are added or none.
     ///
     /// # Errors
-    /// A rule that can't be understood, too many, rules that allow where only the machine's owner may write such, and
-    /// what can't be kept; that still counts for this session.
+    /// Returns a message if a rule is invalid, if there are too many, if only managed settings may allow,
+    /// or if the rules can't be stored. In the last case they still apply in this session.
     pub fn add_rules(&self, rules: &[String], list: RuleList, lasting: bool) -> Result<(), String> {
         let inner = &*self.0;
         if list == RuleList::Allow && !inner.answers_count {
@@ -323,7 +327,7 @@ impl Policy {
         if lasting { inner.keep(rules, list) } else { Ok(()) }
     }
 
-    /// What a call leaves out of the folders that it walks.
+    /// Returns the paths that a call omits from the folders that it walks.
     fn left_out(
         &self,
         request: &AuthorizationRequest<'_>,
@@ -333,7 +337,7 @@ impl Policy {
             return None;
         }
         let surroundings = &self.0.surroundings;
-        // All rules: what stops doesn't depend on the mode.
+        // All rules are used: deny and ask rules don't depend on the mode.
         let leaves_out = |request: &AuthorizationRequest<'_>| {
             sets.rules.decide(&CallAnalysis::for_request(request, surroundings).subject).leaves_out
         };
@@ -349,8 +353,8 @@ impl Policy {
         }))
     }
 
-    /// The rules that were added while the session runs, and those that were kept from answers: the name of the list, and
-    /// the rule.
+    /// Returns the rules that were added during the session and those stored from answers, each with the
+    /// name of its list.
     pub fn session_rules(&self) -> Vec<(&'static str, String)> {
         let sets = self.0.live.sets();
         let list = |rule: &Rule| match rule.list() {
@@ -362,7 +366,8 @@ impl Policy {
         added.map(|(_, rule)| (list(rule), rule.to_string())).collect()
     }
 
-    /// Adds allow rules until the user speaks again: all of them or none. What denies and what asks still does.
+    /// Adds allow rules until the user speaks again: all of them or none. What denies and what asks still
+    /// does.
     ///
     /// # Errors
     /// In words: a rule that can't be understood, or one that may not be made here.
@@ -376,9 +381,10 @@ impl Policy {
             let written = UnparsedRule::plain(rule, RuleList::Allow, source.clone());
             Rule::parse(written).map_err(|bad| bad.to_string())?;
         }
-        match inner.live.allow_for_turn(rules, &inner.surroundings) {
-            true => Ok(()),
-            false => Err(format!("a session remembers at most {SESSION_RULES_MAX} rules")),
+        if inner.live.allow_for_turn(rules, &inner.surroundings) {
+            Ok(())
+        } else {
+            Err(format!("a session remembers at most {SESSION_RULES_MAX} rules"))
         }
     }
 
@@ -387,7 +393,8 @@ impl Policy {
         self.0.live.end_turn(&self.0.surroundings);
     }
 
-    /// The rules that would let a call through, one for each part that needs one; none if there are no such rules.
+    /// Returns the rules that would allow a call, one for each part that needs one. Empty if no such rules
+    /// exist.
     pub fn proposals(&self, request: &AuthorizationRequest<'_>) -> Vec<String> {
         let case = CallAnalysis::for_request(request, &self.0.surroundings);
         self.0.proposals(&case)
@@ -406,7 +413,7 @@ fn parse_rules(written: &[UnparsedRule]) -> Result<Vec<Rule>, Vec<InvalidRule>> 
 }
 
 impl PolicyInner {
-    /// What rules and mode say of a call in a mode.
+    /// Evaluates rules and mode for a call in a given mode.
     fn reason(&self, request: &AuthorizationRequest<'_>, mode: PermissionMode) -> DecisionReason {
         let sets = self.live.sets();
         let reason = verdict::judge_call(
@@ -437,7 +444,7 @@ impl PolicyInner {
         stricter.map_or(reason, by)
     }
 
-    /// Whether a call that would ask for a reason of this source is denied, and why.
+    /// Returns why an ask of this source becomes a denial, if it does.
     fn denies_asks(&self, source: DecisionSource) -> Option<String> {
         match (&self.deny_instead_of_prompting, self.live.mode()) {
             (_, mode @ PermissionMode::DontAsk) => Some(format!("mode `{mode}` doesn't ask")),
@@ -452,7 +459,7 @@ impl PolicyInner {
         }
     }
 
-    /// Keeps rules for later sessions in this workspace.
+    /// Stores rules for later sessions in this workspace.
     fn keep(&self, rules: &[String], list: RuleList) -> Result<(), String> {
         let store = self.remembered.as_ref().ok_or("there is no folder to keep answers in")?;
         rules.iter().try_for_each(|rule| {
@@ -472,15 +479,14 @@ impl PolicyInner {
         let all = rules.explain(&case.subject).uncovered;
         let ungranted: Vec<_> = all.into_iter().filter(|effect| case.needs_grant(*effect)).collect();
         let grants = rules.propose_grants(&case.subject, &ungranted);
-        let more = match unclear {
-            true => {
-                let exact = case.line().and_then(|_| rules.exactly(&case.subject));
-                exact.map(|exact| std::iter::once(exact).chain(grants.clone()).collect()).unwrap_or_default()
-            }
-            false => rules.propose(&case.subject),
+        let more = if unclear {
+            let exact = case.line().and_then(|_| rules.exactly(&case.subject));
+            exact.map(|exact| std::iter::once(exact).chain(grants.clone()).collect()).unwrap_or_default()
+        } else {
+            rules.propose(&case.subject)
         };
-        // Rules for what isn't granted may be enough; and what rules alone would cover may still meet something that isn't
-        // known of it.
+        // Rules for the missing grants may suffice. Conversely, a call that the rules would cover may still
+        // have an unknown effect.
         let is_enough = |rules: &Vec<String>| {
             let sets = self.live.with(rules, &self.surroundings);
             verdict::judge_call(self, &sets, mode, case, false).reason.verdict == Verdict::Allow
@@ -541,7 +547,7 @@ impl Authorizer for Policy {
     ) -> Option<DecisionReason> {
         let inner = &*self.0;
         let mode = inner.live.mode();
-        // What a plan asks about is for the user alone.
+        // Only the user may answer an ask of the plan mode.
         if mode != PermissionMode::Auto || inner.classifier.is_some() {
             return None;
         }
@@ -578,7 +584,7 @@ impl Authorizer for Policy {
         }
         let case = CallAnalysis::for_request(request, &inner.surroundings);
         let rules = inner.proposals(&case);
-        // What can't be kept still holds for this session.
+        // Rules that can't be stored still apply in this session.
         inner.live.add(&rules, RuleList::Allow, &inner.surroundings);
         if *answer != ApprovalAnswer::Always {
             return Ok(());
@@ -605,7 +611,7 @@ impl Authorizer for Policy {
     }
 }
 
-/// Settings forbid a permission mode.
+/// The error for a permission mode that settings forbid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModeForbidden(pub PermissionMode);
 
@@ -621,7 +627,7 @@ impl Policy {
     /// Changes the permission mode.
     ///
     /// # Errors
-    /// Settings forbid the mode; nothing changes.
+    /// Returns [`ModeForbidden`] if settings forbid the mode. The mode doesn't change.
     pub fn set_mode(&self, mode: PermissionMode) -> Result<(), ModeForbidden> {
         if self.0.forbidden.contains(&mode) {
             return Err(ModeForbidden(mode));
@@ -636,7 +642,7 @@ impl ModeControl for Policy {
         self.0.live.mode()
     }
 
-    /// A mode that settings forbid changes nothing; [`set_mode`](Policy::set_mode) reports it.
+    /// Ignores a mode that settings forbid; [`set_mode`](Policy::set_mode) reports it.
     fn set(&self, mode: PermissionMode) {
         let _ = self.set_mode(mode);
     }

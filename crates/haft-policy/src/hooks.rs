@@ -6,19 +6,21 @@
 //! ```
 //!
 //! - `event` what fires, `matcher` for what, `input` what a hook reads, `reply` what it says.
-//! - `run` starts the hooks of one event, all at once, and waits for them; `http` sends requests, `tool_use` calls tools of
-//!   servers.
+//! - `run` starts the hooks of one event, all at once, and waits for them; `http` sends requests, `tool_use`
+//!   calls tools of servers.
 //! - `calls` is what they mean for a call, `session` for everything else.
 //!
-//! Every hook that matches runs on the same input, beside the others; identical ones run once. What they say is put
-//! together in the order of the configuration, never in the order in which they end: of several rewrites the last
-//! counts, and a no counts more than a yes. A gate (`PreToolUse`, `PermissionRequest`) fails closed: a hook that can't be
-//! started, takes too long, is killed or can't be understood blocks the call, and says that the hook failed.
+//! Every hook that matches runs on the same input, beside the others; identical ones run once. What they say
+//! is put together in the order of the configuration, never in the order in which they end: of several
+//! rewrites the last counts, and a no counts more than a yes. A gate (`PreToolUse`, `PermissionRequest`)
+//! fails closed: a hook that can't be started, takes too long, is killed or can't be understood blocks the
+//! call, and says that the hook failed.
 //!
-//! A rewritten call is checked and judged again, hooks included, so that no rewrite escapes a gate. The hook that wrote
-//! it is not asked again about its own work: hooks written for elsewhere expect to be asked once, and one that adds a
-//! word to every command would never be done. The others are, and may still say no; those that stand later may rewrite
-//! once more, those that stand earlier had their turn. So it always comes to an end, and the order decides.
+//! A rewritten call is checked and judged again, hooks included, so that no rewrite escapes a gate. The hook
+//! that wrote it is not asked again about its own work: hooks written for elsewhere expect to be asked once,
+//! and one that adds a word to every command would never be done. The others are, and may still say no; those
+//! that stand later may rewrite once more, those that stand earlier had their turn. So it always comes to an
+//! end, and the order decides.
 
 mod calls;
 mod event;
@@ -61,26 +63,29 @@ pub use tool_use::{CallTool, HookToolUse};
 use calls::EventHooks;
 use matcher::HookMatcher;
 
-/// Decides whether the rule in a hook's `if` means a call.
+/// Decides whether the rule in a hook's `if` matches a call.
 pub trait HookCondition: Send + Sync {
-    /// Whether it does. What can't be told is a yes: the hook runs then.
+    /// Returns whether the rule matches. If that can't be determined it returns true, so that the hook
+    /// runs.
     fn matches(&self, call: &HookCall<'_>) -> bool;
 }
 
-/// Understands the rule of an `if`, once, when hooks are made.
+/// Parses the rule of an `if`, once, when hooks are created.
 pub type ParseCondition =
     Arc<dyn Fn(&str, &SettingsSource) -> Result<Arc<dyn HookCondition>, String> + Send + Sync>;
 
-/// Looks at a hook before it is started; an error is a failure of the hook. For trust: the script may have changed.
+/// Verifies a hook before it starts. An error is a failure of the hook. For trust: the script may have
+/// changed.
 pub type VerifyHandler = Arc<dyn Fn(&HookHandler) -> Result<(), String> + Send + Sync>;
 
-/// Whether a hook of the user is held to what commands may do, because it may run something that a command can write.
+/// Returns whether a user's hook is confined like a command, because it may run a file that a command can
+/// write.
 pub type IsHandlerConfined = Arc<dyn Fn(&HookHandler) -> bool + Send + Sync>;
 
-/// Takes changes of permissions that a permission hook asks for.
+/// Applies permission changes that a permission hook requests.
 pub type OnPermissions = Arc<dyn Fn(&[PermissionUpdate]) -> Result<(), String> + Send + Sync>;
 
-/// What hooks are told of the session, and what they may reach of it.
+/// The session facts that hooks receive, and the services that they use.
 #[derive(Clone)]
 pub struct HookSession {
     id: Arc<str>,
@@ -99,7 +104,7 @@ pub struct HookSession {
 }
 
 impl HookSession {
-    /// A session with this id in this folder, which is also the project's.
+    /// Creates a session with this id in this folder, which is also the project folder.
     pub fn new(id: impl Into<Arc<str>>, cwd: impl Into<PathBuf>) -> HookSession {
         let cwd = cwd.into();
         HookSession {
@@ -119,29 +124,30 @@ impl HookSession {
         }
     }
 
-    /// The project's folder: `CLAUDE_PROJECT_DIR`. Default: the working directory.
+    /// Sets the project folder, `CLAUDE_PROJECT_DIR`. Default: the working directory.
     #[must_use]
     pub fn with_project_dir(mut self, dir: impl Into<PathBuf>) -> HookSession {
         self.project_dir = dir.into();
         self
     }
 
-    /// The file with what was said so far.
+    /// Sets the file of the conversation so far.
     #[must_use]
     pub fn with_transcript(mut self, path: impl Into<PathBuf>) -> HookSession {
         self.transcript_path = Some(path.into());
         self
     }
 
-    /// The live permission mode. Default: that of the engine's port, else `default`.
+    /// Sets the function that returns the current permission mode. Default: the engine's mode, otherwise
+    /// `default`.
     #[must_use]
     pub fn with_mode(mut self, mode: impl Fn() -> String + Send + Sync + 'static) -> HookSession {
         self.mode = Some(Arc::new(mode));
         self
     }
 
-    /// Variables for hooks beside those that every child gets. Headers of requests take theirs from here, too. Hooks
-    /// are the user's own programs, so usually all of [`std::env::vars_os`].
+    /// Sets additional environment variables for hooks. Headers of requests use them too. Hooks are the
+    /// user's own programs, so this is usually all of [`std::env::vars_os`].
     #[must_use]
     pub fn with_environment(
         mut self,
@@ -151,49 +157,51 @@ impl HookSession {
         self
     }
 
-    /// Where long texts of hooks are kept outside of a turn. Default: nowhere; their middle is left out.
+    /// Sets the store for long hook texts outside of a turn. Default: none, and their middle is omitted.
     #[must_use]
     pub fn with_results(mut self, results: Arc<OffloadStore>) -> HookSession {
         self.results = Some(results);
         self
     }
 
-    /// The file that hooks at the beginning of a session write variables to: `CLAUDE_ENV_FILE`.
+    /// Sets the file to which session start hooks write variables: `CLAUDE_ENV_FILE`.
     #[must_use]
     pub fn with_env_file(mut self, path: impl Into<PathBuf>) -> HookSession {
         self.env_file = Some(path.into());
         self
     }
 
-    /// Who understands `if`. Default: nobody, and hooks with an `if` run for every call that their matcher means.
+    /// Sets the parser for `if`. Default: none, and hooks with an `if` run for every call that their
+    /// matcher matches.
     #[must_use]
     pub fn with_conditions(mut self, read: ParseCondition) -> HookSession {
         self.condition = Some(read);
         self
     }
 
-    /// Who looks at a hook before it is started. Default: nobody.
+    /// Sets the function that verifies a hook before it starts. Default: none.
     #[must_use]
     pub fn with_verify(mut self, verify: VerifyHandler) -> HookSession {
         self.verify = Some(verify);
         self
     }
 
-    /// Which hooks of the user are held to what commands may do. Default: none; those of the workspace always are.
+    /// Sets which hooks of the user are confined like commands. Default: none. Hooks of the workspace
+    /// always are.
     #[must_use]
     pub fn with_confined(mut self, confined: IsHandlerConfined) -> HookSession {
         self.confined = Some(confined);
         self
     }
 
-    /// Who takes changes of permissions. Default: nobody, and a hook that asks for one is reported.
+    /// Sets the handler of permission changes. Default: none, and a requested change is reported.
     #[must_use]
     pub fn with_on_permissions(mut self, take: OnPermissions) -> HookSession {
         self.on_permissions = Some(take);
         self
     }
 
-    /// Who calls tools of servers for hooks. Default: nobody, and such a hook fails.
+    /// Sets the function that calls tools of servers for hooks. Default: none, and such a hook fails.
     #[must_use]
     pub fn with_call_tool(mut self, call: CallTool) -> HookSession {
         self.call_tool = Some(call);
@@ -213,30 +221,30 @@ impl HookSession {
     }
 }
 
-/// Whether a matcher can be read, or what is wrong with it.
+/// Checks whether a matcher can be parsed.
 pub(crate) fn check_matcher(written: &str) -> Result<(), String> {
     HookMatcher::parse(Some(written)).map(|_| ())
 }
 
-/// One configured handler, understood.
+/// A configured handler with its parsed matcher and condition.
 struct ConfiguredHook {
     event: HookEvent,
     matcher: HookMatcher,
     handler: HookHandler,
-    /// What it is called in messages: its command or address, and where it stands. No two of an event are the same.
+    /// The name in messages: its command or address, and its origin. Unique within an event.
     label: String,
-    /// Its place in the order of the configuration.
+    /// The position in configuration order.
     place: usize,
-    /// The place of the first one that does the same.
+    /// The position of the first identical hook.
     same: usize,
     condition: Option<Arc<dyn HookCondition>>,
     timeout: Duration,
     on_failure: OnFailure,
-    /// For `once`.
+    /// Whether the hook has run, for `once`.
     ran: AtomicBool,
 }
 
-/// A hook as a list shows it.
+/// A hook, for display in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookListing {
     /// The event.
@@ -245,15 +253,15 @@ pub struct HookListing {
     pub matcher: Option<String>,
     /// The type: `command`, `http`, `mcp_tool`, `prompt`, `agent`.
     pub kind: &'static str,
-    /// The command, address, or what else it is.
+    /// The command, the address, or another description of the action.
     pub what: String,
-    /// Where it stands.
+    /// The origin of the hook.
     pub source: SettingsSource,
-    /// Whether it can run: something fires its event, and its type is run here.
+    /// Whether the hook can run: something fires its event, and its type is supported.
     pub runs: bool,
 }
 
-/// Hooks that can't be used as they are written.
+/// The error for invalid hooks, with the origin and the problem of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidHooks(pub Vec<(SettingsSource, String)>);
 
@@ -291,14 +299,15 @@ pub struct Hooks(Arc<HooksInner>);
 struct HooksInner {
     hooks: BTreeMap<HookEvent, Vec<Arc<ConfiguredHook>>>,
     session: HookSession,
-    /// Variables that settings give to every command.
+    /// Environment variables that settings add to every command.
     env: Vec<(OsString, OsString)>,
     processes: Arc<dyn Processes>,
     bash: bool,
     #[cfg(feature = "http-hooks")]
     web: http::HookHttpClient,
     background: Arc<run::BackgroundHooks>,
-    /// How often in a row hooks kept an agent from stopping, by its id; that of the main one is empty.
+    /// How many times in a row hooks kept an agent from stopping, by agent id. The main agent's id is
+    /// empty.
     stops: Mutex<BTreeMap<String, u32>>,
     listed: Vec<HookListing>,
     warnings: Vec<SettingsWarning>,
@@ -311,11 +320,11 @@ impl Drop for HooksInner {
 }
 
 impl Hooks {
-    /// Understands the hooks of settings.
+    /// Creates the hooks of settings.
     ///
     /// # Errors
-    /// A matcher can't be read, an `if` can't be understood, or there are too many: hooks that are a gate must not be
-    /// left out. All of them are named.
+    /// Returns [`BadHooks`] with every problem if a matcher or an `if` is invalid, or if there are too many
+    /// hooks. A hook that acts as a gate must not be left out.
     pub fn from_settings(
         settings: &Settings,
         processes: Arc<dyn Processes>,
@@ -386,7 +395,7 @@ impl Hooks {
         })))
     }
 
-    /// Adds them to the hooks of an engine, after those that are there.
+    /// Adds these hooks to those of an engine, after the existing ones.
     #[must_use]
     pub fn add_to(&self, mut hooks: haft::hooks::HookSet) -> haft::hooks::HookSet {
         let entry = |event: HookEvent| {
@@ -403,7 +412,7 @@ impl Hooks {
         if let Some(denied) = entry(HookEvent::PermissionDenied) {
             hooks = hooks.denied(denied);
         }
-        // One entry for both: which of the two fires is known after the call.
+        // One entry for both events: which of the two fires is known only after the call.
         let both = [entry(HookEvent::PostToolUse), entry(HookEvent::PostToolUseFailure)];
         if let Some(post) = both.into_iter().flatten().max_by_key(|entry| entry.timeout) {
             hooks = hooks.after(post);
@@ -414,24 +423,23 @@ impl Hooks {
         hooks
     }
 
-    /// All hooks that settings name, in their order.
+    /// Returns all hooks of the settings, in order.
     pub fn listed(&self) -> &[HookListing] {
         &self.0.listed
     }
 
-    /// What a person should know about them.
+    /// Returns warnings about the hooks, for the user.
     pub fn warnings(&self) -> &[SettingsWarning] {
         &self.0.warnings
     }
 
-    /// What hooks in the background had to say since this was last asked: failures, and words that should wake the
-    /// model.
+    /// Returns and clears the reports of background hooks: failures, and messages that wake the model.
     pub fn take_reports(&self) -> Vec<BackgroundReport> {
         self.0.background.take()
     }
 }
 
-/// What comes up while hooks are read.
+/// The state while hooks are created.
 struct HookLoader<'a> {
     session: &'a HookSession,
     problems: Vec<(SettingsSource, String)>,
@@ -523,7 +531,7 @@ fn is_run(action: &HookAction, session: &HookSession) -> bool {
     }
 }
 
-/// What a handler does, in its own words.
+/// Describes what a handler does.
 fn describe_action(action: &HookAction) -> String {
     match action {
         HookAction::Command { command, args, .. } => {
@@ -536,9 +544,9 @@ fn describe_action(action: &HookAction) -> String {
     }
 }
 
-/// What a hook is called in messages, on one line.
+/// Returns the one-line name of a hook in messages.
 fn hook_label(handler: &HookHandler, known: &[Arc<ConfiguredHook>]) -> String {
-    // The model reads it: what follows the path of an address may be a secret.
+    // The model reads the name, and the query of an address may contain a secret.
     let what = match &handler.action {
         HookAction::Http { url, .. } => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
         other => describe_action(other),
@@ -547,13 +555,13 @@ fn hook_label(handler: &HookHandler, known: &[Arc<ConfiguredHook>]) -> String {
     let cut = truncate_chars(line, limits::LABEL_CHARS_MAX);
     let more = if cut.len() < what.len() { "…" } else { "" };
     let label = format!("{cut}{more} ({})", handler.source);
-    // A file may hold several on one line that begin alike.
+    // A file may contain several hooks with the same beginning on one line.
     let alike = |label: &str| known.iter().any(|hook| hook.label == label);
     let numbered = (2..).map(|number| format!("{label} #{number}"));
     std::iter::once(label.clone()).chain(numbered).find(|label| !alike(label)).unwrap_or(label)
 }
 
-/// Whether there is a bash; if not, lines go to `sh`.
+/// Returns whether bash is available; otherwise command lines go to `sh`.
 fn has_bash(session: &HookSession) -> bool {
     let path = session.variable("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
     path.split(':').any(|dir| Path::new(dir).join("bash").is_file())

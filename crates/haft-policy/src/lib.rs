@@ -1,4 +1,4 @@
-//! Who may do what: rules, settings, trust and hooks.
+//! Authorization policy: permission rules, settings, workspace trust and hooks.
 #![warn(missing_docs)]
 
 pub mod classifier;

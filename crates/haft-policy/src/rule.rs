@@ -1,15 +1,15 @@
 //! Permission rules: what people write in `allow`, `ask` and `deny`, and what it says of a call.
 //!
-//! [`Rule::parse`] understands one rule, [`RuleSet::compile`] puts many into one set, and the set answers for a
-//! [`RuleSubject`]: [`evaluate`](RuleSet::decide) quickly, [`explain`](RuleSet::explain) with every rule that had something to
-//! say. Both are one walk, so that they can't disagree.
+//! [`Rule::parse`] understands one rule, [`RuleSet::compile`] puts many into one set, and the set answers for
+//! a [`RuleSubject`]: [`evaluate`](RuleSet::decide) quickly, [`explain`](RuleSet::explain) with every rule
+//! that had something to say. Both are one walk, so that they can't disagree.
 //!
-//! Rules reach what a call *does* and not only what it is called: `Edit(/secrets/**)` in `deny` stops every tool that
-//! declares a write there. Letting through is narrower: a path rule lets through only where the effect is
-//! [enforced](RuleSubject::enforced), and a call is let through only if every effect is covered.
+//! Rules reach what a call *does* and not only what it is called: `Edit(/secrets/**)` in `deny` stops every
+//! tool that declares a write there. Letting through is narrower: a path rule lets through only where the
+//! effect is [enforced](RuleSubject::enforced), and a call is let through only if every effect is covered.
 //!
-//! Nothing here looks at the disk, parses a shell command or knows a mode: a subject comes with paths resolved and
-//! commands taken apart, and [`RuleMatches`] without a verdict leave the rest to the mode.
+//! Nothing here looks at the disk, parses a shell command or knows a mode: a subject comes with paths
+//! resolved and commands taken apart, and [`RuleMatches`] without a verdict leave the rest to the mode.
 //!
 //! ```
 //! use haft::decision::Verdict;
@@ -67,88 +67,88 @@ use haft::text::truncate_with_ellipsis;
 use crate::source::{RuleList, SettingsSource, UnparsedRule};
 use pattern::WildcardPattern;
 
-/// The longest rule that is accepted, in bytes.
+/// The maximum length of a rule, in bytes.
 pub const RULE_BYTES_MAX: usize = 16 * 1024;
 
-/// A rule that was understood.
+/// A parsed rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     written: UnparsedRule,
-    /// The name as written, in the spelling that is current.
+    /// The tool name as written, with outdated names replaced by the current ones.
     tool: String,
     names: ToolPattern,
     spec: RuleSpecifier,
     reference: Arc<RuleRef>,
 }
 
-/// Which tools a rule names.
+/// The tools that a rule names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ToolPattern {
     /// One tool.
     One,
-    /// Every tool of a server: `mcp__server`.
+    /// Every tool of an MCP server: `mcp__server`.
     Server,
-    /// Every tool whose whole name matches.
+    /// Every tool whose whole name matches the pattern.
     Matching(WildcardPattern),
 }
 
-/// What stands between the parentheses.
+/// The specifier between the parentheses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RuleSpecifier {
-    /// Nothing, or `*`: every use.
+    /// No specifier, or `*`: every use of the tool.
     Every,
     Command(CommandSpec),
     Path(path::PathSpec),
     Host(host::HostSpec),
-    /// The agent or skill that is called.
+    /// The name of the called agent or skill.
     Called(CommandSpec),
     Argument(argument::ArgumentSpec),
-    /// Accepted, and never looked at.
+    /// Accepted, but without effect.
     Never(IneffectiveReason),
 }
 
 /// A command or a name, with wildcards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CommandSpec {
-    /// One text and nothing else.
+    /// The text has no wildcard.
     exact: bool,
-    /// Of which one has to match: `ls *` is `ls` and `ls ` with anything after it.
+    /// One of these has to match: `ls *` matches `ls`, and `ls ` followed by anything.
     patterns: Vec<WildcardPattern>,
 }
 
-/// Why a rule is never looked at.
+/// The reason why a rule has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum IneffectiveReason {
-    /// A path for a tool whose files `Read` or `Edit` rules speak of.
+    /// A path for a tool whose files are covered by `Read` or `Edit` rules.
     PathOf(&'static str),
-    /// In `allow`, a path that can match nothing.
+    /// A path in `allow` that can't match anything.
     Path(path::InvalidPathSpec),
-    /// An argument rule on the field that decides what the call does.
+    /// An argument rule on the tool's primary field.
     Primary { field: &'static str, write: &'static str },
-    /// This tool knows no such specifier.
+    /// The tool has no such specifier.
     NoSpecifier,
 }
 
 impl Rule {
-    /// Understands a rule.
+    /// Parses a rule.
     ///
     /// # Errors
-    /// What is wrong, where, and what is accepted.
+    /// Returns [`BadRule`], which says what is wrong, where, and what is accepted.
     pub fn parse(written: UnparsedRule) -> Result<Rule, InvalidRule> {
         parse::parse_rule(written)
     }
 
-    /// The list that it stands in.
+    /// Returns the list that contains the rule.
     pub fn list(&self) -> RuleList {
         self.written.list
     }
 
-    /// Where it stands.
+    /// Returns the origin of the rule.
     pub fn source(&self) -> &SettingsSource {
         &self.written.source
     }
 
-    /// The rule as the one that decided: its text, where it stands, and its message.
+    /// Returns the rule as the reason of a decision: its text, origin and message.
     pub fn reason(&self, verdict: Verdict) -> DecisionReason {
         let RuleRef { text, source, message, .. } = &*self.reference;
         let reason = DecisionReason::new(DecisionSource::Rule, verdict, format!("rule `{text}` ({source})"))
@@ -159,7 +159,7 @@ impl Rule {
         }
     }
 
-    /// The rule as decisions name it.
+    /// Returns the reference by which decisions name the rule.
     pub fn reference(&self) -> &Arc<RuleRef> {
         &self.reference
     }
@@ -169,12 +169,12 @@ impl Rule {
         &self.written
     }
 
-    /// The tool that it names, or the pattern for names.
+    /// Returns the tool that the rule names, or the pattern for tool names.
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// The hosts of a rule `WebFetch(domain:…)`, as written. A bare rule is about the tool.
+    /// Returns the hosts of a `WebFetch(domain:…)` rule, as written. A bare rule has none.
     pub fn host(&self) -> Option<&str> {
         let RuleSpecifier::Host(_) = &self.spec else { return None };
         let (_, inside) = self.written.rule.split_once('(')?;
@@ -182,50 +182,50 @@ impl Rule {
         Some(host.trim())
     }
 
-    /// Whether it stands there for nothing.
+    /// Returns whether the rule is accepted but without effect.
     pub(crate) fn is_never_looked_at(&self) -> bool {
         matches!(self.spec, RuleSpecifier::Never(_))
     }
 
-    /// Whether it is about every use of the tools that it names.
+    /// Returns whether the rule applies to every use of the tools that it names.
     pub fn is_bare(&self) -> bool {
         self.spec == RuleSpecifier::Every
     }
 }
 
-/// As written, without blanks around it.
+/// Formats the rule as written, without surrounding white space.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.written.rule.trim())
     }
 }
 
-/// A rule in its set.
+/// The identifier of a rule within its set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(u32);
 
 impl RuleId {
-    /// Its place among the rules that the set was compiled from.
+    /// Returns the rule's index among the rules that the set was compiled from.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A rule that can't be understood.
+/// The error for a rule that can't be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidRule {
     /// As it was written.
     pub rule: String,
-    /// Where.
+    /// The origin of the rule.
     pub source: SettingsSource,
-    /// What is wrong with it, and what is accepted.
+    /// The problem, and what is accepted.
     pub what: String,
 }
 
 impl fmt::Display for InvalidRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let InvalidRule { rule, source, what } = self;
-        // A pasted page is no help to anybody.
+        // Someone may paste a whole page by mistake, so the rule is truncated.
         write!(f, "{source}: bad rule `{}`: {what}", truncate_with_ellipsis(rule, 200))
     }
 }

@@ -1,4 +1,4 @@
-//! Settings: which files there are, what is in them, and what they say together.
+//! Settings: the files they are read from, their contents, and the merged result.
 //!
 //! ```text
 //! Places ── where to look     Layers::read ── every file, parsed once and checked by the table of settings
@@ -8,10 +8,10 @@
 //!                                 └── Layers::merge ── one tree ── Settings  <────┘
 //! ```
 //!
-//! Each key is one row of the table (`table.rs`), written with the field that the program reads. A file that can't be
-//! understood is an error, never "no rules". What a workspace's files may say depends on whether the workspace is trusted; that
-//! is decided in [`trust`](crate::trust), from the same trees. Rules are kept as they were written and hooks as data: other
-//! modules judge by them and run them.
+//! Each key is one row of the table (`table.rs`), declared with the field that the program reads. An
+//! invalid file is an error and never "no rules". The effect of a workspace's files depends on whether the
+//! workspace is trusted. [`trust`](crate::trust) decides that from the same trees. Rules are kept as
+//! written and hooks as data; other modules evaluate and run them.
 
 mod de;
 pub mod edit;
@@ -88,11 +88,11 @@ pub(crate) use jsonc::JsonNode;
 use table::{anyone, settings_section, trusted};
 
 settings_section! {
-    /// Settings of `haft`: what tools may do, hooks, and what else a workspace, a user or a machine sets.
+    /// Settings of `haft`: permissions, hooks, and other settings of a workspace, a user or a machine.
     pub struct Settings {
         settings {}
         sections {
-            /// Rules and the mode.
+            /// Rules and the permission mode.
             permissions: PermissionSettings = "permissions";
             /// Hooks.
             hooks: HookSettings = "";
@@ -100,32 +100,33 @@ settings_section! {
         settings {
             /// Environment variables for the commands that tools run.
             pub env: BTreeMap<String, SettingValue<EnvValue>> = "env", trusted(TrustItemKind::Env).by_name(1).check_name(check_variable);
-            /// What tools touch that don't say so themselves, by name or glob.
+            /// Effects of tools that declare none, by tool name or glob.
             pub effects: DeclaredTools = "effects", trusted(TrustItemKind::Effects).by_name(1);
         }
         sections {
             /// The sandbox.
             sandbox: SandboxSettings = "sandbox";
-            /// Servers.
+            /// MCP servers.
             mcp: McpSettings = "";
         }
         settings {
-            /// When a model is given only the names of tools, and finds the rest by `ToolSearch`.
+            /// When the model receives only the names of tools and finds the rest with `ToolSearch`.
             pub tool_search: Option<SettingValue<ToolSearchSettings>> = "toolSearch", anyone().check(ToolSearchSettings::check);
-            /// A command that decides on calls before the user is asked: it gets the call as JSON and answers allow, deny or
-            /// ask.
+            /// A command that decides on calls before the user is asked. It receives the call as JSON and
+            /// answers allow, deny or ask.
             pub classifier: Option<SettingValue<Classifier>> = "classifier", trusted(TrustItemKind::Classifier).check(Classifier::check);
-            /// In how many turns in a row the same call may come before it asks; `false` never asks. Default: 3.
+            /// The number of consecutive turns with the same call after which it asks; `false` never asks.
+            /// Default: 3.
             pub repetition_guard: Option<SettingValue<RepetitionGuard>> = "repetitionGuard", trusted(TrustItemKind::RepetitionGuard).loosens(guard_loosens);
         }
         sections {
-            /// The model that `haft run` asks.
+            /// The model for `haft run`.
             run: RunSettings = "run";
-            /// Who may use `haft serve`.
+            /// The clients of `haft serve`.
             serve: ServeSettings = "serve";
-            /// How sessions are kept.
+            /// The journal of sessions.
             journal: JournalSettings = "journal";
-            /// What searches the web, and whose pages need no question.
+            /// Web search, and hosts whose pages are fetched without asking.
             web: WebSettings = "web";
         }
         ignored {
@@ -133,23 +134,24 @@ settings_section! {
             "$schema": String;
         }
         derived {
-            /// All of it as one tree, for those who show it.
+            /// The merged settings as one tree, for display.
             tree: SettingsTree;
-            /// What a person should know.
+            /// Warnings for the user.
             warnings: Vec<SettingsWarning>;
         }
     }
 }
 
-/// Whether a variable may be set by a file, which is or isn't a workspace's.
+/// Checks whether a file may set a variable; `is_workspaces` says whether the file belongs to a workspace.
 fn check_variable(name: &str, value: &JsonNode, is_workspaces: bool) -> Result<(), String> {
     let is_odd = name.is_empty() || name.contains(['=', '\0']);
     if is_odd || value.as_str().is_some_and(|value| value.contains('\0')) {
         return Err("a variable has a name without `=`, and no zero byte anywhere; it is left out".to_owned());
     }
-    match is_workspaces && is_refused_variable(name) {
-        true => Err(format!("a workspace can't set the variable `{name}`; set it in your own settings")),
-        false => Ok(()),
+    if is_workspaces && is_refused_variable(name) {
+        Err(format!("a workspace can't set the variable `{name}`; set it in your own settings"))
+    } else {
+        Ok(())
     }
 }
 
@@ -159,10 +161,11 @@ fn guard_loosens(node: &JsonNode, before: Option<&JsonNode>) -> bool {
     guard(node).is_none_or(|guard| !guard.is_within(before))
 }
 
-/// The text of a file as settings are read: a regular one of bounded length, UTF-8; nothing where there is none.
+/// Returns the text of a settings file: a regular file of limited size, in UTF-8. `None` if there is no
+/// file.
 ///
 /// # Errors
-/// Why it can't be read, in words.
+/// Returns the reason why the file can't be read.
 pub fn read_text(path: &std::path::Path, bytes_max: u64) -> Result<Option<String>, String> {
     read_file::read_text(path, bytes_max).map_err(|unreadable| unreadable.why)
 }

@@ -1,7 +1,8 @@
-//! Where a rule or a setting comes from: the file and line that a person is shown, and what follows from the place.
+//! Where a rule or a setting comes from: the file and line that a person is shown, and what follows from the
+//! place.
 //!
-//! Two things follow: which of two values wins, and where a path that begins with `/` is anchored. Both are decided
-//! here once; readers of settings only fill a [`SettingsSource`] in.
+//! Two things follow: which of two values wins, and where a path that begins with `/` is anchored. Both are
+//! decided here once; readers of settings only fill a [`SettingsSource`] in.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,43 +10,43 @@ use std::sync::Arc;
 
 use haft::decision::Verdict;
 
-/// The places that settings come from, the weakest first: of two values the later one's wins.
+/// The scopes that settings come from, weakest first. A later scope overrides an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceScope {
-    /// The user's own, for all workspaces.
+    /// The user's settings, for all workspaces.
     User,
-    /// The workspace's, shared with everybody who works in it.
+    /// The workspace's settings, shared by everyone who works in it.
     Project,
-    /// The workspace's, of this user alone.
+    /// This user's settings for the workspace.
     Local,
-    /// A flag of this run, or a file that a flag names.
+    /// A command-line flag, or a file that a flag names.
     CommandLine,
-    /// What the user answered in this session.
+    /// The user's answers in this session.
     Session,
-    /// The machine's owner's; nobody overrides it.
+    /// Managed settings of the machine's owner. Nothing overrides them.
     Managed,
 }
 
-/// Where one rule or setting stands.
+/// The location of one rule or setting.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SettingsSource {
-    /// The kind of place.
+    /// The scope.
     pub scope: SourceScope,
-    /// The file, where there is one.
+    /// The file, if the value comes from one.
     pub file: Option<Arc<Path>>,
-    /// The line in that file, from 1.
+    /// The line in that file, counted from 1.
     pub line: Option<u32>,
-    /// The directory that a path beginning with `/` starts from.
+    /// The directory that paths beginning with `/` are relative to.
     pub anchor: Arc<Path>,
 }
 
 impl SettingsSource {
-    /// A place without a file: a flag, an answer.
+    /// Creates a source without a file, such as a flag or an answer.
     pub fn new(scope: SourceScope, anchor: impl Into<PathBuf>) -> SettingsSource {
         SettingsSource { scope, file: None, line: None, anchor: anchor.into().into() }
     }
 
-    /// A place in a file.
+    /// Creates a source that points to a line of a file.
     pub fn in_file(
         scope: SourceScope,
         file: impl Into<PathBuf>,
@@ -78,19 +79,19 @@ impl fmt::Display for SettingsSource {
     }
 }
 
-/// Which of the three lists a rule stands in.
+/// The list that a rule belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleList {
-    /// Never.
+    /// The call is denied.
     Deny,
-    /// Only after a yes.
+    /// The user is asked.
     Ask,
-    /// Unasked.
+    /// The call is allowed without asking.
     Allow,
 }
 
 impl RuleList {
-    /// What a rule in this list wants.
+    /// Returns the verdict of a rule in this list.
     pub fn verdict(self) -> Verdict {
         match self {
             RuleList::Deny => Verdict::Deny,
@@ -100,25 +101,26 @@ impl RuleList {
     }
 }
 
-/// A rule as somebody wrote it, not yet understood.
+/// A rule as written, before it is parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnparsedRule {
     /// The rule's text, such as `Bash(npm test)`.
     pub rule: String,
-    /// The list that it stands in.
+    /// The list that contains the rule.
     pub list: RuleList,
-    /// Inputs that it must match: a string stands for the tool's primary field, an object for the whole input.
+    /// Inputs that the rule must match. A string is a value of the tool's primary field, an object is the
+    /// whole input.
     pub matches: Vec<serde_json::Value>,
-    /// Inputs that it must not match.
+    /// Inputs that the rule must not match.
     pub not_matches: Vec<serde_json::Value>,
-    /// Words for the model when it denies.
+    /// The message for the model when the rule denies a call.
     pub message: Option<String>,
-    /// Where it stands.
+    /// The origin of the rule.
     pub source: SettingsSource,
 }
 
 impl UnparsedRule {
-    /// A rule that is nothing but its text.
+    /// Creates a rule without examples and without a message.
     pub fn plain(rule: impl Into<String>, list: RuleList, source: SettingsSource) -> UnparsedRule {
         let (matches, not_matches) = (Vec::new(), Vec::new());
         UnparsedRule { rule: rule.into(), list, matches, not_matches, message: None, source }

@@ -1,8 +1,8 @@
 //! Trust: what a workspace would run or loosen, shown item by item, and the user's yes to exactly that.
 //!
-//! A yes is kept outside of the workspace, for a real path and a hash over everything that runs or loosens. One changed
-//! byte in it makes the workspace untrusted again. The name of a repository, a `.git` file or a path alone are never
-//! enough: whoever can write the workspace chooses them.
+//! A yes is kept outside of the workspace, for a real path and a hash over everything that runs or loosens.
+//! One changed byte in it makes the workspace untrusted again. The name of a repository, a `.git` file or a
+//! path alone are never enough: whoever can write the workspace chooses them.
 //!
 //! ```no_run
 //! use haft_policy::settings::{SettingsFlags, SettingsPlaces};
@@ -40,34 +40,35 @@ use std::path::PathBuf;
 use crate::settings::{Settings, SettingsError, SettingsFlags, SettingsLayers, SettingsPlaces, TrustStatus};
 use crate::source::{SourceScope, UnparsedRule};
 
-/// Settings, and how they came about.
+/// Loaded settings with their origin and trust.
 #[derive(Debug, Clone)]
 pub struct ResolvedSettings {
-    /// What all files and flags say together.
+    /// The settings merged from all files and flags.
     pub settings: Settings,
-    /// The files of settings that were there, strongest first.
+    /// The settings files that exist, strongest first.
     pub files: Vec<(PathBuf, SourceScope)>,
     /// What the workspace would run or loosen.
     pub inventory: TrustInventory,
-    /// Whether it may.
+    /// Whether the workspace is trusted.
     pub judgement: TrustJudgement,
-    /// What the user answered with "always" in this workspace.
+    /// Rules from the user's "always" answers in this workspace.
     pub remembered: Vec<UnparsedRule>,
-    /// What went wrong with the stores, in words; nothing of it loosens.
+    /// Problems with the stores, as text. None of them loosens anything.
     pub store_warnings: Vec<String>,
 }
 
 impl ResolvedSettings {
-    /// One line about what doesn't count because the workspace isn't trusted, if anything.
+    /// Returns one line about settings that don't apply because the workspace isn't trusted, if there are
+    /// any.
     pub fn notice(&self) -> Option<String> {
         self.judgement.notice(&self.inventory)
     }
 }
 
-/// Reads everything once, judges it and puts it together. Runs nothing, writes nothing.
+/// Reads all files once, determines trust and merges the settings. Runs nothing, writes nothing.
 ///
 /// # Errors
-/// Files that can't be read or understood; then nothing may run.
+/// Returns [`SettingsError`] if a file can't be read or parsed. Then nothing may run.
 pub fn load_settings(
     places: &SettingsPlaces,
     flags: &SettingsFlags,
@@ -86,7 +87,7 @@ pub fn load_settings(
     if let Some(state) = &places.state_dir {
         let (rules, warnings) = RememberedRules::open(state, &places.cwd).rules();
         store_warnings.extend(warnings);
-        // An owner who alone may allow isn't overruled by an answer.
+        // If only managed settings may allow, the user's answers don't override that.
         let keep = |rule: &UnparsedRule| {
             settings.permissions.managed_rules_only.is_none() || rule.list != crate::source::RuleList::Allow
         };
@@ -95,10 +96,10 @@ pub fn load_settings(
     Ok(ResolvedSettings { settings, files, inventory, judgement, remembered, store_warnings })
 }
 
-/// What a workspace would run or loosen, for a person to read before a yes.
+/// Returns what a workspace would run or loosen, for the user to read before approving it.
 ///
 /// # Errors
-/// Files that can't be read or understood.
+/// Returns [`SettingsError`] if a file can't be read or parsed.
 pub fn inspect_workspace(places: &SettingsPlaces) -> Result<TrustInventory, SettingsError> {
     SettingsLayers::read(places, &SettingsFlags::default()).map(|layers| TrustInventory::from_layers(&layers))
 }

@@ -1,11 +1,12 @@
 //! Names of files that another program executes, or that say what it executes.
 //!
-//! Whoever writes such a file runs code as the user later: at the next `cd`, commit, build or start of an editor. This
-//! table is the only place that lists the names. Rules and file tools ask before one of them is written, wherever it lies;
-//! the sandbox keeps commands from changing it, as its [`ProtectionClass`] says.
+//! Anyone who can write such a file can run code as the user later: at the next `cd`, commit, build or
+//! start of an editor. This table is the only place that lists the names. Rules and file tools ask before
+//! one of them is written, wherever it is. The sandbox keeps commands from changing it, according to its
+//! [`ProtectionClass`].
 //!
-//! The crate knows names and nothing else: no disk, no rules, no processes. Names are compared with case folded and
-//! invisible characters removed, because some file systems do the same.
+//! The crate contains only names, and no file system access, rules or processes. Names are compared with
+//! case folded and invisible characters removed, because some file systems do the same.
 #![warn(missing_docs)]
 
 use std::path::{Component, Path, PathBuf};
@@ -14,16 +15,16 @@ mod table;
 
 pub use table::TABLE;
 
-/// What the sandbox does about a name.
+/// How the sandbox protects a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtectionClass {
-    /// Executed without a further step of the user: on `cd`, on `git status`, or when an editor or agent opens the folder.
-    /// No command leaves it changed, and unknown content is removed as it appears.
+    /// Executed without a further step of the user: on `cd`, on `git status`, or when an editor or agent
+    /// opens the folder. No command can leave it changed, and unknown content is removed as it appears.
     Held,
-    /// Executed by a step that the user takes, such as a build. Compared after each command; unknown changes are reverted
-    /// and offered for approval.
+    /// Executed by a step of the user, such as a build. It is compared after each command. Unknown changes
+    /// are reverted and offered for approval.
     Reviewed,
-    /// A folder of git, whose contents have rules of their own.
+    /// A folder of git, whose contents have their own rules.
     Repository,
 }
 
@@ -39,17 +40,17 @@ pub enum NameDepth {
 /// One row of the table.
 #[derive(Debug)]
 pub struct ProtectedName {
-    /// The name, of a file or folder; several components, or a suffix after `*`.
+    /// The name of a file or folder; several components, or a suffix after `*`.
     pub name: &'static str,
     /// Where the sandbox looks for it.
     pub depth: NameDepth,
-    /// What the sandbox does about it.
+    /// How the sandbox protects it.
     pub class: ProtectionClass,
-    /// Which program executes it, and when.
+    /// The program that executes it, and when.
     pub executed: &'static str,
-    /// Names in it that are plain work for everybody.
+    /// Names inside that are ordinary work for all tools.
     pub plain: &'static [&'static str],
-    /// Names in it that are plain work for commands, because the program that they belong to writes them all the time.
+    /// Names inside that are ordinary work for commands, because their program writes them all the time.
     pub plain_for_commands: &'static [&'static str],
 }
 
@@ -58,19 +59,19 @@ pub struct ProtectedName {
 pub struct NameMatch {
     /// The row.
     pub row: &'static ProtectedName,
-    /// How many components of the path lead to the end of the name.
+    /// The number of path components up to the end of the name.
     pub components: usize,
 }
 
 impl NameMatch {
-    /// The protected file or folder: the path, cut after the name.
+    /// Returns the protected file or folder: the path truncated after the name.
     pub fn top(&self, path: &Path) -> PathBuf {
         path.components().take(self.components).collect()
     }
 }
 
 impl ProtectedName {
-    /// How many components the name has.
+    /// Returns the number of components of the name.
     fn len(&self) -> usize {
         self.name.split('/').count()
     }
@@ -87,18 +88,18 @@ impl ProtectedName {
         })
     }
 
-    /// Whether what lies here, counted from the name's end, is plain work.
+    /// Returns whether a path inside is ordinary work; `inside` begins after the name.
     fn is_plain(&self, inside: &[String], plain: &[&str]) -> bool {
         inside.first().is_some_and(|first| plain.contains(&first.as_str()))
     }
 }
 
-/// Folders in protected ones in which everything is plain work: `.claude/worktrees`.
+/// Returns the folders in protected ones in which everything is ordinary work: `.claude/worktrees`.
 pub fn plain_folders() -> impl Iterator<Item = String> {
     TABLE.iter().flat_map(|row| row.plain.iter().map(move |plain| format!("{}/{plain}", row.name)))
 }
 
-/// The row that protects a path for rules and file tools: the name may begin at any component.
+/// Returns the row that protects a path for rules and file tools. The name may begin at any component.
 ///
 /// ```
 /// use std::path::Path;
@@ -112,13 +113,14 @@ pub fn find(path: &Path) -> Option<NameMatch> {
     (0..parts.len()).find_map(|at| {
         let row = TABLE.iter().find(|row| row.begins(&parts[at..]))?;
         let inside = &parts[at + row.len()..];
-        // The plain folder itself is not: what is in it is looked at from its own beginning.
+        // The plain folder itself is protected; a path in it is matched again from its own beginning.
         let is_plain = inside.len() > 1 && row.is_plain(inside, row.plain);
         (!is_plain).then_some(NameMatch { row, components: offset + at + row.len() })
     })
 }
 
-/// The row that keeps commands from a path, which is relative to a working directory or the top of a repository.
+/// Returns the row that protects a path from commands. The path is relative to a working directory or to
+/// the top of a repository.
 ///
 /// ```
 /// use std::path::Path;
@@ -141,7 +143,7 @@ pub fn find_for_commands(relative: &Path) -> Option<NameMatch> {
     (0..parts.len()).find_map(found)
 }
 
-/// Whether a name may be the beginning of a protected one that commands are kept from.
+/// Returns whether a name may be the beginning of a name that is protected from commands.
 pub fn may_begin(name: &str) -> bool {
     let folded = folded(name);
     TABLE.iter().any(|row| {
@@ -153,7 +155,8 @@ pub fn may_begin(name: &str) -> bool {
     })
 }
 
-/// Whether a path, relative to a working directory or the top of a repository, is a folder on the way to a protected name.
+/// Whether a path, relative to a working directory or the top of a repository, is a folder on the way to a
+/// protected name.
 ///
 /// ```
 /// use std::path::Path;
@@ -167,7 +170,7 @@ pub fn leads_to_name(relative: &Path) -> bool {
     !parts.is_empty() && TABLE.iter().any(|row| row.len() > parts.len() && row.agrees(&parts))
 }
 
-/// Whether a name is protected in any folder.
+/// Returns whether a name is protected in any folder.
 pub fn is_any_depth(name: &str) -> bool {
     // Most names of a large tree are decided here: those of any depth begin with a dot or an `m`.
     if name.is_ascii() && !name.starts_with(['.', 'm', 'M']) && !name.contains('~') {
@@ -185,7 +188,8 @@ fn parts_of(path: &Path) -> Vec<String> {
     parts.collect()
 }
 
-/// A name as a file system may see it that ignores case and invisible characters and drops dots and spaces at the end.
+/// Returns a name as a file system may see it that ignores case and invisible characters and drops trailing
+/// dots and spaces.
 pub fn folded(name: &str) -> String {
     let is_skipped = |c: char| matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     let plain: String = name.chars().filter(|c| !is_skipped(*c)).flat_map(char::to_lowercase).collect();

@@ -1,4 +1,4 @@
-//! The table itself, in order of names.
+//! The table of protected names, sorted by name.
 
 use crate::NameDepth::{self, Any, Top};
 use crate::ProtectedName;
@@ -25,7 +25,7 @@ impl ProtectedName {
     }
 }
 
-/// All protected names. Compared as [`folded`](crate::folded), so they are in lower case.
+/// All protected names, in lower case because they are compared as [`folded`](crate::folded).
 pub const TABLE: &[ProtectedName] = &[
     row("*.code-workspace", Top, Held, "VS Code: settings and tasks, when the file is opened"),
     row(".aider.conf.yml", Top, Held, "aider: commands, when a session starts"),

@@ -1,4 +1,4 @@
-//! The matching of names, and the page that is made from the table.
+//! Tests of name matching and of the page that is generated from the table.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -120,7 +120,7 @@ fn page() -> String {
     page
 }
 
-/// `HAFT_WRITE_PAGES=1` writes it.
+/// `HAFT_WRITE_PAGES=1` writes the page.
 #[test]
 fn the_page_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/protected-names.md");

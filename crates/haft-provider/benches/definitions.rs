@@ -1,4 +1,5 @@
-//! What definitions cost: against serialising the same schemas, and against a clone of the bytes once they are made.
+//! What definitions cost: against serialising the same schemas, and against a clone of the bytes once they
+//! are made.
 //!
 //! Rounds alternate, so that a busy machine slows both; the ratio is the median over the rounds.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]

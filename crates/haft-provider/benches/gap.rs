@@ -1,9 +1,9 @@
-//! What passes between the last byte of a model's answer and its next request: the loop with the real `Read`, against
-//! the least that a client can do. And the memory of a run whose answer is long.
+//! What passes between the last byte of a model's answer and its next request: the loop with the real `Read`,
+//! against the least that a client can do. And the memory of a run whose answer is long.
 //!
-//! Both talk to one server that says what the scripted model says and looks at the clock. The least client is a socket
-//! of the standard library: it parses the events, reads the files one after the other, writes the JSON. Rounds
-//! alternate, so that a busy machine slows both.
+//! Both talk to one server that says what the scripted model says and looks at the clock. The least client is
+//! a socket of the standard library: it parses the events, reads the files one after the other, writes the
+//! JSON. Rounds alternate, so that a busy machine slows both.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -79,8 +79,8 @@ fn main() {
     }
 }
 
-/// The kilobytes that a run takes at its most whose answer has so many bytes: another process, so that the server's
-/// memory isn't counted.
+/// The kilobytes that a run takes at its most whose answer has so many bytes: another process, so that the
+/// server's memory isn't counted.
 fn memory(runtime: &tokio::runtime::Runtime, wire: Wire, bytes: usize) -> usize {
     let mut script =
         ModelScript::parse(r#"{"turns": [{"text": "", "stream": {"chunk_chars": 200}}]}"#).unwrap();

@@ -1,7 +1,7 @@
 //! A provider over HTTP.
 //!
-//! Requests go straight to the address: no redirect, and no proxy but the one that the host names. How requests are made
-//! again, and what becomes of broken streams, is the exchange's business.
+//! Requests go straight to the address: no redirect, and no proxy but the one that the host names. How
+//! requests are made again, and what becomes of broken streams, is the exchange's business.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -98,8 +98,8 @@ impl ProviderClient {
         self
     }
 
-    /// Makes what the first request needs, which reads the machine's certificates: some milliseconds that can be spent
-    /// on another thread while other things are made ready. Need not be called.
+    /// Makes what the first request needs, which reads the machine's certificates: some milliseconds that can
+    /// be spent on another thread while other things are made ready. Need not be called.
     pub fn warm(&self) {
         self.line.transport.warm();
     }
@@ -149,9 +149,10 @@ impl HttpTransport {
                 .tcp_nodelay(true)
                 .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
             // No certificate is read for what needs none.
-            let builder = match self.url.starts_with("http://") && self.proxy.is_none() {
-                true => builder.tls_certs_only(std::iter::empty()),
-                false => builder,
+            let builder = if self.url.starts_with("http://") && self.proxy.is_none() {
+                builder.tls_certs_only(std::iter::empty())
+            } else {
+                builder
             };
             let builder = match &self.proxy {
                 Some(proxy) => {

@@ -1,4 +1,5 @@
-//! Conversations in the JSON of each wire: messages for Anthropic and Chat, items for OpenAI Responses, contents for Gemini.
+//! Conversations in the JSON of each wire: messages for Anthropic and Chat, items for OpenAI Responses,
+//! contents for Gemini.
 
 use std::collections::HashSet;
 
@@ -83,9 +84,12 @@ impl MessageFormat for Wire {
                 Value::String(text) => text.len() as u64,
                 Value::Array(items) => items.iter().map(chars).sum(),
                 Value::Object(fields) => {
-                    let field = |(key, value): (&String, &Value)| match OPAQUE.contains(&key.as_str()) {
-                        true => chars(value).min(OPAQUE_CHARS),
-                        false => key.len() as u64 + chars(value),
+                    let field = |(key, value): (&String, &Value)| {
+                        if OPAQUE.contains(&key.as_str()) {
+                            chars(value).min(OPAQUE_CHARS)
+                        } else {
+                            key.len() as u64 + chars(value)
+                        }
                     };
                     fields.iter().map(field).sum()
                 }
@@ -147,17 +151,15 @@ pub(crate) fn answer_calls(wire: Wire, answers: &CallAnswers<'_>) -> Vec<Value> 
     }
     // After all results: nothing may stand between them.
     items.extend(notes.into_iter().map(format.encode_note));
-    match format.has_answers_in_user_message {
-        true => vec![(format.user_item)(items)],
-        false => items,
-    }
+    if format.has_answers_in_user_message { vec![(format.user_item)(items)] } else { items }
 }
 
 /// Encodes one result in a provider's JSON.
 ///
-/// The model gets [`ToolResult::for_model`]; a wire only puts it into the provider's blocks. Images and documents that the
-/// wire or its API doesn't take become a line that names them. Where the wire has no flag for errors, their text begins
-/// with `error: `. Nothing is ever empty: a tool without output says `(no output)`.
+/// The model gets [`ToolResult::for_model`]; a wire only puts it into the provider's blocks. Images and
+/// documents that the wire or its API doesn't take become a line that names them. Where the wire has no flag
+/// for errors, their text begins with `error: `. Nothing is ever empty: a tool without output says
+/// `(no output)`.
 pub fn encode_result(wire: Wire, result: &ToolResult) -> Value {
     let call = ToolCall::new(result.call_id(), result.tool_name(), "");
     (wire.format().encode_result)(&RequestedCall::new(call, CallKind::Function), result, None).0
@@ -250,9 +252,10 @@ fn excerpt_lines(wire: Wire, item: &Value) -> Vec<ExcerptLine> {
 
 /// Returns a message of the model as JSON, from the items that store it.
 fn stored_message(wire: Wire, items: &[Value]) -> String {
-    match wire.format().has_item_list {
-        true => Value::from(items.to_vec()).to_string(),
-        false => items.first().map(Value::to_string).unwrap_or_default(),
+    if wire.format().has_item_list {
+        Value::from(items.to_vec()).to_string()
+    } else {
+        items.first().map(Value::to_string).unwrap_or_default()
     }
 }
 

@@ -1,13 +1,14 @@
 //! From a model's message to its calls, and from their results to the message that answers.
 //!
-//! The input is the provider's own JSON, as its API or an SDK's dump has it: a whole response, the message in it, or
-//! the list of its parts. The wire is detected from the shape. A message is bad as a whole (nothing of it may run) when its
-//! frame is: a call without an id or a name can't be answered, and one with two ids can't be answered rightly. Whatever
-//! is wrong inside the arguments of one call is the error of that call: they go to the engine as they were written.
+//! The input is the provider's own JSON, as its API or an SDK's dump has it: a whole response, the message in
+//! it, or the list of its parts. The wire is detected from the shape. A message is bad as a whole (nothing of
+//! it may run) when its frame is: a call without an id or a name can't be answered, and one with two ids
+//! can't be answered rightly. Whatever is wrong inside the arguments of one call is the error of that call:
+//! they go to the engine as they were written.
 //!
-//! Calls that the provider runs itself, text and reasoning are passed over. Every call that waits for an answer gets
-//! one, also where it can't be run: free-form calls, and a call that was cut off when the message ended early. Half an
-//! input is never run.
+//! Calls that the provider runs itself, text and reasoning are passed over. Every call that waits for an
+//! answer gets one, also where it can't be run: free-form calls, and a call that was cut off when the message
+//! ended early. Half an input is never run.
 
 use std::fmt;
 
@@ -83,8 +84,9 @@ impl std::error::Error for InvalidMessage {}
 /// * Gemini: a response, a candidate, a content, or its `parts`; in camel or snake case
 ///
 /// # Errors
-/// Text that is no JSON, a shape that no wire has or that several have, calls of another wire than the one that was
-/// said, equal keys in the frame, and calls that can't be answered because they lack an id or a name.
+/// Text that is no JSON, a shape that no wire has or that several have, calls of another wire than the one
+/// that was said, equal keys in the frame, and calls that can't be answered because they lack an id or a
+/// name.
 pub fn decode_message(text: &str, wire: Option<Wire>) -> Result<ModelMessage, InvalidMessage> {
     let message = open_message(text)?;
     let wire = match wire {
@@ -158,23 +160,25 @@ impl ModelMessage {
         runnable.map(|requested| requested.call.clone()).collect()
     }
 
-    /// Kinds of parts that wait for an answer that is not a tool's, such as `shell_call`: the host's own business.
+    /// Kinds of parts that wait for an answer that is not a tool's, such as `shell_call`: the host's own
+    /// business.
     pub fn passed_over(&self) -> &[String] {
         &self.passed_over
     }
 
     /// The message that answers, in the same provider's JSON: one result for each call, in order.
     ///
-    /// `results` are those of [`calls`](ModelMessage::calls), in the same order. Anthropic and Gemini: the user's message.
-    /// OpenAI Responses: the list of output items. Chat: the list of tool messages.
+    /// `results` are those of [`calls`](ModelMessage::calls), in the same order. Anthropic and Gemini: the
+    /// user's message. OpenAI Responses: the list of output items. Chat: the list of tool messages.
     pub fn answer(&self, results: &[ToolResult]) -> Value {
         let replacement = |_: &ToolResult| None;
         let answers =
             CallAnswers { requested: &self.requested, results, tools: None, replacement: &replacement };
         let mut items = answer_calls(self.wire, &answers);
-        match self.wire.format().has_answers_in_user_message {
-            true => items.pop().unwrap_or_default(),
-            false => Value::Array(items),
+        if self.wire.format().has_answers_in_user_message {
+            items.pop().unwrap_or_default()
+        } else {
+            Value::Array(items)
         }
     }
 

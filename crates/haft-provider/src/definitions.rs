@@ -1,13 +1,13 @@
 //! Tool definitions: the `tools` array of a request, from the tools of one snapshot.
 //!
-//! The array is the same bytes for the same set of tools, in any process, because a provider's prompt cache is keyed by
-//! them. It is kept: as long as the tools stay the same, asking again costs a clone of an [`Arc`]. When some change,
-//! only those are made anew.
+//! The array is the same bytes for the same set of tools, in any process, because a provider's prompt cache
+//! is keyed by them. It is kept: as long as the tools stay the same, asking again costs a clone of an
+//! [`Arc`]. When some change, only those are made anew.
 //!
 //! A tool that a provider can't take is left out alone, with the reason; the others are not affected.
 //!
-//! Tools that the model has to search for are not in the array, or in it and marked, or found in the conversation: see
-//! [`ToolDefiner`].
+//! Tools that the model has to search for are not in the array, or in it and marked, or found in the
+//! conversation: see [`ToolDefiner`].
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -133,8 +133,9 @@ struct CachedDefinitions {
 impl DefinitionCache {
     /// Definitions of this form.
     ///
-    /// Strict mode is used for OpenAI wherever a schema can be made legal for it without losing what it means, and not
-    /// at all for Anthropic, who takes only a few strict tools a request; see [`strict`](DefinitionCache::strict).
+    /// Strict mode is used for OpenAI wherever a schema can be made legal for it without losing what it
+    /// means, and not at all for Anthropic, who takes only a few strict tools a request; see
+    /// [`strict`](DefinitionCache::strict).
     pub fn new(form: impl Into<DefinitionForm>) -> DefinitionCache {
         let form = form.into();
         let strict = form.format().is_strict_by_default;
@@ -143,8 +144,8 @@ impl DefinitionCache {
 
     /// Whether to use the provider's strict mode where a schema is legal for it.
     ///
-    /// Anthropic bounds what all strict tools of a request have together; here the first tools that fit are strict and
-    /// the rest plain. Gemini and MCP have no strict mode.
+    /// Anthropic bounds what all strict tools of a request have together; here the first tools that fit are
+    /// strict and the rest plain. Gemini and MCP have no strict mode.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> DefinitionCache {
         self.strict = strict;
@@ -158,8 +159,8 @@ impl DefinitionCache {
         self
     }
 
-    /// The definitions of a snapshot's tools. Those that the model has to search for are not among them until they were
-    /// found.
+    /// The definitions of a snapshot's tools. Those that the model has to search for are not among them until
+    /// they were found.
     pub fn define(&self, snapshot: &Snapshot) -> ToolDefinitions {
         self.define_tools(snapshot, ToolDeferral::Fallback, &HashSet::new())
     }
@@ -188,9 +189,10 @@ impl DefinitionCache {
         let count = snapshot.offers().iter().filter(|offer| offer.listing() != ToolListing::Shown).count();
         let mut searches = snapshot.offers().iter().filter(|offer| offer.is_search());
         let is_ours = searches.next().is_some_and(|offer| offer.name() == TOOL_SEARCH);
-        match (1..=most).contains(&count) && is_ours && searches.next().is_none() {
-            true => ToolDeferral::Native,
-            false => ToolDeferral::Fallback,
+        if (1..=most).contains(&count) && is_ours && searches.next().is_none() {
+            ToolDeferral::Native
+        } else {
+            ToolDeferral::Fallback
         }
     }
 
@@ -280,10 +282,11 @@ impl DefinitionCache {
     }
 }
 
-/// Where the endpoint knows deferred tools, finding a tool doesn't change a byte: for Anthropic all tools are in the array
-/// and those that can wait are marked `defer_loading`, for OpenAI they are not in it and `ToolSearch` is a `tool_search`. A
-/// tool that was found and that the conversation doesn't hold any more is defined like any other. Where nothing is
-/// deferred, where there are more than the API takes, and in forms that have none for it, the fallback is used.
+/// Where the endpoint knows deferred tools, finding a tool doesn't change a byte: for Anthropic all tools are
+/// in the array and those that can wait are marked `defer_loading`, for OpenAI they are not in it and
+/// `ToolSearch` is a `tool_search`. A tool that was found and that the conversation doesn't hold any more is
+/// defined like any other. Where nothing is deferred, where there are more than the API takes, and in forms
+/// that have none for it, the fallback is used.
 impl ToolDefiner for DefinitionCache {
     fn define_tools(
         &self,

@@ -1,7 +1,8 @@
 //! Where a provider is reached, and the names by which people configure it.
 //!
-//! Nothing here looks at the environment: a host reads these names, or its own flags and settings, and hands over the
-//! values. Never take them from files of a project: whoever sets the base URL gets the key and the conversation.
+//! Nothing here looks at the environment: a host reads these names, or its own flags and settings, and hands
+//! over the values. Never take them from files of a project: whoever sets the base URL gets the key and the
+//! conversation.
 
 use std::fmt;
 
@@ -37,7 +38,8 @@ pub struct ProviderEndpoint {
     pub headers: Vec<(String, String)>,
     /// The proxy that requests go through, as a URL.
     pub proxy: Option<String>,
-    /// How tools are told of that the model has to search for. None: as [`default_deferral`](crate::default_deferral) says.
+    /// How tools are told of that the model has to search for. None: as
+    /// [`default_deferral`](crate::default_deferral) says.
     pub deferral: Option<ToolDeferral>,
 }
 

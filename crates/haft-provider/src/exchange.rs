@@ -1,12 +1,12 @@
 //! One request with its attempts, over whatever carries it.
 //!
-//! A request is made again only while nothing came of it that could have been acted upon: before its first content, or,
-//! where only text came, after saying [`ReplyDelta::Restarted`]. Once a call was ready the message is not asked for again: a
-//! stream that breaks then ends as a failure with what came, and the loop goes on from there. So no call ever runs
-//! twice.
+//! A request is made again only while nothing came of it that could have been acted upon: before its first
+//! content, or, where only text came, after saying [`ReplyDelta::Restarted`]. Once a call was ready the
+//! message is not asked for again: a stream that breaks then ends as a failure with what came, and the loop
+//! goes on from there. So no call ever runs twice.
 //!
-//! What carries a request is a [`RequestTransport`]: the network, or the scripted model inside of this process. Both are
-//! retried, rested and cut by the same code.
+//! What carries a request is a [`RequestTransport`]: the network, or the scripted model inside of this
+//! process. Both are retried, rested and cut by the same code.
 
 mod circuit_breaker;
 mod retry_policy;
@@ -93,18 +93,16 @@ impl EndpointState {
     }
 
     pub(crate) fn deferral(&self) -> ToolDeferral {
-        match self.defers.load(Ordering::Relaxed) {
-            true => ToolDeferral::Native,
-            false => ToolDeferral::Fallback,
-        }
+        if self.defers.load(Ordering::Relaxed) { ToolDeferral::Native } else { ToolDeferral::Fallback }
     }
 
     pub(crate) fn set_deferral(&self, deferral: ToolDeferral) {
         self.defers.store(deferral == ToolDeferral::Native, Ordering::Relaxed);
     }
 
-    /// Takes what is left of a stream whose message is over: a connection can be used again only once its answer was
-    /// read to the end. Mostly that is there already; if it isn't soon, it is waited for elsewhere.
+    /// Takes what is left of a stream whose message is over: a connection can be used again only once its
+    /// answer was read to the end. Mostly that is there already; if it isn't soon, it is waited for
+    /// elsewhere.
     async fn drain(&self, mut rest: Box<dyn ChunkStream>) {
         let mut rest = Box::pin(async move { while let Ok(true) = rest.next(&mut |_| {}).await {} });
         if timeout(Duration::from_millis(DRAIN_MS), rest.as_mut()).await.is_ok() {

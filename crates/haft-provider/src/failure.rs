@@ -18,8 +18,8 @@ pub(crate) fn from_parts(status: Option<u16>, code: &str, message: &str) -> Mode
     ModelFailure::new(kind, text).with_status(status)
 }
 
-/// Makes a failure of a provider's error object, in any of their forms: the message is a `message` or the value itself,
-/// the code is a `code`, a `status` or a `type`, and a numeric `code` is the HTTP status.
+/// Makes a failure of a provider's error object, in any of their forms: the message is a `message` or the
+/// value itself, the code is a `code`, a `status` or a `type`, and a numeric `code` is the HTTP status.
 pub(crate) fn from_error(status: Option<u16>, error: &Value) -> ModelFailure {
     let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());

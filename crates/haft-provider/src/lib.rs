@@ -1,7 +1,9 @@
 //! The wires of model providers: the only place that knows their JSON.
 //!
-//! Each wire is one folder below `wire`, with everything about it, registered in one table. Three things pass here. [`DefinitionCache`] are the `tools` of a request. [`decode_message`](decode_message()) finds the calls in a model's message.
-//! [`ModelMessage::answer`] makes the message that answers them, and [`encode_result`] writes one result.
+//! Each wire is one folder below `wire`, with everything about it, registered in one table. Three things pass
+//! here. [`DefinitionCache`] are the `tools` of a request. [`decode_message`](decode_message()) finds the
+//! calls in a model's message. [`ModelMessage::answer`] makes the message that answers them, and
+//! [`encode_result`] writes one result.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,10 +34,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Around that: [`RequestOptions`] makes requests out of a [`Conversation`](haft_agent::Conversation), [`stream`] reads the
-//! reply while it arrives, `client` carries both over HTTP (feature `http`), and [`scripted`] is a model without a provider.
-//! The agent loop is in the crate `haft-agent`, below this one; each [`Wire`] is a
-//! [`MessageFormat`](haft_agent::MessageFormat) of it:
+//! Around that: [`RequestOptions`] makes requests out of a [`Conversation`](haft_agent::Conversation),
+//! [`stream`] reads the reply while it arrives, `client` carries both over HTTP (feature `http`), and
+//! [`scripted`] is a model without a provider. The agent loop is in the crate `haft-agent`, below this one;
+//! each [`Wire`] is a [`MessageFormat`](haft_agent::MessageFormat) of it:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

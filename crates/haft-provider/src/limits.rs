@@ -1,6 +1,7 @@
 //! Every bound of this crate: what grows has a limit, and the limit has a name.
 
-/// The longest input schema of one tool as it is sent, in bytes of its JSON. A longer one loses detail until it fits.
+/// The longest input schema of one tool as it is sent, in bytes of its JSON. A longer one loses detail until
+/// it fits.
 pub const WIRE_SCHEMA_BYTES_MAX: usize = 32 * 1024;
 /// How many subschemas one tool may have once references are replaced by what they point to.
 pub const WIRE_SCHEMA_NODES_MAX: usize = 4_000;
@@ -19,7 +20,8 @@ pub const WORDS_CHARS_MAX: usize = 200;
 /// The longest list of root alternatives in words, in characters.
 pub const ALTERNATIVE_WORDS_CHARS_MAX: usize = 2_000;
 
-/// How deep objects may nest in OpenAI's strict mode. The documentation says ten; five is what every model takes.
+/// How deep objects may nest in OpenAI's strict mode. The documentation says ten; five is what every model
+/// takes.
 pub const OPENAI_STRICT_DEPTH_MAX: usize = 5;
 /// How many properties one schema may have in OpenAI's strict mode.
 pub const OPENAI_STRICT_PROPERTIES_MAX: usize = 100;
@@ -34,7 +36,8 @@ pub const ANTHROPIC_STRICT_TOOLS_MAX: usize = 20;
 pub const ANTHROPIC_STRICT_OPTIONAL_MAX: usize = 24;
 /// How many parameters with several types the strict tools of one request may have together for Anthropic.
 pub const ANTHROPIC_STRICT_UNIONS_MAX: usize = 16;
-/// How many deferred tools one request may have for Anthropic. With more, what was found is added to the tools.
+/// How many deferred tools one request may have for Anthropic. With more, what was found is added to the
+/// tools.
 pub const ANTHROPIC_DEFERRED_TOOLS_MAX: usize = 10_000;
 /// The longest name of a root property that Anthropic takes.
 pub const PROPERTY_CHARS_MAX: usize = 64;
@@ -85,8 +88,8 @@ pub const CONNECT_SECONDS_MAX: u64 = 30;
 pub const SILENCE_SECONDS_MAX: u64 = 600;
 /// How long the loop waits for the end of an answer after its message is over, in milliseconds.
 pub const DRAIN_MS: u64 = 5;
-/// How long the end of an answer is waited for after its message is over, in seconds, so that its connection can be used
-/// again.
+/// How long the end of an answer is waited for after its message is over, in seconds, so that its connection
+/// can be used again.
 pub const DRAIN_SECONDS_MAX: u64 = 5;
 
 /// The longest script, in bytes.

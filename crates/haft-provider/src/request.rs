@@ -1,7 +1,7 @@
 //! The body of a request, from what is the same for the whole session and what changes each turn.
 //!
-//! Prompt caches depend on the order: tools, system, conversation, each byte for byte as before. So a body is written
-//! piece by piece, and tools are written as the text that they are.
+//! Prompt caches depend on the order: tools, system, conversation, each byte for byte as before. So a body is
+//! written piece by piece, and tools are written as the text that they are.
 
 use std::fmt;
 

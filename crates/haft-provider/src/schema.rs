@@ -1,15 +1,16 @@
 //! Schemas for a wire: from what a tool accepts to what a provider takes.
 //!
-//! The way is: `flatten` reads a schema into a [`SchemaNode`] without references and `allOf`; `root` makes an object of it;
-//! `strict` fits it to a provider's strict mode where that loses nothing; `trim` takes detail away until it is small
-//! enough; `write` spells it, always in the same way. `merge` is the arithmetic that the first two need.
+//! The way is: `flatten` reads a schema into a [`SchemaNode`] without references and `allOf`; `root` makes an
+//! object of it; `strict` fits it to a provider's strict mode where that loses nothing; `trim` takes detail
+//! away until it is small enough; `write` spells it, always in the same way. `merge` is the arithmetic that
+//! the first two need.
 //!
-//! One rule holds for all of it: what comes out may accept more than the tool does, and must not accept less. The
-//! call is validated against the tool's own schema anyway. This is why keywords that can't be loosened safely (`not`,
-//! `if`) become words, and why a part that is cut accepts anything.
+//! One rule holds for all of it: what comes out may accept more than the tool does, and must not accept less.
+//! The call is validated against the tool's own schema anyway. This is why keywords that can't be loosened
+//! safely (`not`, `if`) become words, and why a part that is cut accepts anything.
 //!
-//! A [`SchemaNode`] borrows from the schema that it was read from: names, texts and values are not copied before they are
-//! written.
+//! A [`SchemaNode`] borrows from the schema that it was read from: names, texts and values are not copied
+//! before they are written.
 
 mod flatten;
 mod json_types;
@@ -78,7 +79,8 @@ impl fmt::Display for SchemaRefusal {
     }
 }
 
-/// Makes the schema of an object for a wire. The same schema gives the same bytes, whatever the order of its keys.
+/// Makes the schema of an object for a wire. The same schema gives the same bytes, whatever the order of its
+/// keys.
 pub(crate) fn encode_schema(schema: &Value, dialect: SchemaDialect) -> Result<WireSchema, SchemaRefusal> {
     let document = SchemaDocument::new(schema);
     let mut trimmed = 0;
@@ -118,7 +120,8 @@ pub(crate) fn encode_schema(schema: &Value, dialect: SchemaDialect) -> Result<Wi
     }))
 }
 
-/// The first property of the root that has more than letters, digits, `_`, `.` and `-` in its name, or is too long.
+/// The first property of the root that has more than letters, digits, `_`, `.` and `-` in its name, or is too
+/// long.
 fn odd_property(node: &SchemaNode<'_>) -> Option<String> {
     let plain = |name: &str| {
         (1..=PROPERTY_CHARS_MAX).contains(&name.len())

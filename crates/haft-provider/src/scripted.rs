@@ -1,9 +1,10 @@
 //! A model that plays a script: no key, no network, the same each time.
 //!
-//! It is stateless: which turn of the script is answered is read off the conversation that comes with each request, so
-//! any number of sessions can play one script, and a session that is continued goes on where it was. What it says is
-//! written in the provider's own bytes and read by the same reader as everything else, in this process
-//! ([`ScriptedModel`]) or through a server on this machine ([`serve_script`]) that anybody's agent can talk to.
+//! It is stateless: which turn of the script is answered is read off the conversation that comes with each
+//! request, so any number of sessions can play one script, and a session that is continued goes on where it
+//! was. What it says is written in the provider's own bytes and read by the same reader as everything else,
+//! in this process ([`ScriptedModel`]) or through a server on this machine ([`serve_script`]) that anybody's
+//! agent can talk to.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

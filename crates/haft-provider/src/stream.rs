@@ -1,11 +1,13 @@
-//! A model's message while it arrives: bytes in, deltas out, and at the end the message as it must be sent back.
+//! A model's message while it arrives: bytes in, deltas out, and at the end the message as it must be sent
+//! back.
 //!
-//! A [`MessageReader`] splits server-sent events and gives each to the decoder of its wire. The decoders know the events of their
-//! provider; what must hold for all of them is in the draft: a call is ready only when its input is a whole JSON value,
-//! calls get ready in the order of the message, and everything has a limit.
+//! A [`MessageReader`] splits server-sent events and gives each to the decoder of its wire. The decoders know
+//! the events of their provider; what must hold for all of them is in the draft: a call is ready only when
+//! its input is a whole JSON value, calls get ready in the order of the message, and everything has a limit.
 //!
-//! A call whose input isn't whole JSON at the end of its block waits for the end of the message, with every call after it.
-//! Only there it is known whether the model wrote nonsense (the error of that call) or was cut off (which is never run).
+//! A call whose input isn't whole JSON at the end of its block waits for the end of the message, with every
+//! call after it. Only there it is known whether the model wrote nonsense (the error of that call) or was cut
+//! off (which is never run).
 //!
 //! Connections, retries and tools are not known here.
 
@@ -122,8 +124,8 @@ impl MessageReader {
         self.draft.failure()
     }
 
-    /// Ends the message, wherever it is: what came becomes a reply that can be sent back and whose calls can be
-    /// answered.
+    /// Ends the message, wherever it is: what came becomes a reply that can be sent back and whose calls can
+    /// be answered.
     pub fn finish(mut self, out: &mut Vec<ReplyDelta>) -> ModelReply {
         self.take_rest(out);
         finish_reply(self.draft, self.decoder)
@@ -143,7 +145,8 @@ impl MessageReader {
         std::mem::swap(out, &mut draft.out);
         events.finish(|sent| {
             let Some(data) = sent.data.as_deref() else { return };
-            // The last line of a stream that was cut may be half an event, which is not worth an error of its own.
+            // The last line of a stream that was cut may be half an event, which is not worth an error of its
+            // own.
             let is_whole = data.trim_end().ends_with('}') && is_json(data);
             if is_whole || data == DONE {
                 decode_event(&mut **decoder, draft, data);
@@ -188,7 +191,8 @@ pub fn read_response(wire: Wire, body: &str) -> Result<ModelReply, ModelFailure>
     decode_response(wire, body)
 }
 
-/// The same, which drops the body as soon as it was read: a long answer is stored no more often than it must be.
+/// The same, which drops the body as soon as it was read: a long answer is stored no more often than it must
+/// be.
 pub(crate) fn decode_response(wire: Wire, body: impl AsRef<str>) -> Result<ModelReply, ModelFailure> {
     let mut draft = MessageDraft::for_reply(wire);
     let malformed = |reason: &dyn fmt::Display| ModelFailure::new(FailureKind::Malformed, reason.to_string());

@@ -1,24 +1,27 @@
 //! Deferred tools, as a provider knows them: which endpoints have them, and the fallback where they don't.
 //!
-//! A model is shown few of many tools and finds the rest with `ToolSearch`. Two providers have a form for that in which
-//! the found definitions stand in the conversation, so that the `tools` of the session stay the same bytes and their prompt
-//! cache stays valid: Anthropic (`defer_loading`, `tool_reference`) and OpenAI's Responses (`tool_search`, run by the client).
-//! Everywhere else the found tools are added to the `tools` of the next request.
+//! A model is shown few of many tools and finds the rest with `ToolSearch`. Two providers have a form for
+//! that in which the found definitions stand in the conversation, so that the `tools` of the session stay the
+//! same bytes and their prompt cache stays valid: Anthropic (`defer_loading`, `tool_reference`) and OpenAI's
+//! Responses (`tool_search`, run by the client). Everywhere else the found tools are added to the `tools` of
+//! the next request.
 //!
-//! A conversation keeps its items in the form in which they were made. Which form an endpoint takes is decided with each
-//! request, and the wire writes the one as the other, so a conversation can go on at an endpoint that knows less.
+//! A conversation keeps its items in the form in which they were made. Which form an endpoint takes is
+//! decided with each request, and the wire writes the one as the other, so a conversation can go on at an
+//! endpoint that knows less.
 
 use haft_agent::{ModelFailure, ToolDeferral};
 
 use crate::Wire;
 
-/// Returns where an endpoint keeps deferred tools if nothing else is configured: the provider's own form at the vendor's
-/// own address, unless the model is known to be too old for it.
+/// Returns where an endpoint keeps deferred tools if nothing else is configured: the provider's own form at
+/// the vendor's own address, unless the model is known to be too old for it.
 pub fn default_deferral(wire: Wire, base_url: &str, model: &str) -> ToolDeferral {
     let is_vendors = base_url.trim().trim_end_matches('/') == wire.format().base_url;
-    match is_vendors && has_native_form(wire) && (wire.format().supports_deferral)(model) {
-        true => ToolDeferral::Native,
-        false => ToolDeferral::Fallback,
+    if is_vendors && has_native_form(wire) && (wire.format().supports_deferral)(model) {
+        ToolDeferral::Native
+    } else {
+        ToolDeferral::Fallback
     }
 }
 
@@ -27,7 +30,8 @@ pub(crate) fn has_native_form(wire: Wire) -> bool {
     wire.format().definitions.deferral.is_some()
 }
 
-/// Returns whether a provider rejected a request because of deferred tools: it doesn't know them, or not with this model.
+/// Returns whether a provider rejected a request because of deferred tools: it doesn't know them, or not with
+/// this model.
 pub(crate) fn is_rejection(failure: &ModelFailure) -> bool {
     let words = failure.message.to_ascii_lowercase();
     let named = ["defer_loading", "tool_reference", "tool reference", "tool_search"];

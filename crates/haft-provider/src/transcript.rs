@@ -1,10 +1,11 @@
-//! Conversations that were held earlier, read back as calls and what came of them: for replaying and comparing.
+//! Conversations that were held earlier, read back as calls and what came of them: for replaying and
+//! comparing.
 //!
-//! A file may be a whole request or response of any [wire](crate::Wire), a list of messages or items, one of these a line, a
-//! stream as a provider sent it, or the events of a run: those of `haft run --output stream-json`, its `--output json`, and
-//! those that Claude Code writes. The shape says which; nobody has to. A call's input stays the text that it was: whether it
-//! is valid is for whoever replays it to say. What is wrong with the frame (no JSON, a call without an id) is an error with
-//! its line.
+//! A file may be a whole request or response of any [wire](crate::Wire), a list of messages or items, one of
+//! these a line, a stream as a provider sent it, or the events of a run: those of
+//! `haft run --output stream-json`, its `--output json`, and those that Claude Code writes. The shape says
+//! which; nobody has to. A call's input stays the text that it was: whether it is valid is for whoever
+//! replays it to say. What is wrong with the frame (no JSON, a call without an id) is an error with its line.
 //!
 //! ```
 //! let text = r#"[
@@ -145,7 +146,8 @@ const ACCEPTED: &str = "accepted are messages of Anthropic, OpenAI or Gemini as 
 /// Reads a file.
 ///
 /// # Errors
-/// Text that is no JSON, messages that no provider has, and more than the bounds in [`limits`](crate::limits).
+/// Text that is no JSON, messages that no provider has, and more than the bounds in
+/// [`limits`](crate::limits).
 pub fn read_transcript(text: &str) -> Result<PastConversation, InvalidTranscript> {
     if text.len() > TRANSCRIPT_BYTES_MAX {
         let bytes = text.len();
@@ -240,11 +242,10 @@ impl<'t> TranscriptReader<'t> {
             })?;
             understood |= self.value(value, 0)?;
         }
-        match understood {
-            true => Ok(self.done()),
-            false => Err(InvalidTranscript::whole(format!(
-                "none of its lines is a message or an event; {ACCEPTED}"
-            ))),
+        if understood {
+            Ok(self.done())
+        } else {
+            Err(InvalidTranscript::whole(format!("none of its lines is a message or an event; {ACCEPTED}")))
         }
     }
 

@@ -1,9 +1,9 @@
-//! What a sandbox costs: the start of `bash -c true` in the profile of a session with a home folder and caches, as ratios
-//! to a plain child of the same run, from a small host and from one with 1 GiB in use.
+//! What a sandbox costs: the start of `bash -c true` in the profile of a session with a home folder and
+//! caches, as ratios to a plain child of the same run, from a small host and from one with 1 GiB in use.
 //!
-//! Rounds alternate, so that a busy machine slows all of them; the ratio is the median over the rounds. Between calls there
-//! is a moment, as there is between the calls of a model: that is when a spare sandbox is made. What a call was granted for
-//! itself is new to the spare that it finds.
+//! Rounds alternate, so that a busy machine slows all of them; the ratio is the median over the rounds.
+//! Between calls there is a moment, as there is between the calls of a model: that is when a spare sandbox is
+//! made. What a call was granted for itself is new to the spare that it finds.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 

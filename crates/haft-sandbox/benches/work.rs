@@ -1,8 +1,9 @@
-//! Whether work is as quick in a sandbox as outside: a flood of output against a plain pipe to a file, `cargo build` of a
-//! small crate and `npm test` of a small package against the same without a sandbox, with the user's own tool chains.
+//! Whether work is as quick in a sandbox as outside: a flood of output against a plain pipe to a file,
+//! `cargo build` of a small crate and `npm test` of a small package against the same without a sandbox, with
+//! the user's own tool chains.
 //!
-//! And what it costs that the kernel tells us of each change that a read-only command tries: the same command where nobody
-//! is told. Calls that only read are never told of.
+//! And what it costs that the kernel tells us of each change that a read-only command tries: the same command
+//! where nobody is told. Calls that only read are never told of.
 //!
 //! Rounds alternate; a ratio is the median over the rounds. What isn't installed is left out.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]

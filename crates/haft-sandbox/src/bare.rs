@@ -1,8 +1,9 @@
 //! The narrower way, where no namespaces can be made: the same scene, as rules of Landlock.
 //!
-//! Reads are limited by a list of what may be read. What a scene shows elsewhere than it lies is allowed where it lies.
-//! What no such list can say isn't promised: a protected name inside a folder that can be changed (so such calls ask), a
-//! host that may be reached (so none may), and the end of everything with a killed host.
+//! Reads are limited by a list of what may be read. What a scene shows elsewhere than it lies is allowed
+//! where it lies. What no such list can say isn't promised: a protected name inside a folder that can be
+//! changed (so such calls ask), a host that may be reached (so none may), and the end of everything with a
+//! killed host.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -123,7 +124,8 @@ fn allow_path(
     if !masks.iter().any(|mask| mask.starts_with(path)) {
         return rules.allow(access, opened.as_fd());
     }
-    // Of what is hidden only the name can be seen. What is made anew beside it can be written, and read by the next child.
+    // Of what is hidden only the name can be seen. What is made anew beside it can be written, and read by
+    // the next child.
     rules.allow(access & !landlock::READ | landlock::READ_DIR, opened.as_fd())?;
     let Ok(entries) = std::fs::read_dir(path) else { return Ok(()) };
     for entry in entries.flatten() {

@@ -1,13 +1,14 @@
-//! Turns this process into the sandbox helper before `main` runs, if it was started as the helper; or into the child that
-//! runs [isolated](haft::isolate) code, if it was started as that.
+//! Turns this process into the sandbox helper before `main` runs, if it was started as the helper; or into
+//! the child that runs [isolated](haft::isolate) code, if it was started as that.
 //!
-//! The helper is this program again, and the kernel lets only a process with one thread enter a user namespace.
-//! `#[tokio::main]` and libtest start threads before the first line that a developer writes, so the decision can't be
-//! made in `main`. A function in `.init_array` makes it. Its priority puts it before the constructors of other libraries
-//! that are linked into the program: they could start threads, and in the helper they never run.
+//! The helper is this program again, and the kernel lets only a process with one thread enter a user
+//! namespace. `#[tokio::main]` and libtest start threads before the first line that a developer writes, so
+//! the decision can't be made in `main`. A function in `.init_array` makes it. Its priority puts it before
+//! the constructors of other libraries that are linked into the program: they could start threads, and in the
+//! helper they never run.
 //!
-//! The command line comes from `/proc/self/cmdline`, because only glibc passes it to constructors. Every other process
-//! pays for this with one `open`, `read` and `close`, and allocates nothing.
+//! The command line comes from `/proc/self/cmdline`, because only glibc passes it to constructors. Every
+//! other process pays for this with one `open`, `read` and `close`, and allocates nothing.
 #![expect(unsafe_code, reason = "a function in `.init_array`, and the disposition of a signal")]
 
 use std::ffi::OsString;
@@ -28,9 +29,10 @@ pub(crate) fn has_run() -> bool {
     HAS_RUN.load(Ordering::Relaxed)
 }
 
-// SAFETY: the loader calls every function in `.init_array` once, before `main`, with one thread. The C calling convention
-// lets it ignore the arguments that some loaders pass. It needs nothing that a later entry or `main` sets up: memory comes
-// from an allocator that initialises itself, and the command line from the kernel.
+// SAFETY: the loader calls every function in `.init_array` once, before `main`, with one thread. The C
+// calling convention lets it ignore the arguments that some loaders pass. It needs nothing that a later entry
+// or `main` sets up: memory comes from an allocator that initialises itself, and the command line from the
+// kernel.
 #[used]
 #[unsafe(link_section = ".init_array.00101")]
 static BEFORE_MAIN: extern "C" fn() = before_main;

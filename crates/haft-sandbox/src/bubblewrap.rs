@@ -1,20 +1,23 @@
 //! Bubblewrap, for machines that let it make a user namespace and don't let us.
 //!
-//! Where a security module allows namespaces only to programs that it knows (AppArmor on Ubuntu), the helper can't make
-//! the session's user namespace itself. It is then started by bubblewrap, which makes a user and a mount namespace that
-//! show all of the host, and leaves the helper all rights inside. Everything else is the helper's own work as everywhere:
-//! the session's network, and the namespaces, mounts, rules and filter of each child. So a sandbox is the same either way,
-//! and nothing of it is written in bubblewrap's language, which has no binds from held descriptors.
+//! Where a security module allows namespaces only to programs that it knows (AppArmor on Ubuntu), the helper
+//! can't make the session's user namespace itself. It is then started by bubblewrap, which makes a user and a
+//! mount namespace that show all of the host, and leaves the helper all rights inside. Everything else is the
+//! helper's own work as everywhere: the session's network, and the namespaces, mounts, rules and filter of
+//! each child. So a sandbox is the same either way, and nothing of it is written in bubblewrap's language,
+//! which has no binds from held descriptors.
 //!
-//! That takes a bubblewrap whose programs may use their rights. A set-user-id one gives none to ordinary users, and the
-//! profile that some systems have for it takes them away from whatever it starts; then there is the fallback.
+//! That takes a bubblewrap whose programs may use their rights. A set-user-id one gives none to ordinary
+//! users, and the profile that some systems have for it takes them away from whatever it starts; then there
+//! is the fallback.
 //!
-//! It must not be killed with the host. Between making its process and telling it to go on it would leave that waiting for
-//! ever, and no option of it helps: what it was asked for by `--die-with-parent` comes later. So it ends because the helper
-//! does, which notices that its socket has closed; and the helper, once it is one, dies with it.
+//! It must not be killed with the host. Between making its process and telling it to go on it would leave
+//! that waiting for ever, and no option of it helps: what it was asked for by `--die-with-parent` comes
+//! later. So it ends because the helper does, which notices that its socket has closed; and the helper, once
+//! it is one, dies with it.
 //!
-//! It is looked for in folders of the system and never by `PATH`, and has to be root's with all folders above it: whoever
-//! could replace it would be the one who makes the walls.
+//! It is looked for in folders of the system and never by `PATH`, and has to be root's with all folders above
+//! it: whoever could replace it would be the one who makes the walls.
 
 use std::ffi::CString;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -48,8 +51,8 @@ impl TrustedBubblewrap {
         &self.path
     }
 
-    /// What starts the helper with these arguments. Its program is [`helper::PASSED`], since bubblewrap has no other way to
-    /// name a file that may have been replaced meanwhile.
+    /// What starts the helper with these arguments. Its program is [`helper::PASSED`], since bubblewrap has
+    /// no other way to name a file that may have been replaced meanwhile.
     pub(crate) fn argv(&self, arguments: impl IntoIterator<Item = CString>) -> Vec<CString> {
         [
             c"bwrap",

@@ -1,7 +1,8 @@
-//! What is kept of a child's output: all of it while it fits, then its beginning and its end, and the whole in a file.
+//! What is kept of a child's output: all of it while it fits, then its beginning and its end, and the whole
+//! in a file.
 //!
-//! The memory of a stream never exceeds its bound, whatever the child prints. The file is begun only when the bound is
-//! passed, so that ordinary output touches no disk; a disk that fails costs the middle and says so.
+//! The memory of a stream never exceeds its bound, whatever the child prints. The file is begun only when the
+//! bound is passed, so that ordinary output touches no disk; a disk that fails costs the middle and says so.
 
 use std::collections::VecDeque;
 
@@ -92,7 +93,8 @@ impl LineCapture {
         LineCapture { line: Vec::new(), too_long: false, passed: 0 }
     }
 
-    /// Passes on each line that is complete now. A last one without a line break is passed on by [`LineCapture::end`].
+    /// Passes on each line that is complete now. A last one without a line break is passed on by
+    /// [`LineCapture::end`].
     pub(crate) fn add(&mut self, bytes: &[u8], mut on_line: impl FnMut(&[u8])) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ends) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));

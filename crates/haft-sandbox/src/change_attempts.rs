@@ -1,13 +1,14 @@
 //! What a command that may only look tried to change.
 //!
-//! The filter of such a command hands every call that could change something by its name to the first process of its
-//! namespaces, which looks where the name leads and lets the call go on: the kernel refuses it or doesn't, as without us.
-//! So this decides nothing, and what it sees is best effort: a command may change the name after we have read it. It is
-//! good for saying what was in the way, and for an offer to run the command again, which must not rest on what the
-//! command prints.
+//! The filter of such a command hands every call that could change something by its name to the first process
+//! of its namespaces, which looks where the name leads and lets the call go on: the kernel refuses it or
+//! doesn't, as without us. So this decides nothing, and what it sees is best effort: a command may change the
+//! name after we have read it. It is good for saying what was in the way, and for an offer to run the command
+//! again, which must not rest on what the command prints.
 //!
-//! The first process lives as long as anything of the command does, so nobody ever waits for an answer that doesn't come.
-//! Only places that can't be written count (`EROFS`): what a file's own permissions forbid has nothing to do with us.
+//! The first process lives as long as anything of the command does, so nobody ever waits for an answer that
+//! doesn't come. Only places that can't be written count (`EROFS`): what a file's own permissions forbid has
+//! nothing to do with us.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -58,7 +59,8 @@ impl SyscallListener {
         self.descriptor.as_fd()
     }
 
-    /// Hears of one call and lets it go on. A path that could not be changed is given once, and only the first few.
+    /// Hears of one call and lets it go on. A path that could not be changed is given once, and only the
+    /// first few.
     pub(crate) fn hear(&mut self) -> Option<PathBuf> {
         let call = sys::receive_notification(self.descriptor.as_fd()).ok()?;
         let mut found = None;

@@ -1,4 +1,5 @@
-//! The children that there are, whoever starts them: a bound on their number, a thread for each, and their common end.
+//! The children that there are, whoever starts them: a bound on their number, a thread for each, and their
+//! common end.
 
 use std::collections::HashMap;
 use std::future::{Future as _, poll_fn};
@@ -105,7 +106,8 @@ pub(crate) fn refused_error(message: String) -> ProcessError {
     ProcessError { message }
 }
 
-/// Tells the thread of a call that nobody waits for any more to end its child. After the answer it hears nothing.
+/// Tells the thread of a call that nobody waits for any more to end its child. After the answer it hears
+/// nothing.
 struct AbandonGuard<'a>(&'a ChildOrders);
 
 impl Drop for AbandonGuard<'_> {

@@ -1,4 +1,5 @@
-//! The host's side of the helper: it is started, given orders, and what it makes is watched like any other child.
+//! The host's side of the helper: it is started, given orders, and what it makes is watched like any other
+//! child.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsStr};
@@ -49,7 +50,8 @@ pub(crate) struct HelperHandle {
 }
 
 impl HelperHandle {
-    /// Starts it and waits until it is ready. Beside proxy and name server it binds these ports in the session's network.
+    /// Starts it and waits until it is ready. Beside proxy and name server it binds these ports in the
+    /// session's network.
     ///
     /// # Errors
     /// What the machine refuses, in words.
@@ -167,8 +169,8 @@ impl HelperHandle {
         self.through_bubblewrap
     }
 
-    /// Starts a child in a scene. `own` are its descriptors 0, 1, 2 and maybe 3; `opened` is its program, where that isn't
-    /// to be found by its name.
+    /// Starts a child in a scene. `own` are its descriptors 0, 1, 2 and maybe 3; `opened` is its program,
+    /// where that isn't to be found by its name.
     ///
     /// # Errors
     /// What was wrong, in words. Nothing is left then.

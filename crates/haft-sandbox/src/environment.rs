@@ -1,7 +1,8 @@
 //! Which variables a child gets: those on a list, minus what looks like a secret.
 //!
-//! An agent's environment holds keys, sockets and switches that change what programs do. A child inherits none of it by
-//! default: only what programs need to find themselves and each other, and what tool chains need. A request may add.
+//! An agent's environment holds keys, sockets and switches that change what programs do. A child inherits
+//! none of it by default: only what programs need to find themselves and each other, and what tool chains
+//! need. A request may add.
 //!
 //! | passed | names |
 //! |---|---|
@@ -42,7 +43,8 @@ pub fn is_passed(name: &str) -> bool {
     ];
     const PREFIXES: [&str; 6] = ["LC_", "CARGO_", "RUSTUP_", "GO", "SSL_CERT_", "UV_"];
     const SECRET: [&str; 5] = ["TOKEN", "SECRET", "KEY", "PASSWORD", "PASSWD"];
-    // Only what the list above could let through has to be named: `LD_FLAGS`, `GOOGLE_APPLICATION_CREDENTIALS`.
+    // Only what the list above could let through has to be named: `LD_FLAGS`,
+    // `GOOGLE_APPLICATION_CREDENTIALS`.
     const NEVER: [&str; 4] = ["LD_", "GIT_", "DBUS_", "GOOG"];
     let listed = EXACT.contains(&name)
         || name.ends_with("FLAGS")

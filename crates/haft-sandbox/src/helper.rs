@@ -1,14 +1,16 @@
 //! The helper: one small process that makes every sandbox of a session.
 //!
-//! It is this program again, from its own file in memory of the kernel (`/proc/self/exe`), so a program that was replaced
-//! meanwhile isn't started. It has one thread, so its copies are whole, and is small, so they are cheap, however large the
-//! host is. It enters a user namespace (in which it may do what takes rights, and outside of which it may do no more than
-//! before), or finds itself in one that [`bubblewrap`](crate::bubblewrap) has made, makes the session's network, and then
-//! waits for orders. It ends when its socket closes, and everything that it made with it.
+//! It is this program again, from its own file in memory of the kernel (`/proc/self/exe`), so a program that
+//! was replaced meanwhile isn't started. It has one thread, so its copies are whole, and is small, so they
+//! are cheap, however large the host is. It enters a user namespace (in which it may do what takes rights,
+//! and outside of which it may do no more than before), or finds itself in one that
+//! [`bubblewrap`](crate::bubblewrap) has made, makes the session's network, and then waits for orders. It
+//! ends when its socket closes, and everything that it made with it.
 //!
-//! Spare sandboxes wait for scenes that come again; each is used once, and only if what it was made of is still there.
-//! What one call was granted is mounted here first, nowhere, and moved into the spare, which keeps its rights until then. They are made when nothing else is asked: one of a scene that
-//! came, and a second where calls came faster than that.
+//! Spare sandboxes wait for scenes that come again; each is used once, and only if what it was made of is
+//! still there. What one call was granted is mounted here first, nowhere, and moved into the spare, which
+//! keeps its rights until then. They are made when nothing else is asked: one of a scene that came, and a
+//! second where calls came faster than that.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CStr;
@@ -38,7 +40,8 @@ pub(crate) const BARE: &str = "bare";
 pub(crate) const PROBE: &str = "probe";
 pub(crate) const OPEN: &str = "open";
 
-/// The helper's whole life. The first thing that it says is `+` with the session's listening sockets, or `-` and why not.
+/// The helper's whole life. The first thing that it says is `+` with the session's listening sockets, or `-`
+/// and why not.
 pub(crate) fn run_helper(walls: &str, ports: &[u16], user: UserNamespace) -> ! {
     let Some(socket) = sys::inherited_descriptor(SOCKET) else { sys::exit_now(1) };
     let walls = match walls {
@@ -159,7 +162,8 @@ impl HelperProcess {
         matches!(poll(&mut polled, Some(&moment)), Ok(0))
     }
 
-    /// One order: the first descriptor is the socket for reports, then the child's own, then those of the scene.
+    /// One order: the first descriptor is the socket for reports, then the child's own, then those of the
+    /// scene.
     ///
     /// Takes and gives the helper, since the process that comes of it has to let go of it.
     fn execute_order(mut self, text: &[u8], mut descriptors: VecDeque<OwnedFd>) -> HelperProcess {
@@ -222,14 +226,16 @@ impl HelperProcess {
 
     /// In the copy: dies with the helper, and lets go of the socket to the host and of the spares.
     fn let_go(self) -> (IsolationLevel, Option<OwnedFd>) {
-        // One without walls that was killed would leave behind what it looks after; it hears itself when the host is gone.
+        // One without walls that was killed would leave behind what it looks after; it hears itself when the
+        // host is gone.
         if self.walls != IsolationLevel::Open {
             self.itself.bind_copy();
         }
         (self.walls, self.session_net)
     }
 
-    /// A scene as it was written. Its overlays and excerpts are mounted here, if they aren't yet, and bound from here.
+    /// A scene as it was written. Its overlays and excerpts are mounted here, if they aren't yet, and bound
+    /// from here.
     fn read(&mut self, scene: &[u8], held: Vec<OwnedFd>) -> Option<MountPlan> {
         let mut scene = wire::read_scene(scene, held)?;
         if self.walls != IsolationLevel::Namespaces {
@@ -358,8 +364,8 @@ impl HelperIdentity {
         HelperIdentity { number: number.map(|number| number.to_string_lossy().into_owned()) }
     }
 
-    /// In a copy, while it still sees the helper's `/proc`: dies with the helper from here on, and at once if that is dead
-    /// already, which it would never be told.
+    /// In a copy, while it still sees the helper's `/proc`: dies with the helper from here on, and at once if
+    /// that is dead already, which it would never be told.
     pub(crate) fn bind_copy(&self) {
         let bound = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
         // The first process of a namespace can't just ask for its parent, who is outside.
@@ -399,7 +405,8 @@ impl UserNamespace {
     /// In a helper that bubblewrap has started: lets go of what only bubblewrap needed, and ends with it.
     pub(crate) fn made_for_us() -> UserNamespace {
         drop(sys::inherited_descriptor(PROGRAM));
-        // One that was killed before this isn't noticed; then the helper ends when the host does, as it would anyway.
+        // One that was killed before this isn't noticed; then the helper ends when the host does, as it would
+        // anyway.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
         UserNamespace::Entered
     }

@@ -1,12 +1,15 @@
-//! The first process of a child's namespaces: makes the scene, starts the program, collects what ends, and ends with it.
+//! The first process of a child's namespaces: makes the scene, starts the program, collects what ends, and
+//! ends with it.
 //!
-//! When this process ends the kernel ends every other in its namespace, whatever they did to get away. It ends when
-//! nothing is left, when its socket closes (the host is gone or wants no more), and with the helper (PDEATHSIG). Until
-//! then it answers four things: how the program ended, signals for all, folders that are to be closed, and names that are to
-//! be covered again. For the last two it keeps one right, to mount in its own namespaces; no program that it starts has any.
+//! When this process ends the kernel ends every other in its namespace, whatever they did to get away. It
+//! ends when nothing is left, when its socket closes (the host is gone or wants no more), and with the helper
+//! (PDEATHSIG). Until then it answers four things: how the program ended, signals for all, folders that are
+//! to be closed, and names that are to be covered again. For the last two it keeps one right, to mount in its
+//! own namespaces; no program that it starts has any.
 //!
-//! Where there are no namespaces the same process is a subreaper: what loses its parent becomes its child, and it kills
-//! what it can find before it ends. That is best effort: a killed subreaper kills nobody but the program itself.
+//! Where there are no namespaces the same process is a subreaper: what loses its parent becomes its child,
+//! and it kills what it can find before it ends. That is best effort: a killed subreaper kills nobody but the
+//! program itself.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -147,8 +150,8 @@ impl PreparedSandbox {
         Ok(self)
     }
 
-    /// Adds what only this child has, as [`mounts::clone_trees`] made it, and locks the sandbox. What comes back is for
-    /// [`perform_job`].
+    /// Adds what only this child has, as [`mounts::clone_trees`] made it, and locks the sandbox. What comes
+    /// back is for [`perform_job`].
     ///
     /// # Errors
     /// What could not be made, in words. The process must end then.
@@ -189,8 +192,8 @@ pub(crate) struct SealedSandbox {
     ahead: Option<PreforkedChild>,
 }
 
-/// The bounds of a scene. That on processes counts all of the user in the session, so that one command could starve the
-/// others; where the process namespace has a bound of its own it may be wider.
+/// The bounds of a scene. That on processes counts all of the user in the session, so that one command could
+/// starve the others; where the process namespace has a bound of its own it may be wider.
 fn resource_limits(walls: IsolationLevel, scene: &MountPlan) -> Vec<ResourceLimit> {
     let mut bounds = scene.rlimits.clone();
     if walls == IsolationLevel::Namespaces && mounts::pid_max_is_ours() {
@@ -218,7 +221,8 @@ fn failure_text(what: &str, errno: Errno) -> String {
     mounts::MountError { what: what.into(), errno }.to_string()
 }
 
-/// Landlock beside the mounts: changes only in what can be changed. A kernel without it leaves the mounts alone.
+/// Landlock beside the mounts: changes only in what can be changed. A kernel without it leaves the mounts
+/// alone.
 fn write_rules(parts: &[MountEntry]) -> Result<Option<LandlockRules>, Errno> {
     let rules = match LandlockRules::new(landlock::CHANGE, false) {
         Ok(rules) => rules,
@@ -383,7 +387,8 @@ fn follow_program(
         if let Some(exit) = exit {
             let _ = ChildReport::Ended(exit, alone).send(socket.as_fd());
         }
-        // Whoever waits for its end may want to close something in its view, which others may hold a piece of.
+        // Whoever waits for its end may want to close something in its view, which others may hold a piece
+        // of.
         if alone && walls != IsolationLevel::Namespaces {
             return;
         }

@@ -1,7 +1,8 @@
 //! Landlock: what may be opened, by where it lies, held by the kernel for a process and all that it starts.
 //!
-//! In the full sandbox only changes are limited: what can be read is what was mounted. Without namespaces reads are
-//! limited by it too. Rights that a kernel doesn't know are left out, and scopes (signals, abstract sockets) with them.
+//! In the full sandbox only changes are limited: what can be read is what was mounted. Without namespaces
+//! reads are limited by it too. Rights that a kernel doesn't know are left out, and scopes (signals, abstract
+//! sockets) with them.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -1,7 +1,9 @@
-//! What is still there of a child that was killed with everything: what the kernel holds, which no signal ends.
+//! What is still there of a child that was killed with everything: what the kernel holds, which no signal
+//! ends.
 //!
-//! Whether there is anything is one question to the kernel; who it is, which is a look through `/proc`, is asked only where there
-//! is. A process that has ended and waits to be collected by somebody else is not there any more.
+//! Whether there is anything is one question to the kernel; who it is, which is a look through `/proc`, is
+//! asked only where there is. A process that has ended and waits to be collected by somebody else is not
+//! there any more.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::time::{Duration, Instant};

@@ -1,16 +1,17 @@
 //! Child processes: the only place that starts one, and the sandbox that they run in.
 //!
-//! [`Sandbox`] implements the port [`Processes`](haft::ports::Processes) on Linux (5.12 or later for the whole of it): a
-//! child can do what its request grants and no more. [`LocalProcesses`] implements it without any confinement.
+//! [`Sandbox`] implements the port [`Processes`](haft::ports::Processes) on Linux (5.12 or later for the
+//! whole of it): a child can do what its request grants and no more. [`LocalProcesses`] implements it without
+//! any confinement.
 //!
-//! Either way a child has a session of its own and no terminal, an environment made from a list ([`environment`]), no
-//! descriptor but its own, and a time limit. Its output is bounded in memory and goes to a file where the request says so.
-//! When it ends, is cancelled or takes too long, everything that it started ends with it; in the sandbox also what left
-//! its session, and also when the host is killed.
+//! Either way a child has a session of its own and no terminal, an environment made from a list
+//! ([`environment`]), no descriptor but its own, and a time limit. Its output is bounded in memory and goes
+//! to a file where the request says so. When it ends, is cancelled or takes too long, everything that it
+//! started ends with it; in the sandbox also what left its session, and also when the host is killed.
 //!
-//! The helper is this program again: a process that is started as the helper becomes it before `main` runs. A program that
-//! uses the sandbox needs no line for that, also with `#[tokio::main]` and in tests. The child that runs
-//! [isolated](haft::isolate) code is this program again in the same way.
+//! The helper is this program again: a process that is started as the helper becomes it before `main` runs. A
+//! program that uses the sandbox needs no line for that, also with `#[tokio::main]` and in tests. The child
+//! that runs [isolated](haft::isolate) code is this program again in the same way.
 //!
 //! ```text
 //!  host ── order: mount_plan, program, descriptors ──► helper            one for a session, this program again
@@ -37,10 +38,11 @@
 //! | `probe` | what this machine can do |
 //! | `sys` | the system calls that no library has (unsafe) |
 //!
-//! Each child has a thread of its own in the host, which lives as long as it does. That is on purpose: the kernel's "die
-//! with your parent" means the parent *thread*, a trap with pools that let idle threads go; a thread can write a file or
-//! call a slow listener without holding up another child; and no runtime is needed, least of all one that listens to
-//! signals. A thread costs a fiftieth of the process that it watches.
+//! Each child has a thread of its own in the host, which lives as long as it does. That is on purpose: the
+//! kernel's "die with your parent" means the parent *thread*, a trap with pools that let idle threads go; a
+//! thread can write a file or call a slow listener without holding up another child; and no runtime is
+//! needed, least of all one that listens to signals. A thread costs a fiftieth of the process that it
+//! watches.
 #![warn(missing_docs)]
 
 mod bare;

@@ -12,9 +12,11 @@ pub const CHECK_AFTER: Duration = Duration::from_millis(250);
 pub const GRACE: Duration = Duration::from_secs(2);
 /// The same where nobody waits for its answer.
 pub const GRACE_ABANDONED: Duration = Duration::from_millis(500);
-/// How long a killed child may take to be gone before it is given up; only one that hangs inside the kernel does.
+/// How long a killed child may take to be gone before it is given up; only one that hangs inside the kernel
+/// does.
 pub const KILL_WAIT: Duration = Duration::from_secs(2);
-/// How long output is still read after the child itself has ended, while something that it left behind keeps a pipe open.
+/// How long output is still read after the child itself has ended, while something that it left behind keeps
+/// a pipe open.
 pub const DRAIN: Duration = Duration::from_millis(200);
 /// How many bytes are read from a pipe at once.
 pub const READ_BYTES: usize = 256 * 1024;
@@ -28,7 +30,8 @@ pub const GATHER: Duration = Duration::from_micros(250);
 pub const QUESTION_TIMEOUT: Duration = Duration::from_secs(600);
 /// How often the time limit of a child is looked at while a question to the user about its hosts is open.
 pub const QUESTION_POLL: Duration = Duration::from_millis(500);
-/// How many changes of protected names that were undone wait to be looked at; further ones are reported and not asked about.
+/// How many changes of protected names that were undone wait to be looked at; further ones are reported and
+/// not asked about.
 pub const UNDONE_NOTICES_MAX: usize = 1_000;
 /// How often the user is asked about such changes while one child runs.
 pub const UNDONE_QUESTIONS_MAX: usize = 3;
@@ -42,9 +45,11 @@ pub const LINES_MAX: usize = 10_000;
 pub const BUSY_TRIES_MAX: u32 = 6;
 /// How many descriptors are closed one by one where the kernel can't close them all at once.
 pub const DESCRIPTORS_MAX: i32 = 65_536;
-/// The longest order to the sandbox's helper that is one message, in bytes; a longer one goes through a file in memory.
+/// The longest order to the sandbox's helper that is one message, in bytes; a longer one goes through a file
+/// in memory.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
-/// How many descriptors go with an order: those of the child, and those of folders that were held open for it.
+/// How many descriptors go with an order: those of the child, and those of folders that were held open for
+/// it.
 pub const DESCRIPTORS_SENT_MAX: usize = 200;
 /// The longest explanation why a confined process could not be started, in bytes.
 pub const WORDS_BYTES_MAX: usize = 4 * 1024;
@@ -54,15 +59,18 @@ pub const HELPER_WAIT: Duration = Duration::from_secs(10);
 pub const THREAD_EXIT_WAIT: Duration = Duration::from_millis(200);
 /// How long the making of one sandbox may take; only a file system that hangs takes longer.
 pub const SCENE_WAIT: Duration = Duration::from_secs(20);
-/// How much memory the root of a sandbox and its `/dev` may take, in bytes: empty folders, links and small files.
+/// How much memory the root of a sandbox and its `/dev` may take, in bytes: empty folders, links and small
+/// files.
 pub const ROOT_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The longest file of a folder of the host that is copied where only a part of the folder is shown; a longer one is bound.
+/// The longest file of a folder of the host that is copied where only a part of the folder is shown; a longer
+/// one is bound.
 pub const COPIED_BYTES_MAX: u64 = 128 * 1024;
 /// How much memory `/dev/shm` of a sandbox may take, in bytes.
 pub const SHM_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// How deep links are followed to where a small file of a sandbox is to lie.
 pub const LINKS_MAX: usize = 8;
-/// How many entries of folders are named one by one where something beneath them is to be hidden and there are no mounts.
+/// How many entries of folders are named one by one where something beneath them is to be hidden and there
+/// are no mounts.
 pub const NAMED_MAX: usize = 4_000;
 /// How often what is left is looked for and killed where there is no process namespace that ends it.
 pub const KILL_ROUNDS_MAX: usize = 10_000;
@@ -86,7 +94,8 @@ pub const SPARES_MAX: usize = 4;
 pub const SPARES_EACH_MAX: usize = 2;
 /// How many places are remembered that a command tried to change although it may only look.
 pub const ATTEMPTS_MAX: usize = 8;
-/// How much sooner than others what runs in a sandbox is killed when the machine has no memory left, of 1,000.
+/// How much sooner than others what runs in a sandbox is killed when the machine has no memory left, of
+/// 1,000.
 pub const OOM_SCORE: u32 = 500;
 /// How many of the last scenes are compared with the next one.
 pub const SCENES_SEEN_MAX: usize = 4;

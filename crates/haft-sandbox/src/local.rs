@@ -17,8 +17,8 @@ use crate::{environment, program, start, watch};
 
 /// Processes of this machine, not confined.
 ///
-/// Dropping the future of a call ends its child as cancelling does; dropping this waits, for a bounded time, until the
-/// last child is gone.
+/// Dropping the future of a call ends its child as cancelling does; dropping this waits, for a bounded time,
+/// until the last child is gone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -37,8 +37,8 @@ pub struct LocalProcesses {
     keeper: Option<Arc<ProcessKeeper>>,
 }
 
-/// Keeps together what programs start that stay: each has a process above it that becomes the parent of whatever leaves it, and
-/// ends all of it with it, or when the host is gone.
+/// Keeps together what programs start that stay: each has a process above it that becomes the parent of
+/// whatever leaves it, and ends all of it with it, or when the host is gone.
 struct ProcessKeeper {
     program: HelperProgram,
     /// None where it can't be had; then a program and its group have to do.
@@ -54,7 +54,8 @@ impl ProcessKeeper {
 }
 
 impl LocalProcesses {
-    /// Processes that get of these variables what [`environment`] lets through, usually of [`std::env::vars_os`].
+    /// Processes that get of these variables what [`environment`] lets through, usually of
+    /// [`std::env::vars_os`].
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> LocalProcesses {
         LocalProcesses {
             environment: variables.into_iter().collect(),
@@ -63,8 +64,9 @@ impl LocalProcesses {
         }
     }
 
-    /// The same where nothing that a child with [pipes](ProcessRequest::with_pipes) started outlives it, whatever that did to get
-    /// away: such children stay, and what they leave behind would too. The helper is this program, or the one given.
+    /// The same where nothing that a child with [pipes](ProcessRequest::with_pipes) started outlives it,
+    /// whatever that did to get away: such children stay, and what they leave behind would too. The helper is
+    /// this program, or the one given.
     #[must_use]
     pub fn keeping_families(mut self, helper: Option<PathBuf>) -> LocalProcesses {
         let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
@@ -77,8 +79,8 @@ impl LocalProcesses {
         self.pool.running()
     }
 
-    /// Ends every child and starts no more. Waits until they are gone, for at most a few seconds; to be called before the
-    /// program ends, which would end the threads that do this.
+    /// Ends every child and starts no more. Waits until they are gone, for at most a few seconds; to be
+    /// called before the program ends, which would end the threads that do this.
     pub fn shutdown(&self) {
         self.pool.shutdown();
     }

@@ -1,9 +1,11 @@
-//! The session's network: a namespace with nothing but a loopback, and the sockets on it that the host listens on.
+//! The session's network: a namespace with nothing but a loopback, and the sockets on it that the host
+//! listens on.
 //!
-//! The sockets are bound inside and listened on outside: nothing has to run in the namespace, and no socket file lies
-//! anywhere. A process that ends at once makes it and sends its descriptors, because the helper can't return to the host's
-//! network once it has left it, and children that were granted that need it. It is a process and no thread, since the helper
-//! has one thread throughout its life: a thread that has just ended would still be counted for a moment.
+//! The sockets are bound inside and listened on outside: nothing has to run in the namespace, and no socket
+//! file lies anywhere. A process that ends at once makes it and sends its descriptors, because the helper
+//! can't return to the host's network once it has left it, and children that were granted that need it. It is
+//! a process and no thread, since the helper has one thread throughout its life: a thread that has just ended
+//! would still be counted for a moment.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd as _, OwnedFd};

@@ -1,7 +1,8 @@
 //! What one child sees: the plan that `profile` makes and the helper carries out.
 //!
-//! A scene is data and says nothing of how. It starts from an empty root; whatever no [`MountEntry`] puts there isn't there.
-//! Parts are carried out in order, so a later one lies over an earlier one; a profile has them in the order of paths.
+//! A scene is data and says nothing of how. It starts from an empty root; whatever no [`MountEntry`] puts
+//! there isn't there. Parts are carried out in order, so a later one lies over an earlier one; a profile has
+//! them in the order of paths.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -12,19 +13,22 @@ use std::sync::Arc;
 pub(crate) struct MountPlan {
     /// What there is, in the order in which it is made.
     pub(crate) parts: Vec<MountEntry>,
-    /// What this child has beyond that, made after it: a sandbox that was made ahead of time can still be given it. A bind
-    /// among these is [`BindSource::Held`]; one may cover what `parts` put there, which then lies over it again.
+    /// What this child has beyond that, made after it: a sandbox that was made ahead of time can still be
+    /// given it. A bind among these is [`BindSource::Held`]; one may cover what `parts` put there, which then
+    /// lies over it again.
     pub(crate) more: Vec<MountEntry>,
     /// Which network.
     pub(crate) network: NetworkAccessKind,
-    /// It can make no local sockets: what it was granted could be handed to another child by one, and outlive the call.
+    /// It can make no local sockets: what it was granted could be handed to another child by one, and outlive
+    /// the call.
     pub(crate) apart: bool,
     /// Bounds that the kernel holds it to.
     pub(crate) rlimits: Vec<ResourceLimit>,
 }
 
 impl MountPlan {
-    /// Makes what only this child has a part of the whole, each where it isn't covered: for who makes it all at once.
+    /// Makes what only this child has a part of the whole, each where it isn't covered: for who makes it all
+    /// at once.
     pub(crate) fn add(&mut self, more: Vec<MountEntry>) {
         for part in more {
             let at = place_of(&part);
@@ -65,13 +69,13 @@ pub(crate) fn place_of(part: &MountEntry) -> &Path {
 pub(crate) enum MountEntry {
     /// A folder or file of the host, with what is mounted below it.
     Bind { from: BindSource, at: PathBuf, writable: bool },
-    /// A private folder of the host that stands in for another of its folders: as writable as one in memory, and places are
-    /// made in it as in one.
+    /// A private folder of the host that stands in for another of its folders: as writable as one in memory,
+    /// and places are made in it as in one.
     StandIn { from: Arc<OwnedFd>, at: PathBuf },
     /// An empty folder in memory.
     Tmpfs { at: PathBuf, bytes_max: u64, mode: u32 },
-    /// A folder of the host that children can change without changing it: changes go to `upper`. It is mounted once, and
-    /// all children see the same; `work` belongs to it alone.
+    /// A folder of the host that children can change without changing it: changes go to `upper`. It is
+    /// mounted once, and all children see the same; `work` belongs to it alone.
     Overlay { lower: PathBuf, upper: PathBuf, work: PathBuf, at: PathBuf, writable: bool },
     /// Nothing to see: an empty file or folder without permissions lies over what is there.
     Mask { at: PathBuf },
@@ -83,8 +87,8 @@ pub(crate) enum MountEntry {
     Link { at: PathBuf, to: PathBuf },
     /// A small file with this content.
     File { at: PathBuf, content: Vec<u8> },
-    /// A folder of the host with only some of what lies in it. It is made once, on the empty folder `work`, and all
-    /// children see the same; without `work` a child has one of its own, in which places can be made.
+    /// A folder of the host with only some of what lies in it. It is made once, on the empty folder `work`,
+    /// and all children see the same; without `work` a child has one of its own, in which places can be made.
     Excerpt { at: PathBuf, work: Option<PathBuf>, entries: Arc<[ExcerptEntry]> },
     /// A fresh `/proc` of the child's own processes, with what reaches the machine read-only.
     Proc,

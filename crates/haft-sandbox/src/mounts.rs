@@ -1,11 +1,12 @@
 //! A scene becomes a file system: mounts on an empty root, which then is the only one there is.
 //!
-//! Run by the first process of a child's namespaces, which may mount there. Every place is found beneath the new root
-//! without following links, and mounted on by descriptor: whoever else changes the workspace meanwhile can make this fail
-//! but not make it mount elsewhere. Nothing is created in a folder of the host, so a place that isn't there is an error.
+//! Run by the first process of a child's namespaces, which may mount there. Every place is found beneath the
+//! new root without following links, and mounted on by descriptor: whoever else changes the workspace
+//! meanwhile can make this fail but not make it mount elsewhere. Nothing is created in a folder of the host,
+//! so a place that isn't there is an error.
 //!
-//! `/proc` is read-only as a whole: what reaches the machine through it must be, and what else could be written there
-//! Landlock refuses anyway.
+//! `/proc` is read-only as a whole: what reaches the machine through it must be, and what else could be
+//! written there Landlock refuses anyway.
 
 mod excerpt;
 
@@ -74,8 +75,8 @@ pub(crate) fn writable_paths(parts: &[MountEntry]) -> impl Iterator<Item = &Path
     })
 }
 
-/// What a sandbox that is made already is given beyond its scene: mounts that lie nowhere yet, one for each descriptor of
-/// the parts, in their order.
+/// What a sandbox that is made already is given beyond its scene: mounts that lie nowhere yet, one for each
+/// descriptor of the parts, in their order.
 ///
 /// # Errors
 /// What could not be made.
@@ -116,8 +117,8 @@ fn describe_entry(part: &MountEntry) -> String {
     }
 }
 
-/// A file system that is being made. It is the root of this process after [`set_root`], and can be added to until it is
-/// [sealed](MountTree::seal).
+/// A file system that is being made. It is the root of this process after [`set_root`], and can be added to
+/// until it is [sealed](MountTree::seal).
 pub(crate) struct MountTree {
     /// The mount that becomes the root.
     root: OwnedFd,
@@ -232,8 +233,8 @@ impl MountTree {
         self.attach(tree, at, MountPointKind::Folder)
     }
 
-    /// Holds again what was held when this was [set_root](set_root), where nothing does any more: somebody has removed it meanwhile and
-    /// made it anew, and what lay on it went with it.
+    /// Holds again what was held when this was [set_root](set_root), where nothing does any more: somebody
+    /// has removed it meanwhile and made it anew, and what lay on it went with it.
     ///
     /// # Errors
     /// What could not be made. The process is good for nothing then.
@@ -250,7 +251,8 @@ impl MountTree {
         Ok(())
     }
 
-    /// Adds to what was [set_root](set_root) what only this child has: binds from [`clone_trees`], in their order. `usual` is what there is.
+    /// Adds to what was [set_root](set_root) what only this child has: binds from [`clone_trees`], in their
+    /// order. `usual` is what there is.
     ///
     /// # Errors
     /// What could not be made. The process is good for nothing then.
@@ -303,7 +305,8 @@ impl MountTree {
         Ok(())
     }
 
-    /// Nothing is made any more where it would be the root's own. What comes back can cover again what was covered.
+    /// Nothing is made any more where it would be the root's own. What comes back can cover again what was
+    /// covered.
     ///
     /// # Errors
     /// What the kernel refuses. The process is good for nothing then.
@@ -345,8 +348,8 @@ impl MountTree {
         onto_itself(&self.find(at)?, add)
     }
 
-    /// Keeps a folder in its place. Above a working directory, in a folder that stands in for one of the host's, it has to be
-    /// made first; what lies in it is made in the mount that it is then.
+    /// Keeps a folder in its place. Above a working directory, in a folder that stands in for one of the
+    /// host's, it has to be made first; what lies in it is made in the mount that it is then.
     fn pin(&mut self, at: &Path) -> Result<()> {
         let target = self.place(at, MountPointKind::Folder)?;
         let is_ours = self.creatable(target.as_fd()).is_ok();
@@ -417,7 +420,8 @@ impl MountTree {
                 Mode::empty(),
             )
         {
-            // A bound that holds for root too, whom RLIMIT_NPROC doesn't bind. The least that the kernel takes is 301.
+            // A bound that holds for root too, whom RLIMIT_NPROC doesn't bind. The least that the kernel
+            // takes is 301.
             let _ = rustix::io::write(&file, self.processes_max.clamp(301, 4_194_304).to_string().as_bytes());
         }
         sys::mount_setattr(mount.as_fd(), RDONLY, true)?;
@@ -524,8 +528,8 @@ pub(crate) struct SealedTree {
 }
 
 impl SealedTree {
-    /// Hides or protects what is at a place, if nothing does any more: somebody outside has given the name to another file,
-    /// and so taken away the mount that lay on it.
+    /// Hides or protects what is at a place, if nothing does any more: somebody outside has given the name to
+    /// another file, and so taken away the mount that lay on it.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -575,9 +579,10 @@ fn find_mount_point(root: &OwnedFd, at: &Path) -> Result<OwnedFd> {
 
 /// Makes a folder of the root that this process has read-only, also for who holds a descriptor of it.
 ///
-/// A mount that can be written can't be made read-only while something in it is open to be written. So another one takes
-/// its place, and it is let go: who still has a descriptor of a folder in it is in a place that leads to no root, and there
-/// Landlock lets nobody change anything. What is open to be written stays so, and is its caller's matter.
+/// A mount that can be written can't be made read-only while something in it is open to be written. So
+/// another one takes its place, and it is let go: who still has a descriptor of a folder in it is in a place
+/// that leads to no root, and there Landlock lets nobody change anything. What is open to be written stays
+/// so, and is its caller's matter.
 ///
 /// # Errors
 /// What the kernel refuses.
@@ -594,7 +599,8 @@ pub(crate) fn close_folder(folder: &Path) -> std::result::Result<(), MountError>
         if !is_mounted(target.as_fd())? {
             return mount_on(&tree, &target);
         }
-        // One that was bound for itself has a rule of its own, so it has to be read-only itself, if nothing hinders that.
+        // One that was bound for itself has a rule of its own, so it has to be read-only itself, if nothing
+        // hinders that.
         let _ = sys::mount_setattr(target.as_fd(), RDONLY, true);
         let let_go = || {
             let itself = format!("/proc/self/fd/{}", target.as_raw_fd());
@@ -622,8 +628,8 @@ fn is_mounted(place: BorrowedFd<'_>) -> Result<bool> {
     Ok(found.stx_attributes.contains(rustix::fs::StatxAttributes::MOUNT_ROOT))
 }
 
-/// A file or folder: where it lies, by which number, and when it was made, if the file system knows that. Numbers alone come
-/// again: what is made right after something was removed often gets the number of that.
+/// A file or folder: where it lies, by which number, and when it was made, if the file system knows that.
+/// Numbers alone come again: what is made right after something was removed often gets the number of that.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InodeIdentity {
     device: (u32, u32),
@@ -711,8 +717,8 @@ fn is_mount(part: &MountEntry) -> bool {
     !matches!(part, MountEntry::Link { .. } | MountEntry::File { .. })
 }
 
-/// What a descriptor of the host's stands for, as it is mounted here: found by the path that the kernel knows it by, and
-/// compared. Who renames it meanwhile makes us look again, and never at something else.
+/// What a descriptor of the host's stands for, as it is mounted here: found by the path that the kernel knows
+/// it by, and compared. Who renames it meanwhile makes us look again, and never at something else.
 fn reopen_held(descriptors: BorrowedFd<'_>, held: BorrowedFd<'_>) -> Result<OwnedFd> {
     let number = held.as_raw_fd().to_string();
     let wanted = inode_identity(held)?;

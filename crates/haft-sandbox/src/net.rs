@@ -1,19 +1,21 @@
-//! The network of a session: a proxy and a name server that its programs find on their loopback, served from the host.
+//! The network of a session: a proxy and a name server that its programs find on their loopback, served from
+//! the host.
 //!
-//! Programs of a session live in a network of their own, in which nothing leads out. The helper that made it binds
-//! sockets inside and hands them out; the host accepts on them and dials. So there is no forwarder inside that could be
-//! replaced, and no file that could be removed.
+//! Programs of a session live in a network of their own, in which nothing leads out. The helper that made it
+//! binds sockets inside and hands them out; the host accepts on them and dials. So there is no forwarder
+//! inside that could be replaced, and no file that could be removed.
 //!
-//! - [`host`] reads hosts and rules on them; [`host_preset`] names some; [`address`] knows which addresses are public: all three
-//!   are `haft-net`'s. `policy` judges with them.
+//! - [`host`] reads hosts and rules on them; [`host_preset`] names some; [`address`] knows which addresses
+//!   are public: all three are `haft-net`'s. `policy` judges with them.
 //! - `session` knows which calls are running; `ticket` is what such a call holds.
-//! - `proxy` is the life of a connection: `head` and `body` read HTTP, `hello` the first message of TLS, `outside`
-//!   resolves, checks and dials, `relay` copies.
+//! - `proxy` is the life of a connection: `head` and `body` read HTTP, `hello` the first message of TLS,
+//!   `outside` resolves, checks and dials, `relay` copies.
 //! - `dns` refuses names and notes them.
 //!
-//! One thread with a runtime of its own does all of it. Copying is the work, and a thousand connections of one session
-//! are not worth a thousand threads; a runtime of the host's can't be counted on, and would lend its threads to
-//! strangers. Names are resolved by the system's own resolver, which blocks, on a few threads of that runtime.
+//! One thread with a runtime of its own does all of it. Copying is the work, and a thousand connections of
+//! one session are not worth a thousand threads; a runtime of the host's can't be counted on, and would lend
+//! its threads to strangers. Names are resolved by the system's own resolver, which blocks, on a few threads
+//! of that runtime.
 
 mod body;
 mod check;
@@ -120,8 +122,8 @@ impl SessionProxy {
         })
     }
 
-    /// Lets a call use the network: what the session's rules allow, these hosts, and what is granted while it runs.
-    /// `requests` is where it is asked about other hosts.
+    /// Lets a call use the network: what the session's rules allow, these hosts, and what is granted while it
+    /// runs. `requests` is where it is asked about other hosts.
     ///
     /// # Errors
     /// The system has no random numbers for its token.

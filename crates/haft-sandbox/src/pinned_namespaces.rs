@@ -1,12 +1,12 @@
 //! What children leave of their views of the file system while others run.
 //!
-//! A view protects what is in it by mounts, and goes when its last process ends. But a descriptor of one of its folders may
-//! have been handed to a child that still runs: through it that child would then see the folder without any of the mounts,
-//! with what was hidden and what was protected. So a view is kept, with all mounts in their places, until every child has
-//! ended that ran when its own one did.
+//! A view protects what is in it by mounts, and goes when its last process ends. But a descriptor of one of
+//! its folders may have been handed to a child that still runs: through it that child would then see the
+//! folder without any of the mounts, with what was hidden and what was protected. So a view is kept, with all
+//! mounts in their places, until every child has ended that ran when its own one did.
 //!
-//! The decision to question: the oldest goes where there are too many. A descriptor of it is worth something again then,
-//! to a child that has run while so many others came and went.
+//! The decision to question: the oldest goes where there are too many. A descriptor of it is worth something
+//! again then, to a child that has run while so many others came and went.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;

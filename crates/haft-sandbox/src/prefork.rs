@@ -1,15 +1,17 @@
 //! A process that is locked in before anybody knows what it is to become.
 //!
-//! To lock a process in takes longer than to make it: the kernel compiles the filter, and tries it on every call that there
-//! is. In a spare sandbox that is done while nobody waits. What is left for later is to take descriptors, to enter a folder
-//! and to become the program.
+//! To lock a process in takes longer than to make it: the kernel compiles the filter, and tries it on every
+//! call that there is. In a spare sandbox that is done while nobody waits. What is left for later is to take
+//! descriptors, to enter a folder and to become the program.
 //!
-//! It sees what its sandbox sees, also what is added to that later; but to change something there, it would need rules that
-//! it can't be given any more. Then it isn't used, and another one is started as if there was none.
+//! It sees what its sandbox sees, also what is added to that later; but to change something there, it would
+//! need rules that it can't be given any more. Then it isn't used, and another one is started as if there was
+//! none.
 //!
-//! Like a child of [`start`](crate::start) it borrows our memory until it becomes another program, so that there is nothing to
-//! copy and nothing to take down. We don't stand still meanwhile, so the two take turns: it runs until it is locked in, then
-//! sleeps until it is told to go on, and we wait until it has left. While it runs it keeps to what a child of `start` may do.
+//! Like a child of [`start`](crate::start) it borrows our memory until it becomes another program, so that
+//! there is nothing to copy and nothing to take down. We don't stand still meanwhile, so the two take turns:
+//! it runs until it is locked in, then sleeps until it is told to go on, and we wait until it has left. While
+//! it runs it keeps to what a child of `start` may do.
 #![expect(unsafe_code, reason = "a process that borrows our memory is made by `clone` alone")]
 
 use std::ffi::{c_int, c_void};
@@ -91,10 +93,11 @@ impl PreforkedChild {
             | libc::CLONE_PIDFD
             | libc::CLONE_CHILD_CLEARTID
             | libc::SIGCHLD;
-        // SAFETY: The stack is ours, aligned, and grows down from its end. It, `memory` and `locks` are kept until the process
-        // has left our memory (`Drop` waits for that). `in_process` keeps to what may be done there, and we wait below and in
-        // `become_program` while it runs, so that the C library's `errno` is never used by both. The kernel writes the
-        // descriptor to `process`, and to `there` when the process has left.
+        // SAFETY: The stack is ours, aligned, and grows down from its end. It, `memory` and `locks` are kept
+        // until the process has left our memory (`Drop` waits for that). `in_process` keeps to what may be
+        // done there, and we wait below and in `become_program` while it runs, so that the C library's
+        // `errno` is never used by both. The kernel writes the descriptor to `process`, and to `there` when
+        // the process has left.
         let pid = unsafe {
             let top = stack.as_mut_ptr().add(stack.capacity()).cast::<c_void>();
             let (memory, there) = (&raw const *memory, memory.there.as_ptr());
@@ -143,8 +146,8 @@ impl PreforkedChild {
         }
     }
 
-    /// Has it become a program, with descriptors as for [`start`](start::start_child); gives its number, and where the listener
-    /// arrived. None if it is gone, or could not be locked in: then nothing has happened.
+    /// Has it become a program, with descriptors as for [`start`](start::start_child); gives its number, and
+    /// where the listener arrived. None if it is gone, or could not be locked in: then nothing has happened.
     ///
     /// # Errors
     /// Which step failed, and why. It is gone then.
@@ -189,7 +192,8 @@ impl Drop for PreforkedChild {
     }
 }
 
-/// Whether a process that shares our descriptors can get a table of its own later: filters allow nothing else for that.
+/// Whether a process that shares our descriptors can get a table of its own later: filters allow nothing else
+/// for that.
 fn can_part() -> bool {
     // SAFETY: A call on numbers that no descriptor has.
     unsafe { libc::syscall(libc::SYS_close_range, u32::MAX - 1, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 }
@@ -197,9 +201,10 @@ fn can_part() -> bool {
 
 /// What the process does: it locks itself in, sleeps, and becomes what it is told to.
 extern "C" fn in_process(memory: *mut c_void) -> c_int {
-    // SAFETY: `make` passes its `SharedMemory`, which is kept until we have left. Everything called here is a thin wrapper of a
-    // system call, safe in memory that is borrowed; our signal table, mask and directory are copies, and our descriptors
-    // are from the moment on at which `part` was called. Those who wait for us do nothing else meanwhile.
+    // SAFETY: `make` passes its `SharedMemory`, which is kept until we have left. Everything called here is a
+    // thin wrapper of a system call, safe in memory that is borrowed; our signal table, mask and directory
+    // are copies, and our descriptors are from the moment on at which `part` was called. Those who wait for
+    // us do nothing else meanwhile.
     unsafe {
         let memory = &*memory.cast::<SharedMemory>();
         // A program can get no more rights than who becomes it has, and the other one has them still.

@@ -1,7 +1,7 @@
 //! Which parts of a sandbox this machine can make: each is tried for real, in a process of its own.
 //!
-//! What a setting says and what the kernel then does are two things, so settings are only read to say what can be done
-//! about a part that failed.
+//! What a setting says and what the kernel then does are two things, so settings are only read to say what
+//! can be done about a part that failed.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,8 @@ pub struct ProbeResult {
     pub works: bool,
     /// What was found, in a few words.
     pub detail: String,
-    /// What it takes to have it, if it is missed and something can be done; at the first of several that need the same.
+    /// What it takes to have it, if it is missed and something can be done; at the first of several that need
+    /// the same.
     pub advice: Option<String>,
     /// The stack that is impossible without it; none if it is only an addition.
     pub needed_for: Option<SandboxStack>,

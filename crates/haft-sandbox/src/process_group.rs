@@ -1,9 +1,10 @@
 //! A bound on all processes of a session where the user is root, whom `RLIMIT_NPROC` doesn't bind.
 //!
 //! The helper enters a control group of its own below the one that this process is in, where the kernel lets
-//! that be done; everything that it starts is in there too. In the second version of control groups only the root may hold
-//! processes beside bounded children, so there it is mostly not possible: moving this program and whoever started it to
-//! another group, with other bounds, is not ours to do. Then each command has the bound of its process namespace alone.
+//! that be done; everything that it starts is in there too. In the second version of control groups only the
+//! root may hold processes beside bounded children, so there it is mostly not possible: moving this program
+//! and whoever started it to another group, with other bounds, is not ours to do. Then each command has the
+//! bound of its process namespace alone.
 
 use std::fs;
 use std::io;
@@ -19,7 +20,8 @@ use crate::{limits, mounts};
 
 /// How groups are called that this program makes; then come the process and a number.
 const PREFIX: &str = "haft-";
-/// How often it is tried to remove a group of which processes are just ending, and how long apart at first and at last.
+/// How often it is tried to remove a group of which processes are just ending, and how long apart at first
+/// and at last.
 const REMOVE_TRIES_MAX: u32 = 50;
 const REMOVE_PAUSE_MIN: Duration = Duration::from_micros(100);
 const REMOVE_PAUSE_MAX: Duration = Duration::from_millis(2);
@@ -51,10 +53,12 @@ impl ProcessGroup {
         Ok(group)
     }
 
-    /// The list of its tasks, to which a process writes `0` to enter it. What it starts from then on is there, too.
+    /// The list of its tasks, to which a process writes `0` to enter it. What it starts from then on is
+    /// there, too.
     pub(crate) fn open_tasks(&self) -> io::Result<OwnedFd> {
         let open = |name: &str| fs::OpenOptions::new().write(true).open(self.folder.join(name));
-        // In the second version a thread can't leave the others of its process, so there is only a list of processes.
+        // In the second version a thread can't leave the others of its process, so there is only a list of
+        // processes.
         Ok(open("tasks").or_else(|_| open("cgroup.procs"))?.into())
     }
 }
@@ -85,12 +89,10 @@ pub fn describe_process_limits() -> String {
     let each = limits::PROCESSES_MAX;
     let of_each = mounts::pid_max_is_ours();
     if !geteuid().is_root() {
-        return match of_each {
-            true => format!(
-                "a command has at most {each} processes, all of a session {}",
-                each * limits::BOMBS_MAX
-            ),
-            false => format!("all commands of a session have at most {each} processes"),
+        return if of_each {
+            format!("a command has at most {each} processes, all of a session {}", each * limits::BOMBS_MAX)
+        } else {
+            format!("all commands of a session have at most {each} processes")
         };
     }
     let group = ProcessGroup::make(each);
@@ -151,9 +153,10 @@ fn find_group(groups: &str, mounts: &str) -> Option<PathBuf> {
         let (root, at) = (place.next()?, place.next()?);
         let mut kind = kind.split(' ');
         let (name, options) = (kind.next()?, kind.nth(1)?);
-        let counts = match is_first {
-            true => name == "cgroup" && options.split(',').any(|option| option == "pids"),
-            false => name == "cgroup2",
+        let counts = if is_first {
+            name == "cgroup" && options.split(',').any(|option| option == "pids")
+        } else {
+            name == "cgroup2"
         };
         // A mount may show a part of the groups alone.
         let below = Path::new(group).strip_prefix(root).ok().filter(|_| counts)?;

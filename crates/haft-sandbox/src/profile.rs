@@ -1,32 +1,36 @@
 //! The profile of a session: what its children see, as a [`MountPlan`] for each request.
 //!
-//! Nobody can declare what `make` will write, so a session has one profile: the system and the tool chains to read, the
-//! working directories and a temporary folder to write, a home folder that is empty but for a list. A request only
-//! narrows it ([`ConfinementLevel::ReadOnly`], [`ConfinementLevel::Declared`]) or was granted more for one call
-//! ([`ProcessRequest::access`]).
+//! Nobody can declare what `make` will write, so a session has one profile: the system and the tool chains to
+//! read, the working directories and a temporary folder to write, a home folder that is empty but for a list.
+//! A request only narrows it ([`ConfinementLevel::ReadOnly`], [`ConfinementLevel::Declared`]) or was granted
+//! more for one call ([`ProcessRequest::access`]).
 //!
 //! - `places` is the view itself, a map from path to part.
-//! - `system` and `etc` are what commands see of the system, `home` and `caches` furnish the home folder, `toolchains` shows
-//!   what the environment names beside it, `unseen` says which programs on `PATH` it didn't, `addresses` judges remotes in a
-//!   configuration of git.
-//! - `subfolder` says of which repository a working directory is a part, `walk` looks at the working directories once,
-//!   `repository` says where git keeps what of them, `administration` what of that a command may make, `strays` which links
-//!   it has made there, `standing` whether it still is a repository, `gitlinks` which of them git enters by itself, `nested`
-//!   which came to be since. What git obeys is in `haft-git`.
-//! - `denied` finds what rules deny to read in what is shown beside them, `twins` other names of the same files.
-//! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
-//!   git names, `ways` what leads to them, `protected` undoes changes of names such as `.vscode`, `approved` announces what the
-//!   user writes there, `compare` knows what they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
+//! - `system` and `etc` are what commands see of the system, `home` and `caches` furnish the home folder,
+//!   `toolchains` shows what the environment names beside it, `unseen` says which programs on `PATH` it
+//!   didn't, `addresses` judges remotes in a configuration of git.
+//! - `subfolder` says of which repository a working directory is a part, `walk` looks at the working
+//!   directories once, `repository` says where git keeps what of them, `administration` what of that a
+//!   command may make, `strays` which links it has made there, `standing` whether it still is a repository,
+//!   `gitlinks` which of them git enters by itself, `nested` which came to be since. What git obeys is in
+//!   `haft-git`.
+//! - `denied` finds what rules deny to read in what is shown beside them, `twins` other names of the same
+//!   files.
+//! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that
+//!   configuration of git names, `ways` what leads to them, `protected` undoes changes of names such as
+//!   `.vscode`, `approved` announces what the user writes there, `compare` knows what they looked like,
+//!   `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
 //!   `whereabouts` where that was.
 //! - `temp` keeps the session's temporary folder: mount points in it, and its size.
-//! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
-//!   what a command was kept from.
+//! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says
+//!   afterwards what a command was kept from.
 //!
-//! Left to others: carrying a scene out (mounts, Landlock, seccomp), the network, the environment, and whether a command
-//! is asked about at all.
+//! Left to others: carrying a scene out (mounts, Landlock, seccomp), the network, the environment, and
+//! whether a command is asked about at all.
 //!
-//! The decision to question: too wide a working directory isn't an error. Who works in their home folder, above it, or
-//! in a folder of the system gets a session in which commands read that folder and can't write it, and is told so.
+//! The decision to question: too wide a working directory isn't an error. Who works in their home folder,
+//! above it, or in a folder of the system gets a session in which commands read that folder and can't write
+//! it, and is told so.
 
 mod approved;
 mod caches;
@@ -95,8 +99,8 @@ pub use view::ProfileView;
 
 /// What a session's children may see and change.
 ///
-/// Paths are absolute and real, free of links, as [`haft::files::resolve_path`](fn@haft::files::resolve_path) gives them; folders
-/// that don't exist are left out, but for the working directories, which must.
+/// Paths are absolute and real, free of links, as [`haft::files::resolve_path`](fn@haft::files::resolve_path)
+/// gives them; folders that don't exist are left out, but for the working directories, which must.
 ///
 /// ```
 /// use haft::ports::SandboxRules;
@@ -127,8 +131,8 @@ pub struct ProfileConfig {
     pub allow_read: Vec<PathBuf>,
     /// What else may be written: the user's settings.
     pub allow_write: Vec<PathBuf>,
-    /// The session's temporary folder: a folder of the host that nobody else may enter. Children see it at `/tmp` and
-    /// nowhere else.
+    /// The session's temporary folder: a folder of the host that nobody else may enter. Children see it at
+    /// `/tmp` and nowhere else.
     pub temp: PathBuf,
     /// How large that may become, in bytes. A command that makes it larger is killed.
     pub temp_bytes_max: u64,
@@ -138,13 +142,14 @@ pub struct ProfileConfig {
     pub scripts: Vec<PathBuf>,
     /// The environment of this program: where it says that tool chains lie, children see them.
     pub variables: Vec<(OsString, OsString)>,
-    /// What rules deny. Files that match a rule are looked for in the working directories once, paths before each command;
-    /// outside of the working directories rules that deny count for what commands see.
+    /// What rules deny. Files that match a rule are looked for in the working directories once, paths before
+    /// each command; outside of the working directories rules that deny count for what commands see.
     pub rules: SandboxRules,
 }
 
 impl ProfileConfig {
-    /// A session in this working directory, with these folders of its own, under these rules, and nothing else.
+    /// A session in this working directory, with these folders of its own, under these rules, and nothing
+    /// else.
     pub fn new(
         cwd: impl Into<PathBuf>,
         temp: impl Into<PathBuf>,
@@ -262,9 +267,10 @@ impl SandboxProfile {
         if let Some(home) = &config.home {
             furnish_session(&mut session, home, named_home.as_deref(), &workspaces, &mut notes);
             let works_there = workspaces.iter().any(|workspace| workspace.path == *home);
-            match works_there {
-                true => furnish_session(&mut declared, home, named_home.as_deref(), &[], &mut Vec::new()),
-                false => declared = session.clone(),
+            if works_there {
+                furnish_session(&mut declared, home, named_home.as_deref(), &[], &mut Vec::new())
+            } else {
+                declared = session.clone()
             }
         }
         let (at, bytes_max) = (PathBuf::from(TEMP), limits::PRIVATE_TEMP_BYTES);
@@ -312,11 +318,10 @@ impl SandboxProfile {
             .collect();
         if let Some(why) = &found.missed {
             let denies = config.rules.unreadable.is_some() || config.rules.unwritable.is_some();
-            let so = match denies {
-                true => "so commands ask unless a rule allows them",
-                false => {
-                    "so mode `auto` and `autoAllowBashIfSandboxed` let no command run unasked that may write"
-                }
+            let so = if denies {
+                "so commands ask unless a rule allows them"
+            } else {
+                "so mode `auto` and `autoAllowBashIfSandboxed` let no command run unasked that may write"
             };
             notes.push(format!(
                 "not everything in the working directories can be hidden from commands or protected: {why}; {so}"
@@ -408,7 +413,8 @@ impl SandboxProfile {
         Ok((profile, notes))
     }
 
-    /// Says that nothing can be mounted: what is granted is shown where it lies, and nothing stands in for it.
+    /// Says that nothing can be mounted: what is granted is shown where it lies, and nothing stands in for
+    /// it.
     pub(crate) fn without_mounts(mut self) -> SandboxProfile {
         self.stand_ins.close();
         self.guard.hold_nothing();
@@ -444,8 +450,8 @@ impl SandboxProfile {
             // It runs there, whatever it sees of it.
             places.put(MountEntry::Excerpt { at: cwd.to_owned(), work: None, entries: Arc::new([]) });
         }
-        // A protected name that was granted has to be there before it is protected; everything else comes after what is
-        // the same for all calls, so that a sandbox can be made before it is known.
+        // A protected name that was granted has to be there before it is protected; everything else comes
+        // after what is the same for all calls, so that a sandbox can be made before it is known.
         self.stand_ins.begin(request);
         self.temp.begin(request);
         let by_name = self.is_by_name(request);
@@ -511,8 +517,8 @@ impl SandboxProfile {
         temporary || self.session.writable_root(path).is_some()
     }
 
-    /// The child of a request hears of changes of protected names that are undone while it runs. Not a server, which runs
-    /// beside all commands.
+    /// The child of a request hears of changes of protected names that are undone while it runs. Not a
+    /// server, which runs beside all commands.
     pub(crate) fn listen(&self, request: &ProcessRequest, tell: impl Fn(UndoneNotice) + Send + 'static) {
         if request.confinement == ConfinementLevel::Session && request.on_pipes.is_none() {
             let listener = UndoneListener::new(request.background.clone(), tell);
@@ -630,8 +636,8 @@ impl SandboxProfile {
             if path.symlink_metadata().is_err() {
                 continue;
             }
-            // Nothing can be put over a link, and who denies one means what it leads to, wherever on the way it stands; but
-            // one to a folder of the system hides nothing of that.
+            // Nothing can be put over a link, and who denies one means what it leads to, wherever on the way
+            // it stands; but one to a folder of the system hides nothing of that.
             let Some(real) = places.follow_links(&path) else { continue };
             if real != path && !(places.shows(&real) && self.may_hide(&real)) {
                 continue;
@@ -651,8 +657,8 @@ impl SandboxProfile {
         real.is_file() || !of_system && is_too_wide(real, self.config.home.as_deref()).is_none()
     }
 
-    /// Makes the places on which something is mounted in the temporary folder, where the session's stands at `/tmp`: a
-    /// workspace at `/tmp/w` needs a folder `w`. Nobody can rename them then.
+    /// Makes the places on which something is mounted in the temporary folder, where the session's stands at
+    /// `/tmp`: a workspace at `/tmp/w` needs a folder `w`. Nobody can rename them then.
     fn make_room_in_temp(&self, places: &mut MountMap, request: &ProcessRequest) -> Result<(), String> {
         for path in places.in_stand_in(Path::new(TEMP)) {
             let inside = path.strip_prefix(TEMP).unwrap_or(&path);
@@ -666,7 +672,8 @@ impl SandboxProfile {
     }
 }
 
-/// The path at which a child sees what lies at a path of the host: what lies in the session's temporary folder, in `/tmp`.
+/// The path at which a child sees what lies at a path of the host: what lies in the session's temporary
+/// folder, in `/tmp`.
 fn in_child<'p>(temp: &Path, path: &'p Path) -> Cow<'p, Path> {
     match path.strip_prefix(temp) {
         // Joining nothing would add a slash.
@@ -680,7 +687,8 @@ fn is_beneath(path: &Path, folder: &Path) -> bool {
     path != folder && path.starts_with(folder)
 }
 
-/// Whether the child of a request has the session's network: it is a part of the session, or hosts were granted to it.
+/// Whether the child of a request has the session's network: it is a part of the session, or hosts were
+/// granted to it.
 pub(crate) fn reaches_network(request: &ProcessRequest) -> bool {
     match request.confinement {
         ConfinementLevel::Declared | ConfinementLevel::ReadOnly => {
@@ -691,12 +699,14 @@ pub(crate) fn reaches_network(request: &ProcessRequest) -> bool {
     }
 }
 
-/// A path in words of ours: a command may have given it a name that is a line of its own, or moves the cursor.
+/// A path in words of ours: a command may have given it a name that is a line of its own, or moves the
+/// cursor.
 pub(crate) fn display_path(path: &(impl AsRef<Path> + ?Sized)) -> String {
     haft::view::visible_line(&path.as_ref().to_string_lossy())
 }
 
-/// Whether the child of a request runs beside others: in the background, or as a program that is talked to while it runs.
+/// Whether the child of a request runs beside others: in the background, or as a program that is talked to
+/// while it runs.
 fn runs_beside(request: &ProcessRequest) -> bool {
     request.background.has_begun() || request.on_pipes.is_some()
 }
@@ -713,7 +723,8 @@ struct WorkspaceMount {
     writable: bool,
 }
 
-/// Folders beside the working directories that settings let commands write: what lies in them is guarded the same way.
+/// Folders beside the working directories that settings let commands write: what lies in them is guarded the
+/// same way.
 fn written_beside(config: &ProfileConfig, workspaces: &[PathBuf]) -> Vec<PathBuf> {
     let home = config.home.as_deref();
     let mut beside: Vec<PathBuf> = Vec::new();
@@ -751,7 +762,8 @@ fn furnish_session(
     }
 }
 
-/// Puts what belongs to the session: what may be read, the temporary folder, the working directories over both.
+/// Puts what belongs to the session: what may be read, the temporary folder, the working directories over
+/// both.
 fn put_own(places: &mut MountMap, config: &ProfileConfig, workspaces: &[WorkspaceMount], writable: bool) {
     let there = |path: &&PathBuf| path.symlink_metadata().is_ok() && **path != Path::new("/");
     for path in config.tools.iter().chain(&config.results).chain(&config.allow_read).filter(there) {

@@ -1,7 +1,8 @@
 //! Which file a program is, and why it could not be started.
 //!
-//! The search along `PATH` is ours and not the C library's, because a folder of it that isn't absolute means "wherever
-//! you are", which must not decide what runs; and because whoever wrote a command wants to know which part of it is wrong.
+//! The search along `PATH` is ours and not the C library's, because a folder of it that isn't absolute means
+//! "wherever you are", which must not decide what runs; and because whoever wrote a command wants to know
+//! which part of it is wrong.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -39,7 +40,8 @@ pub(crate) fn this_program(request: &ProcessRequest) -> Result<Option<OwnedFd>, 
     high.map(Some).map_err(|error| format!("the file of this program can't be opened: {error}"))
 }
 
-/// What the kernel is to be given, or what is wrong with the request. A program that is open isn't looked for.
+/// What the kernel is to be given, or what is wrong with the request. A program that is open isn't looked
+/// for.
 pub(crate) fn start_plan(
     argv: &[OsString],
     cwd: &Path,

@@ -1,12 +1,15 @@
-//! Names that are covered in the views of children stay covered, whoever gives them to another file meanwhile.
+//! Names that are covered in the views of children stay covered, whoever gives them to another file
+//! meanwhile.
 //!
-//! What hides or protects a single file is a mount that lies on it. Somebody outside who renames another file over it, as
-//! most editors do when they save, takes that mount away in every view. So the folders of covered names are watched, and
-//! where such a name comes to be again, the first process of each child that runs is told to cover it again. In between lies
-//! a moment, in which a child that tries without end may be quicker; what it changed then is found when it has ended.
+//! What hides or protects a single file is a mount that lies on it. Somebody outside who renames another file
+//! over it, as most editors do when they save, takes that mount away in every view. So the folders of covered
+//! names are watched, and where such a name comes to be again, the first process of each child that runs is
+//! told to cover it again. In between lies a moment, in which a child that tries without end may be quicker;
+//! what it changed then is found when it has ended.
 //!
-//! Only names are covered again that were there when the child began: these it can't make itself. One watch serves a session,
-//! because the machine gives few of them to a user. Where it gives none, names stay covered until they are replaced.
+//! Only names are covered again that were there when the child began: these it can't make itself. One watch
+//! serves a session, because the machine gives few of them to a user. Where it gives none, names stay covered
+//! until they are replaced.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -66,7 +69,8 @@ pub(crate) struct CoverGuard {
 }
 
 impl CoveredNames {
-    /// Watches the names of a child that is about to be started; none if there are none, or nothing can be watched.
+    /// Watches the names of a child that is about to be started; none if there are none, or nothing can be
+    /// watched.
     pub(crate) fn begin(&self, scene: &MountPlan) -> Option<CoverGuard> {
         let is_there = |at: &Path| at.symlink_metadata().is_ok();
         // What a call was granted lies over what is covered for all.

@@ -1,7 +1,7 @@
 //! Processes that can do what their request grants and no more.
 //!
-//! Puts three things together and decides little: the profile says what a child sees, the network which hosts it may
-//! reach, and the helper makes it so. What is to run outside goes the way of [`LocalProcesses`].
+//! Puts three things together and decides little: the profile says what a child sees, the network which hosts
+//! it may reach, and the helper makes it so. What is to run outside goes the way of [`LocalProcesses`].
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -35,7 +35,8 @@ use crate::watch::UndoneNotice;
 use crate::wire::ChildJob;
 use crate::{bare, environment, limits, profile, program, start, watch};
 
-/// What children see, and what is looked at when one has ended: the profile, or what a test puts in its place.
+/// What children see, and what is looked at when one has ended: the profile, or what a test puts in its
+/// place.
 pub(crate) trait MountPlanner: Send + Sync {
     /// What this child sees.
     ///
@@ -79,13 +80,14 @@ pub(crate) trait MountPlanner: Send + Sync {
     /// Looks at what running children have made, before a program outside of the sandbox uses it.
     fn check_now(&self) {}
 
-    /// Folders that are to be closed to a child when it moves to the background, or has ended while another one runs; none if
-    /// it can't write them anyway.
+    /// Folders that are to be closed to a child when it moves to the background, or has ended while another
+    /// one runs; none if it can't write them anyway.
     fn to_close(&self, _: &ProcessRequest) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// What a child changed although it may not, that has moved to the background and to which these were closed.
+    /// What a child changed although it may not, that has moved to the background and to which these were
+    /// closed.
     fn moved(&self, _: &ProcessRequest) -> Vec<ConfinementRefusal> {
         Vec::new()
     }
@@ -247,8 +249,8 @@ impl SandboxConfig {
         self
     }
 
-    /// Makes no sandbox ahead of time: for a session that ends with its first command, which would wait until a spare one is
-    /// taken down.
+    /// Makes no sandbox ahead of time: for a session that ends with its first command, which would wait until
+    /// a spare one is taken down.
     #[must_use]
     pub fn without_spares(mut self) -> SandboxConfig {
         self.makes_spares = false;
@@ -260,8 +262,8 @@ impl SandboxConfig {
         &self.network
     }
 
-    /// The environment, usually [`std::env::vars_os`]: each child gets what [`environment`] lets through, and sees the tool
-    /// chains that it names. Variables that the rules hide are left out.
+    /// The environment, usually [`std::env::vars_os`]: each child gets what [`environment`] lets through, and
+    /// sees the tool chains that it names. Variables that the rules hide are left out.
     #[must_use]
     pub fn with_variables(
         mut self,
@@ -293,8 +295,8 @@ impl SandboxConfig {
 pub enum SandboxStack {
     /// Namespaces, mounts, Landlock and a filter of system calls.
     Full,
-    /// Landlock and a filter: reads are limited, but no names are protected, no hosts can be granted, and what a killed
-    /// host leaves behind may live on.
+    /// Landlock and a filter: reads are limited, but no names are protected, no hosts can be granted, and
+    /// what a killed host leaves behind may live on.
     Fallback,
     /// None.
     None,
@@ -329,8 +331,8 @@ impl std::error::Error for SandboxUnavailable {}
 
 /// Processes in a sandbox.
 ///
-/// One helper process makes a sandbox for each child; see the [crate's](crate) documentation. Dropping this ends
-/// everything that still runs.
+/// One helper process makes a sandbox for each child; see the [crate's](crate) documentation. Dropping this
+/// ends everything that still runs.
 ///
 /// ```no_run
 /// use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig};
@@ -503,7 +505,8 @@ fn with_namespaces(
     }
 }
 
-/// Whether a sandbox may be possible here: one question to the kernel. Only [`Sandbox::start`] knows for certain.
+/// Whether a sandbox may be possible here: one question to the kernel. Only [`Sandbox::start`] knows for
+/// certain.
 pub fn is_possible() -> bool {
     crate::sys::landlock_abi().is_some()
 }
@@ -609,14 +612,14 @@ impl Sandbox {
         (self.stack() == SandboxStack::Full).then_some(maker)
     }
 
-    /// Whether something may be seen or changed that a rule denies, because there was too much to look at; then commands
-    /// ask, however harmless they look.
+    /// Whether something may be seen or changed that a rule denies, because there was too much to look at;
+    /// then commands ask, however harmless they look.
     pub fn is_incomplete(&self) -> bool {
         self.inner.scenes.is_incomplete()
     }
 
-    /// Whether something may be seen outside of the working directories that rules deny to read, because there was too much
-    /// to look at; [`Sandbox::notes`] say what.
+    /// Whether something may be seen outside of the working directories that rules deny to read, because
+    /// there was too much to look at; [`Sandbox::notes`] say what.
     pub fn misses_elsewhere(&self) -> bool {
         self.inner.scenes.misses_elsewhere()
     }
@@ -631,8 +634,8 @@ impl Sandbox {
         self.pool.running() + self.outside.running()
     }
 
-    /// Ends every child and starts no more. Waits until they are gone, for at most a few seconds; to be called before the
-    /// program ends, which would end the threads that do this.
+    /// Ends every child and starts no more. Waits until they are gone, for at most a few seconds; to be
+    /// called before the program ends, which would end the threads that do this.
     pub fn shutdown(&self) {
         self.pool.shutdown();
         self.outside.shutdown();

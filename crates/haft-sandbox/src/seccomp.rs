@@ -1,11 +1,12 @@
 //! The system calls that a confined child may not make, as a filter that the kernel runs before each call.
 //!
-//! A list of what is refused, and not of what is allowed: compilers, interpreters and browsers use nearly everything, and
-//! the walls are the namespaces and Landlock. This closes what either leaves open (keys, terminals' input, set-user-id
-//! files), and what opens the kernel's seldom-walked corners. `ptrace` stays: debuggers and leak checkers need it, and a
-//! child sees no process but its own.
+//! A list of what is refused, and not of what is allowed: compilers, interpreters and browsers use nearly
+//! everything, and the walls are the namespaces and Landlock. This closes what either leaves open (keys,
+//! terminals' input, set-user-id files), and what opens the kernel's seldom-walked corners. `ptrace` stays:
+//! debuggers and leak checkers need it, and a child sees no process but its own.
 //!
-//! Assembled here in a few lines: numbers of the x32 kind and two different answers are more than libraries for this offer.
+//! Assembled here in a few lines: numbers of the x32 kind and two different answers are more than libraries
+//! for this offer.
 
 use libc::{
     BPF_ABS, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
@@ -67,8 +68,8 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_ioperm,
 ];
 
-/// Refused with "there is no such call", so that programs take another way: what `clone3` asks for can't be seen from a
-/// filter, and `io_uring` makes calls that no filter sees.
+/// Refused with "there is no such call", so that programs take another way: what `clone3` asks for can't be
+/// seen from a filter, and `io_uring` makes calls that no filter sees.
 const ABSENT: &[libc::c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
@@ -138,9 +139,9 @@ const SHARED: &[libc::c_long] = &[
     libc::SYS_mq_open,
 ];
 
-/// Bounds and priorities, and which argument says of which process; none is one's own. A program of the same user could be
-/// ended by a bound on its time, and the first process of a child's namespace could not close folders any more with a bound
-/// on its descriptors.
+/// Bounds and priorities, and which argument says of which process; none is one's own. A program of the same
+/// user could be ended by a bound on its time, and the first process of a child's namespace could not close
+/// folders any more with a bound on its descriptors.
 const OF_OTHERS: &[(libc::c_long, u32)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_setpriority, 1),
@@ -184,8 +185,8 @@ const X32: u32 = 0x4000_0000;
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 
-/// Where it has the lower half of an argument; the machines that we know are little-endian, and what is looked at here is
-/// 32 bits for the kernel too.
+/// Where it has the lower half of an argument; the machines that we know are little-endian, and what is
+/// looked at here is 32 bits for the kernel too.
 const fn argument_offset(index: u32) -> u32 {
     16 + 8 * index
 }
@@ -221,15 +222,16 @@ pub(crate) enum ChangeHandling {
     Made,
     /// Somebody hears of them first: see [`evidence`](crate::change_attempts).
     Heard,
-    /// What Landlock doesn't know is refused: permissions, owners, times and attributes. There are no mounts around it.
+    /// What Landlock doesn't know is refused: permissions, owners, times and attributes. There are no mounts
+    /// around it.
     Refused,
 }
 
 /// The filter.
 ///
-/// The number of a call is looked for by halves. In a plain list it would be compared with a hundred others, and not only for
-/// calls: when it is given a filter, the kernel tries it on every number that there is, to remember those that are always
-/// allowed. With a list that took longer than to start a program.
+/// The number of a call is looked for by halves. In a plain list it would be compared with a hundred others,
+/// and not only for calls: when it is given a filter, the kernel tries it on every number that there is, to
+/// remember those that are always allowed. With a list that took longer than to start a program.
 pub(crate) fn build_filter(sockets: AllowedSockets, changes: ChangeHandling) -> Vec<sock_filter> {
     let mut filter = vec![
         load_instruction(ARCH),
@@ -329,7 +331,8 @@ fn syscall_rules(sockets: AllowedSockets, changes: ChangeHandling) -> Vec<Syscal
     rules
 }
 
-/// The restriction of machines on which only certain programs may make user namespaces, as far as it meets us.
+/// The restriction of machines on which only certain programs may make user namespaces, as far as it meets
+/// us.
 #[cfg(feature = "testing")]
 pub(crate) fn no_user_namespace() -> Vec<sock_filter> {
     vec![
@@ -363,7 +366,8 @@ fn set_id(mode: u32, otherwise: sock_filter) -> [sock_filter; 4] {
     ]
 }
 
-/// The same where the mode counts only if a file is made; `change` is the answer where it is opened to be written.
+/// The same where the mode counts only if a file is made; `change` is the answer where it is opened to be
+/// written.
 fn creating_open(flags: u32, mode: u32, change: sock_filter) -> [sock_filter; 9] {
     [
         load_instruction(argument_offset(flags)),
@@ -470,7 +474,8 @@ mod tests {
         assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_getpid as u32, &[]), SECCOMP_RET_ALLOW);
     }
 
-    /// Looked for by halves, every call meets the rule that it would meet in the list, and what meets none is allowed.
+    /// Looked for by halves, every call meets the rule that it would meet in the list, and what meets none is
+    /// allowed.
     #[test]
     fn every_call_meets_its_rule() {
         let arguments: [&[u64]; 4] = [&[0; 6], &[1; 6], &[0o4777; 6], &[u64::MAX; 6]];

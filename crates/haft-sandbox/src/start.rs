@@ -1,12 +1,13 @@
 //! Becoming another program.
 //!
-//! The child is made by `clone` with `CLONE_VM | CLONE_VFORK`, as the C library's own `posix_spawn` does it: it borrows
-//! our memory until it becomes another program, and the thread that made it stands still meanwhile. So a start costs the
-//! same from a small host and from one with gigabytes, where `fork` copies page tables; and what goes wrong in the child
-//! is simply written to memory that we read afterwards. `posix_spawn` itself can't be used: it knows no `PDEATHSIG`.
+//! The child is made by `clone` with `CLONE_VM | CLONE_VFORK`, as the C library's own `posix_spawn` does it:
+//! it borrows our memory until it becomes another program, and the thread that made it stands still
+//! meanwhile. So a start costs the same from a small host and from one with gigabytes, where `fork` copies
+//! page tables; and what goes wrong in the child is simply written to memory that we read afterwards.
+//! `posix_spawn` itself can't be used: it knows no `PDEATHSIG`.
 //!
-//! The price is that the child runs in our memory. It therefore calls nothing but system calls, allocates nothing, takes
-//! no lock, and runs with every signal blocked until no handler of ours is left in it.
+//! The price is that the child runs in our memory. It therefore calls nothing but system calls, allocates
+//! nothing, takes no lock, and runs with every signal blocked until no handler of ours is left in it.
 #![expect(
     unsafe_code,
     reason = "a new process has to be set up between clone and exec, and no safe API does that"
@@ -35,7 +36,8 @@ pub(crate) struct StartPlan {
     pub(crate) locks: ProcessRestraints,
     /// The list of tasks of the control group that it enters, open for writing.
     pub(crate) group: Option<OwnedFd>,
-    /// Whether it is killed when the thread that started it ends, as it should be unless that would leave something behind.
+    /// Whether it is killed when the thread that started it ends, as it should be unless that would leave
+    /// something behind.
     pub(crate) dies_with_us: bool,
 }
 
@@ -47,7 +49,8 @@ pub(crate) struct ProcessRestraints {
     pub(crate) rules: Option<OwnedFd>,
     /// The calls that it may not make; empty if it may make all.
     pub(crate) filter: Vec<libc::sock_filter>,
-    /// In its place, where the kernel can do that and nobody else does it already: a filter that hands calls to a listener.
+    /// In its place, where the kernel can do that and nobody else does it already: a filter that hands calls
+    /// to a listener.
     pub(crate) heard: Option<NotifyFilter>,
 }
 
@@ -96,7 +99,8 @@ pub(crate) struct StartedChild {
     reaped: bool,
 }
 
-/// What the child reads and where it says what went wrong. Lives on the stack of the thread that waits for it.
+/// What the child reads and where it says what went wrong. Lives on the stack of the thread that waits for
+/// it.
 pub(crate) struct VforkShared<'a> {
     program: &'a CStr,
     argv: *const *const c_char,
@@ -143,8 +147,8 @@ impl<'a> VforkShared<'a> {
 
     /// What went wrong, once the child has left our memory.
     pub(crate) fn fault(&self) -> Option<(StartStep, Errno)> {
-        // SAFETY: Plain reads of values that are still alive. Volatile, because the compiler can't know that they were
-        // written.
+        // SAFETY: Plain reads of values that are still alive. Volatile, because the compiler can't know that
+        // they were written.
         let (step, errno) =
             unsafe { (ptr::read_volatile(&raw const self.step), ptr::read_volatile(&raw const self.errno)) };
         (errno != 0).then(|| (step, Errno::from_raw_os_error(errno)))
@@ -161,12 +165,12 @@ const SIGSET_BYTES: usize = 8;
 /// More than the few frames between `clone` and `execve` take.
 pub(crate) const STACK_BYTES: usize = 64 * 1024;
 
-/// Blocks every signal on this thread, for good: handlers of the host run on its own threads, never on ours, and a pipe
-/// that nobody reads is an error and no signal.
+/// Blocks every signal on this thread, for good: handlers of the host run on its own threads, never on ours,
+/// and a pipe that nobody reads is an error and no signal.
 pub(crate) fn block_signals() {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigfillset` initialises the set that it is given; `pthread_sigmask` only reads it, and the null pointer
-    // says that the old mask isn't wanted. Only the calling thread's mask changes.
+    // SAFETY: `sigfillset` initialises the set that it is given; `pthread_sigmask` only reads it, and the
+    // null pointer says that the old mask isn't wanted. Only the calling thread's mask changes.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), ptr::null_mut());
@@ -175,8 +179,8 @@ pub(crate) fn block_signals() {
 
 /// Starts a child with these descriptors as its 0, 1, 2 and so on, each at least [`DESCRIPTOR_MIN`].
 ///
-/// The calling thread has called [`block_signals`], and lives as long as the child: the child dies with it, if the plan
-/// says so.
+/// The calling thread has called [`block_signals`], and lives as long as the child: the child dies with it,
+/// if the plan says so.
 ///
 /// # Errors
 /// Which step failed, and why. No process is left then.
@@ -192,9 +196,10 @@ pub(crate) fn start_child(
     let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK_BYTES / 16);
     let mut pidfd: c_int = -1;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
-    // SAFETY: The stack is ours, aligned, and grows down from its end; it and `shared`, with everything that it points
-    // to, outlive the child's use of them, because CLONE_VFORK suspends this thread until the child has become another
-    // program or is gone. `in_child` keeps to what may be done there. The kernel writes the descriptor to `pidfd`.
+    // SAFETY: The stack is ours, aligned, and grows down from its end; it and `shared`, with everything that
+    // it points to, outlive the child's use of them, because CLONE_VFORK suspends this thread until the child
+    // has become another program or is gone. `in_child` keeps to what may be done there. The kernel writes
+    // the descriptor to `pidfd`.
     let pid = unsafe {
         let top = stack.as_mut_ptr().add(stack.capacity()).cast::<c_void>();
         libc::clone(in_child, top, flags, ptr::from_mut(&mut shared).cast(), ptr::from_mut(&mut pidfd))
@@ -202,7 +207,8 @@ pub(crate) fn start_child(
     if pid == -1 {
         return Err((StartStep::Clone, last_error()));
     }
-    // SAFETY: `clone` succeeded, so the kernel has just made this descriptor, close-on-exec, and nobody else owns it.
+    // SAFETY: `clone` succeeded, so the kernel has just made this descriptor, close-on-exec, and nobody else
+    // owns it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     let pid = Pid::from_raw(pid).expect("a child has a number");
     let Some(fault) = shared.fault() else { return Ok(StartedChild { pid, pidfd, reaped: false }) };
@@ -216,8 +222,8 @@ pub(crate) fn null_terminated(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// The same, again and again for a moment if the program is just being written: another thread has forked while the file
-/// was open for writing, which passes.
+/// The same, again and again for a moment if the program is just being written: another thread has forked
+/// while the file was open for writing, which passes.
 ///
 /// # Errors
 /// As [`start_child`].
@@ -241,16 +247,17 @@ fn last_error() -> Errno {
     Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// What the child does: a session of its own, default signals, its descriptors and no others, its folder, the program.
+/// What the child does: a session of its own, default signals, its descriptors and no others, its folder, the
+/// program.
 extern "C" fn in_child(shared: *mut c_void) -> c_int {
-    // SAFETY: `start_child` passes its `VforkShared` and stands still while we run, so nobody else uses it. Everything called here is
-    // a thin wrapper of a system call, safe between clone and exec; our descriptor table, signal table, mask and
-    // directory are copies, so nothing here changes the parent's.
+    // SAFETY: `start_child` passes its `VforkShared` and stands still while we run, so nobody else uses it.
+    // Everything called here is a thin wrapper of a system call, safe between clone and exec; our descriptor
+    // table, signal table, mask and directory are copies, so nothing here changes the parent's.
     unsafe {
         let shared = &mut *shared.cast::<VforkShared<'_>>();
         if shared.group != -1 {
-            // Only a bound: without it there are others. By itself, because the kernel makes every other process wait until
-            // no processor uses the old group any more.
+            // Only a bound: without it there are others. By itself, because the kernel makes every other
+            // process wait until no processor uses the old group any more.
             libc::write(shared.group, c"0".as_ptr().cast(), 1);
         }
         if own_session(shared.dies_with_us, shared.parent)
@@ -266,7 +273,8 @@ extern "C" fn in_child(shared: *mut c_void) -> c_int {
     }
 }
 
-/// The same in a process that has a session of its own and is locked in, and whose descriptors are still those of its parent.
+/// The same in a process that has a session of its own and is locked in, and whose descriptors are still
+/// those of its parent.
 ///
 /// # Safety
 /// Only in such a process, while its parent waits.
@@ -318,9 +326,9 @@ unsafe fn enter_program(shared: &mut VforkShared<'_>) -> bool {
 pub(crate) unsafe fn own_session(dies_with_us: bool, parent: c_int) -> bool {
     // SAFETY: System calls on plain numbers, and on structures that live here; see `in_child`.
     unsafe {
-        // Ignored signals stay ignored in the new program, and Rust ignores SIGPIPE. By the kernel's own call, since the C
-        // library keeps some numbers to itself; all zeroes is the default action in the kernel's form of it, and what
-        // can't be set (SIGKILL) is refused.
+        // Ignored signals stay ignored in the new program, and Rust ignores SIGPIPE. By the kernel's own
+        // call, since the C library keeps some numbers to itself; all zeroes is the default action in the
+        // kernel's form of it, and what can't be set (SIGKILL) is refused.
         let default = [0u64; 8];
         for signal in 1..=SIGNAL_MAX {
             libc::syscall(
@@ -409,7 +417,8 @@ pub(crate) unsafe fn apply_restraints(locks: &ProcessRestraints, rules: c_int) -
 /// Puts a filter in place whose listener is at the other end of the socket. Whether there is one then.
 ///
 /// # Safety
-/// Only in the child, before it becomes another program. Nothing that the filter hands over may be called from here on.
+/// Only in the child, before it becomes another program. Nothing that the filter hands over may be called
+/// from here on.
 unsafe fn hand_over(heard: &NotifyFilter) -> bool {
     let program =
         libc::sock_fprog { len: heard.filter.len() as u16, filter: heard.filter.as_ptr().cast_mut() };
@@ -419,7 +428,8 @@ unsafe fn hand_over(heard: &NotifyFilter) -> bool {
             let operation = libc::SECCOMP_SET_MODE_FILTER;
             libc::syscall(libc::SYS_seccomp, operation, flags, &raw const program) as c_int
         };
-        // Where the kernel can, a call that somebody hears of isn't interrupted by signals that it otherwise would not be.
+        // Where the kernel can, a call that somebody hears of isn't interrupted by signals that it otherwise
+        // would not be.
         let mut listener =
             install(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
         if listener == -1 && *libc::__errno_location() == libc::EINVAL {
@@ -442,7 +452,8 @@ unsafe fn hand_over(heard: &NotifyFilter) -> bool {
         (*head).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
         ptr::write_unaligned(libc::CMSG_DATA(head).cast::<c_int>(), listener);
         if libc::sendmsg(heard.theirs.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) == 1 {
-            // It is on its way. Who listens is alone with it: when that one is gone, nobody waits for an answer.
+            // It is on its way. Who listens is alone with it: when that one is gone, nobody waits for an
+            // answer.
             libc::close(listener);
             return true;
         }
@@ -468,12 +479,14 @@ unsafe fn become_program(shared: &mut VforkShared<'_>) {
     }
 }
 
-/// Lets the new program have nothing from this number on, also not what somebody in the host opened without close-on-exec.
+/// Lets the new program have nothing from this number on, also not what somebody in the host opened without
+/// close-on-exec.
 ///
 /// # Safety
 /// Only in the child, before it becomes another program.
 unsafe fn close_from(first: c_int, table: c_uint) -> bool {
-    // SAFETY: System calls on plain numbers; the descriptor table is the child's own copy, or becomes it by the first.
+    // SAFETY: System calls on plain numbers; the descriptor table is the child's own copy, or becomes it by
+    // the first.
     unsafe {
         let flags = libc::CLOSE_RANGE_CLOEXEC | table;
         if libc::syscall(libc::SYS_close_range, first, c_int::MAX, flags) == 0 {
@@ -499,8 +512,8 @@ impl StartedChild {
         std::os::fd::AsFd::as_fd(&self.pidfd)
     }
 
-    /// Sends a signal to the child's whole group. As long as the child isn't reaped its number, which is the group's, is
-    /// nobody else's.
+    /// Sends a signal to the child's whole group. As long as the child isn't reaped its number, which is the
+    /// group's, is nobody else's.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = rustix::process::kill_process_group(self.pid, signal);
     }
@@ -511,7 +524,8 @@ impl StartedChild {
         rustix::process::waitid(WaitId::PidFd(self.pidfd()), options)
     }
 
-    /// Somebody else took the child's number back; whose it is now nobody knows, so nothing is sent to it any more.
+    /// Somebody else took the child's number back; whose it is now nobody knows, so nothing is sent to it any
+    /// more.
     pub(crate) fn forget_pid(&mut self) {
         self.reaped = true;
     }

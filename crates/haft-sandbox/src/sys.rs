@@ -1,7 +1,7 @@
 //! The system calls that no safe library has: thin, one each, and nothing is decided here.
 //!
-//! Everything else of the helper goes through rustix. Numbers and structures are the kernel's; they are written out where
-//! the C library's headers don't have them.
+//! Everything else of the helper goes through rustix. Numbers and structures are the kernel's; they are
+//! written out where the C library's headers don't have them.
 #![expect(unsafe_code, reason = "system calls that rustix doesn't have")]
 
 use std::ffi::{c_int, c_long, c_void};
@@ -20,8 +20,9 @@ pub(crate) struct OneThread(());
 impl OneThread {
     /// Verifies it. The holder of the proof starts no thread any more.
     ///
-    /// A thread that was joined can be listed for a moment: `pthread_join` returns when the kernel has cleared the
-    /// thread's id, and the kernel removes the thread from its process after that. So this waits for a short while.
+    /// A thread that was joined can be listed for a moment: `pthread_join` returns when the kernel has
+    /// cleared the thread's id, and the kernel removes the thread from its process after that. So this waits
+    /// for a short while.
     ///
     /// # Errors
     /// The list of threads can't be read, or there are others.
@@ -72,15 +73,17 @@ pub(crate) fn fork_into(_: &OneThread, namespaces: c_int) -> Result<ForkSide> {
         stack_size: 0,
         tls: 0,
     };
-    // SAFETY: The structure has the kernel's first layout, and its size is passed. Without CLONE_VM the child has a copy of
-    // all memory; the process has one thread, so no lock in that copy is held by somebody who isn't there.
+    // SAFETY: The structure has the kernel's first layout, and its size is passed. Without CLONE_VM the child
+    // has a copy of all memory; the process has one thread, so no lock in that copy is held by somebody who
+    // isn't there.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<CloneArguments>()) };
     let pid = match check_result(pid) {
         // Filters of containers can't see what it is asked for, and say that there is no such call.
         Err(Errno::NOSYS) => {
             let flags = c_long::from(namespaces | libc::CLONE_PIDFD | libc::SIGCHLD);
             let (no_stack, none) = (ptr::null_mut::<c_void>(), ptr::null_mut::<c_void>());
-            // SAFETY: The same as above by the older call, which puts the descriptor where its third argument points.
+            // SAFETY: The same as above by the older call, which puts the descriptor where its third argument
+            // points.
             check_result(unsafe {
                 libc::syscall(libc::SYS_clone, flags, no_stack, &raw mut pidfd, none, none)
             })?
@@ -94,9 +97,11 @@ pub(crate) fn fork_into(_: &OneThread, namespaces: c_int) -> Result<ForkSide> {
     }
 }
 
-/// Leaves namespaces for new ones (`CLONE_NEW…`, nothing else): this thread alone, or the process if it has no other.
+/// Leaves namespaces for new ones (`CLONE_NEW…`, nothing else): this thread alone, or the process if it has
+/// no other.
 pub(crate) fn unshare_namespaces(namespaces: c_int) -> Result<()> {
-    // SAFETY: Takes a number. Namespaces hold no memory and no descriptors, so nothing that anybody relies on is parted.
+    // SAFETY: Takes a number. Namespaces hold no memory and no descriptors, so nothing that anybody relies on
+    // is parted.
     let done = unsafe { libc::unshare(namespaces) };
     check_result(c_long::from(done)).map(drop)
 }
@@ -105,7 +110,8 @@ pub(crate) fn unshare_namespaces(namespaces: c_int) -> Result<()> {
 #[cfg(feature = "testing")]
 pub(crate) fn filter_this_thread(filter: &[libc::sock_filter]) -> Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    // SAFETY: The kernel copies the filter, which outlives the call. It answers calls of this thread with an error at most.
+    // SAFETY: The kernel copies the filter, which outlives the call. It answers calls of this thread with an
+    // error at most.
     unsafe {
         check_result(c_long::from(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)))?;
         let mode = libc::SECCOMP_MODE_FILTER;
@@ -126,8 +132,8 @@ pub(crate) fn inherited_descriptor(number: c_int) -> Option<OwnedFd> {
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
         return None;
     }
-    // SAFETY: It is open, and by agreement with whoever started us nobody else uses this number: the caller asks once,
-    // before or at the beginning of `main`.
+    // SAFETY: It is open, and by agreement with whoever started us nobody else uses this number: the caller
+    // asks once, before or at the beginning of `main`.
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -141,8 +147,8 @@ pub(crate) fn ignore_children(ignore: bool) {
 /// Blocks SIGCHLD and gives a descriptor that is readable when a child has ended.
 pub(crate) fn ended_children() -> Result<OwnedFd> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set; the others read it. The mask of this thread changes, which is what the
-    // descriptor needs. The new descriptor is ours.
+    // SAFETY: `sigemptyset` initialises the set; the others read it. The mask of this thread changes, which
+    // is what the descriptor needs. The new descriptor is ours.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
@@ -168,7 +174,8 @@ pub(crate) fn signal_one(pid: i32, signal: c_int) {
     }
 }
 
-/// Changes a mount, or with `below` it and all below it: adds these `MOUNT_ATTR_…`, and cuts it off from mounts elsewhere.
+/// Changes a mount, or with `below` it and all below it: adds these `MOUNT_ATTR_…`, and cuts it off from
+/// mounts elsewhere.
 pub(crate) fn mount_setattr(mount: BorrowedFd<'_>, add: u64, below: bool) -> Result<()> {
     #[repr(C)]
     struct MountAttributes {
@@ -179,7 +186,8 @@ pub(crate) fn mount_setattr(mount: BorrowedFd<'_>, add: u64, below: bool) -> Res
     }
     let change = MountAttributes { attr_set: add, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
     let flags = libc::AT_EMPTY_PATH | if below { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: An empty path, so the descriptor itself is meant; the structure has the kernel's layout and its size is given.
+    // SAFETY: An empty path, so the descriptor itself is meant; the structure has the kernel's layout and its
+    // size is given.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -201,7 +209,8 @@ pub(crate) fn landlock_abi() -> Option<u32> {
     u32::try_from(abi).ok().filter(|abi| *abi > 0)
 }
 
-/// A new set of Landlock rules. The kernel looks at as many fields as it knows, and refuses others that aren't zero.
+/// A new set of Landlock rules. The kernel looks at as many fields as it knows, and refuses others that
+/// aren't zero.
 pub(crate) fn landlock_ruleset(files: u64, network: u64, scoped: u64) -> Result<OwnedFd> {
     let handled = [files, network, scoped];
     let fields = handled.iter().rposition(|field| *field != 0).map_or(1, |last| last + 1);
@@ -271,8 +280,8 @@ pub(crate) fn read_memory(pid: i32, from: u64, into: &mut [u8]) -> Result<usize>
     let first = (PAGE - from as usize % PAGE).min(into.len());
     let part = |from: u64, iov_len| libc::iovec { iov_base: from as usize as *mut libc::c_void, iov_len };
     let remote = [part(from, first), part(from.wrapping_add(first as u64), into.len() - first)];
-    // SAFETY: The kernel writes no more than the local part holds, which is the caller's; addresses of the other process
-    // are only numbers to us, and wrong ones are an error.
+    // SAFETY: The kernel writes no more than the local part holds, which is the caller's; addresses of the
+    // other process are only numbers to us, and wrong ones are an error.
     let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, remote.as_ptr(), 2, 0) };
     check_result(read as c_long).map(|read| read as usize)
 }

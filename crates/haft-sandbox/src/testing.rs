@@ -184,8 +184,8 @@ pub fn sandbox(
     Ok(Sandbox::with_helper(helper, scenes, std::env::vars_os()))
 }
 
-/// From now on nobody whom this thread starts can make a user namespace by `unshare`, as we do it. By `clone`, as
-/// bubblewrap does it, they can.
+/// From now on nobody whom this thread starts can make a user namespace by `unshare`, as we do it. By
+/// `clone`, as bubblewrap does it, they can.
 ///
 /// # Panics
 /// The kernel takes no filters.
@@ -193,8 +193,8 @@ pub fn without_own_namespaces() {
     sys::filter_this_thread(&seccomp::no_user_namespace()).expect("filters are taken");
 }
 
-/// From now on nobody whom this thread starts can make a process by `clone3`, nor a user namespace: so it is in containers
-/// with the usual filter.
+/// From now on nobody whom this thread starts can make a process by `clone3`, nor a user namespace: so it is
+/// in containers with the usual filter.
 ///
 /// # Panics
 /// The kernel takes no filters.

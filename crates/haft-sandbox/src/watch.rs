@@ -1,16 +1,18 @@
 //! The life of one child, on one thread: start, feed, listen, wait, end.
 //!
-//! There are four ways to the end: the child ends by itself, its time is over, the call is cancelled, or nobody waits
-//! for its answer. In the last three its group is told to end (TERM), and killed if it doesn't within a grace. In all of
-//! them, once the child itself is gone, output is read for a bounded time only, since something that it left behind may
-//! hold a pipe open for ever; then what is left of the group is killed. The child stays a zombie until that is done, so
-//! that the group's number can't have become somebody else's.
+//! There are four ways to the end: the child ends by itself, its time is over, the call is cancelled, or
+//! nobody waits for its answer. In the last three its group is told to end (TERM), and killed if it doesn't
+//! within a grace. In all of them, once the child itself is gone, output is read for a bounded time only,
+//! since something that it left behind may hold a pipe open for ever; then what is left of the group is
+//! killed. The child stays a zombie until that is done, so that the group's number can't have become somebody
+//! else's.
 //!
-//! Children that may have changed protected names are paused while the user is asked about them: they may be the user's own.
-//! What is paused can't run out of time, and every way to the end works as it does otherwise.
+//! Children that may have changed protected names are paused while the user is asked about them: they may be
+//! the user's own. What is paused can't run out of time, and every way to the end works as it does otherwise.
 //!
-//! A child that floods writes small pieces, and whoever waits for each of them is woken for each of them, which costs more
-//! than reading it. So a flood is left alone for a moment whenever there is no more of it, and the pipe gathers.
+//! A child that floods writes small pieces, and whoever waits for each of them is woken for each of them,
+//! which costs more than reading it. So a flood is left alone for a moment whenever there is no more of it,
+//! and the pipe gathers.
 
 mod undone;
 
@@ -204,7 +206,8 @@ pub(crate) trait ChildProcess: Send {
         None
     }
 
-    /// Ends what is left, and waits until it is gone. What isn't after a while, however often it is killed, is returned.
+    /// Ends what is left, and waits until it is gone. What isn't after a while, however often it is killed,
+    /// is returned.
     fn end(&mut self) -> Vec<u32>;
 
     /// What of it is there now, by its numbers.
@@ -221,8 +224,8 @@ pub(crate) trait ChildSupervisor {
     /// It is about to be killed, or has ended; said once.
     fn ending(&mut self, _: &mut dyn ChildProcess) {}
 
-    /// The user has answered about changes that were undone; if they are the user's, they are made again. Returns what to
-    /// report.
+    /// The user has answered about changes that were undone; if they are the user's, they are made again.
+    /// Returns what to report.
     fn answered(&mut self, _: &[PathBuf], _is_users: bool) -> Vec<ConfinementRefusal> {
         Vec::new()
     }
@@ -360,9 +363,10 @@ impl ChildPipes {
     fn new(request: &ProcessRequest) -> io::Result<ChildPipes> {
         let (their_input, input) = io::pipe()?;
         let (output, their_output) = io::pipe()?;
-        let (errors, their_errors) = match request.merged {
-            true => (None, their_output.try_clone()?),
-            false => io::pipe().map(|(ours, theirs)| (Some(OwnedFd::from(ours)), theirs))?,
+        let (errors, their_errors) = if request.merged {
+            (None, their_output.try_clone()?)
+        } else {
+            io::pipe().map(|(ours, theirs)| (Some(OwnedFd::from(ours)), theirs))?
         };
         let mut theirs: Vec<OwnedFd> = vec![their_input.into(), their_output.into(), their_errors.into()];
         let mut lines = None;
@@ -526,7 +530,8 @@ impl ChildWatch<'_> {
         };
         let (stdout, stderr): (CapturedOutput, CapturedOutput) =
             (self.output.capture.finish(), self.errors.capture.finish());
-        // Where it has not ended it hangs inside the kernel, and so does whoever waits for it: this thread, not the call.
+        // Where it has not ended it hangs inside the kernel, and so does whoever waits for it: this thread,
+        // not the call.
         let gone = self.ended.is_some();
         let mut child = self.child;
         let mut refused: Vec<ConfinementRefusal> =
@@ -625,13 +630,15 @@ impl ChildWatch<'_> {
         Ok(())
     }
 
-    /// When its time is over. Questions to the user don't count, neither about it nor about what runs beside it.
+    /// When its time is over. Questions to the user don't count, neither about it nor about what runs beside
+    /// it.
     fn deadline(&self) -> Option<Instant> {
         let asking = requested_timeout(self.request).saturating_sub(self.asked_before);
         self.started.checked_add(self.request.timeout)?.checked_add(asking)?.checked_add(self.undone.held_for)
     }
 
-    /// When to look at the time again. While a question is open the deadline moves, and nothing tells of its end.
+    /// When to look at the time again. While a question is open the deadline moves, and nothing tells of its
+    /// end.
     fn wakes_at(&self) -> Option<Instant> {
         let is_asking = self.request.child_requests.as_ref().is_some_and(ChildRequests::is_asking);
         let stands_still = is_asking || self.undone.is_paused;

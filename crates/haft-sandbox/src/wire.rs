@@ -1,8 +1,9 @@
 //! What host and helper say to each other, and how it is written.
 //!
-//! An order is one message on a `SOCK_SEQPACKET` socket, descriptors beside it; one that is too long for a message lies in
-//! a file in memory, whose descriptor comes first. Its first part is the scene, so that the helper can compare scenes as
-//! they are written. Whatever isn't understood is no order: both ends are the same program, so that is a fault of ours.
+//! An order is one message on a `SOCK_SEQPACKET` socket, descriptors beside it; one that is too long for a
+//! message lies in a file in memory, whose descriptor comes first. Its first part is the scene, so that the
+//! helper can compare scenes as they are written. Whatever isn't understood is no order: both ends are the
+//! same program, so that is a fault of ours.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -56,7 +57,8 @@ pub(crate) enum ChildReport {
     Ended(ProcessExit, bool),
 }
 
-/// What of a scene is the same for many children, as bytes. Descriptors are numbers in the order of [`held_descriptors`].
+/// What of a scene is the same for many children, as bytes. Descriptors are numbers in the order of
+/// [`held_descriptors`].
 pub(crate) fn write_plan(scene: &MountPlan) -> Vec<u8> {
     let mut out = WireWriter(Vec::with_capacity(4096));
     out.parts(&scene.parts);

@@ -1,15 +1,16 @@
 //! The shared state of an agent's calls: which calls may go, which are done, and with what results.
 //!
-//! Calls run in tasks of their own and advance the scheduler themselves; there is no central loop to wake. The board
-//! holds the one lock, never across an `await` and never while foreign code runs: it calls wakers, refuses jobs and
-//! spreads cancellations after releasing the lock.
+//! Calls run in tasks of their own and advance the scheduler themselves; there is no central loop to wake.
+//! The board holds the one lock, never across an `await` and never while foreign code runs: it calls wakers,
+//! refuses jobs and spreads cancellations after releasing the lock.
 //!
-//! A [`CallBatch`] is the calls of one turn, or one submitted call. Batches share the order, the conflicts and the slots
-//! of the board; results, interrupts and siblings are each batch's own. The board forgets a call when it ends and a batch
-//! when its owner drops it, so it doesn't grow with the number of calls.
+//! A [`CallBatch`] is the calls of one turn, or one submitted call. Batches share the order, the conflicts
+//! and the slots of the board; results, interrupts and siblings are each batch's own. The board forgets a
+//! call when it ends and a batch when its owner drops it, so it doesn't grow with the number of calls.
 //!
-//! The first result of a call counts. A later result, of a call that was abandoned or moved to the background meanwhile,
-//! is handed back, also after all results were taken. This is what makes "exactly one result" true under every race.
+//! The first result of a call counts. A later result, of a call that was abandoned or moved to the background
+//! meanwhile, is handed back, also after all results were taken. This is what makes "exactly one result" true
+//! under every race.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,8 +23,8 @@ use crate::scheduler::{
 };
 use crate::sync::{Arc, Mutex, lock};
 
-/// The shared state of an agent's calls. `Job` is what a call needs to begin, `Done` is its result. Clones are the same
-/// board.
+/// The shared state of an agent's calls. `Job` is what a call needs to begin, `Done` is its result. Clones
+/// are the same board.
 pub struct CallBoard<Job, Done> {
     state: Arc<Mutex<BoardState<Job, Done>>>,
 }
@@ -61,7 +62,8 @@ struct BatchState<Done> {
     stopped: Option<Cause>,
 }
 
-/// The numbers of the calls of a batch, by index. They are consecutive, unless calls of other batches came in between.
+/// The numbers of the calls of a batch, by index. They are consecutive, unless calls of other batches came in
+/// between.
 #[derive(Default)]
 struct CallNumbers {
     /// The number of the first call.
@@ -161,7 +163,8 @@ impl<Job, Done> CallBoard<Job, Done> {
 
     /// Wakes waiting calls that may continue, and returns the next call that begins, of whichever batch.
     ///
-    /// Call it again while the returned call says that there may be more. `cancel` makes the cancellation of a call.
+    /// Call it again while the returned call says that there may be more. `cancel` makes the cancellation of
+    /// a call.
     pub fn next_call(&self, cancel: impl Fn() -> Cancel) -> Option<StartedCall<Job>> {
         let mut wakers = Vec::new();
         let next = lock(&self.state).next_call(cancel, &mut wakers);
@@ -252,8 +255,8 @@ impl<Job, Done> CallBatch<Job, Done> {
         state.scheduler.begin_asking(number);
     }
 
-    /// Replaces the footprint of a call. Returns false if the call has to [`wait`](CallBatch::wait) until it may
-    /// prepare again.
+    /// Replaces the footprint of a call. Returns false if the call has to [`wait`](CallBatch::wait) until it
+    /// may prepare again.
     pub fn reconsider(&self, call: usize, footprint: Footprint) -> bool {
         let mut state = lock(&self.board.state);
         let number = state.number(self.id, call);
@@ -286,7 +289,8 @@ impl<Job, Done> CallBatch<Job, Done> {
         state.batches[self.id.0].stopped
     }
 
-    /// Waits until the call may continue. A call that was ended waits forever: its cancellation ends the wait.
+    /// Waits until the call may continue. A call that was ended waits forever: its cancellation ends the
+    /// wait.
     pub fn wait(&self, call: usize) -> impl Future<Output = ()> + '_ {
         std::future::poll_fn(move |cx| match self.poll_continue(call, cx) {
             Poll::Ready(true) => Poll::Ready(()),
@@ -339,8 +343,8 @@ impl<Job, Done> CallBatch<Job, Done> {
         Ok(has_others)
     }
 
-    /// Ends the call before its result is known: the first half of [`finish`](CallBatch::finish), for callers that report
-    /// the end before they [deliver](CallBatch::deliver) the result.
+    /// Ends the call before its result is known: the first half of [`finish`](CallBatch::finish), for callers
+    /// that report the end before they [deliver](CallBatch::deliver) the result.
     ///
     /// Returns whether the call ran in parallel with another, or `None` if it has ended before.
     pub fn claim(&self, call: usize) -> Option<bool> {
@@ -371,9 +375,9 @@ impl<Job, Done> CallBatch<Job, Done> {
 
     /// Stops the batch.
     ///
-    /// Calls that have not begun end with the result of `refuse`. Calls that have begun are cancelled: all of them if
-    /// `force`, otherwise those that may be interrupted, which includes calls that are still being prepared. Calls that
-    /// arrive later are cancelled as they begin.
+    /// Calls that have not begun end with the result of `refuse`. Calls that have begun are cancelled: all of
+    /// them if `force`, otherwise those that may be interrupted, which includes calls that are still being
+    /// prepared. Calls that arrive later are cancelled as they begin.
     pub fn stop(&self, cause: Cause, force: bool, refuse: impl Fn(usize, Job) -> Done) {
         let (mut unbegun, mut cancels) = (Vec::new(), Vec::new());
         {
@@ -482,8 +486,8 @@ impl<Job, Done> BoardState<Job, Done> {
         None
     }
 
-    /// Ends the call, unless it has ended. The caller releases what it leaves after unlocking. Also returns whether the call
-    /// ran in parallel with another.
+    /// Ends the call, unless it has ended. The caller releases what it leaves after unlocking. Also returns
+    /// whether the call ran in parallel with another.
     #[must_use]
     fn end(&mut self, number: usize) -> Option<(EndedCall, bool)> {
         let CallSlot { cancel, waker, .. } = self.calls.remove(number)?;

@@ -81,8 +81,9 @@ fn no_calls_are_no_results_at_once() {
     assert_eq!(poll(&mut board(10, "").results(), &count()), Some(vec![]));
 }
 
-/// A call that was answered by others, because it took too long or moved to the background, may come back when the
-/// results were taken: its own was counted as a second one then, and the count of unfinished calls went below zero.
+/// A call that was answered by others, because it took too long or moved to the background, may come back
+/// when the results were taken: its own was counted as a second one then, and the count of unfinished calls
+/// went below zero.
 #[test]
 fn a_late_result_is_given_back_also_after_the_turn() {
     let (board, root, woken) = (board(10, "R"), Cancel::new(), count());

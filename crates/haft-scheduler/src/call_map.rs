@@ -4,9 +4,10 @@ use std::ops::{Index, IndexMut};
 
 /// The unfinished calls or open batches of a board, by number.
 ///
-/// A number is never used again, so a late caller finds nothing rather than the entry of another call. Entries lie in the
-/// order of their numbers. Those that were added since holes were last closed lie where their numbers say, and a binary
-/// search finds older ones. Memory follows the number of entries, however many there were before.
+/// A number is never used again, so a late caller finds nothing rather than the entry of another call.
+/// Entries lie in the order of their numbers. Those that were added since holes were last closed lie where
+/// their numbers say, and a binary search finds older ones. Memory follows the number of entries, however
+/// many there were before.
 pub(crate) struct CallMap<T> {
     /// Sorted by number. `None` where the entry was removed; the last is never `None`.
     entries: Vec<(usize, Option<T>)>,
@@ -32,7 +33,8 @@ impl<T> CallMap<T> {
     /// Adds an entry. Its number is greater than all before.
     pub(crate) fn insert(&mut self, number: usize, entry: T) {
         debug_assert!(self.entries.last().is_none_or(|(last, _)| *last < number));
-        // Numbers that were given out in between, and to no entry of this map, would leave it without its newest entries.
+        // Numbers that were given out in between, and to no entry of this map, would leave it without its
+        // newest entries.
         if number.wrapping_sub(self.offset) != self.entries.len() {
             self.offset = number.wrapping_sub(self.entries.len());
         }
@@ -125,7 +127,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever is removed in whatever order, the map has what a map of the standard library has, and holes stay few.
+        /// Whatever is removed in whatever order, the map has what a map of the standard library has, and
+        /// holes stay few.
         #[test]
         fn finds_what_was_inserted_and_not_removed(picks in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 0..400)) {
             let (mut map, mut model, mut next) = (CallMap::default(), BTreeMap::new(), 0);

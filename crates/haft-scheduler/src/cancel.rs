@@ -1,9 +1,9 @@
 //! Cancellation: a tree of flags, each with the cause that raised it.
 //!
-//! A session is the parent of its calls, a call the parent of the sessions of its sub-agents. A turn cancels its calls one by
-//! one, because an interrupt spares some of them. Cancelling a node cancels everything below it with the same cause; the
-//! first cause wins and never changes. Tools may await [`Cancel::cancelled`] or check [`Cancel::cause`]; they need not, since
-//! the engine drops the future of a cancelled call.
+//! A session is the parent of its calls, a call the parent of the sessions of its sub-agents. A turn cancels
+//! its calls one by one, because an interrupt spares some of them. Cancelling a node cancels everything below
+//! it with the same cause; the first cause wins and never changes. Tools may await [`Cancel::cancelled`] or
+//! check [`Cancel::cause`]; they need not, since the engine drops the future of a cancelled call.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

@@ -1,10 +1,11 @@
 //! Conflict keys: what a call touches, in a form by which two calls can be compared.
 //!
-//! Two calls conflict if one changes what the other reads or changes: the same path or one above the other, the same
-//! file under two names, the same named resource. Running only calls that don't conflict at the same time has the same
-//! outcome as running all of them in order.
+//! Two calls conflict if one changes what the other reads or changes: the same path or one above the other,
+//! the same file under two names, the same named resource. Running only calls that don't conflict at the same
+//! time has the same outcome as running all of them in order.
 //!
-//! A path is compared by its components alone; the caller has resolved symlinks and lists every name of the place.
+//! A path is compared by its components alone; the caller has resolved symlinks and lists every name of the
+//! place.
 
 use std::path::{Path, PathBuf};
 
@@ -62,7 +63,8 @@ impl ConflictKeys {
             || self.reads.overlaps(&other.changes)
     }
 
-    /// Returns whether a call with these keys may conflict with calls that one with `earlier` didn't conflict with.
+    /// Returns whether a call with these keys may conflict with calls that one with `earlier` didn't conflict
+    /// with.
     pub fn is_wider_than(&self, earlier: &ConflictKeys) -> bool {
         self != earlier && !earlier.exclusive
     }

@@ -4,7 +4,8 @@
 //! cancellation; it knows no tool, no runtime, no clock and no file system.
 //!
 //! - [`Scheduler`] is a pure state machine: events in, the next step out.
-//! - [`CallBoard`] is the one lock around it, with the wakers; a [`CallBatch`] is the calls of one turn with their results.
+//! - [`CallBoard`] is the one lock around it, with the wakers; a [`CallBatch`] is the calls of one turn with
+//!   their results.
 //! - [`Cancel`] is the tree of cancellations.
 //! - [`ConflictKeys`] say what a call touches.
 //!
@@ -34,9 +35,9 @@
 //!
 //! # The model check
 //!
-//! `tests/model` compiles these sources a second time, with the locks of shuttle instead of those of the standard
-//! library, and explores interleavings. That is why every module takes its locks from `crate::sync`, and why unit tests
-//! are modules of this file.
+//! `tests/model` compiles these sources a second time, with the locks of shuttle instead of those of the
+//! standard library, and explores interleavings. That is why every module takes its locks from `crate::sync`,
+//! and why unit tests are modules of this file.
 #![warn(missing_docs)]
 
 mod board;

@@ -4,22 +4,24 @@
 //! pushed → clear → authorizing → ready → running → done
 //! ```
 //!
-//! Calls belong to batches: the calls of one message of a model, or a call that was submitted alone. All batches of an
-//! agent share one scheduler and one order, that of arrival. A batch matters only while its message still arrives: until
-//! then its calls that aren't safe don't start. A call that ended is forgotten at once, and its number isn't used again.
+//! Calls belong to batches: the calls of one message of a model, or a call that was submitted alone. All
+//! batches of an agent share one scheduler and one order, that of arrival. A batch matters only while its
+//! message still arrives: until then its calls that aren't safe don't start. A call that ended is forgotten
+//! at once, and its number isn't used again.
 //!
-//! A call is *clear* if no earlier unfinished call conflicts with it. An *authorizing* call holds no slot, so a
-//! question that waits forever starves no other call. Ready calls get slots in call order.
+//! A call is *clear* if no earlier unfinished call conflicts with it. An *authorizing* call holds no slot, so
+//! a question that waits forever starves no other call. Ready calls get slots in call order.
 //!
-//! There are two conflict rules. Under `classes` two concurrency-safe calls don't conflict and all others do, which is
-//! partition-then-gather and needs two pointers. Under `effects` calls conflict if their keys overlap. A waiting call
-//! remembers only the *nearest* earlier call that it conflicts with and looks again when that one is done, so a long
-//! chain of conflicts costs no more per call than a short one. It is found by comparing
-//! with one unfinished call after the other; an index of keys cost more than it saved.
+//! There are two conflict rules. Under `classes` two concurrency-safe calls don't conflict and all others do,
+//! which is partition-then-gather and needs two pointers. Under `effects` calls conflict if their keys
+//! overlap. A waiting call remembers only the *nearest* earlier call that it conflicts with and looks again
+//! when that one is done, so a long chain of conflicts costs no more per call than a short one. It is found
+//! by comparing with one unfinished call after the other; an index of keys cost more than it saved.
 //!
-//! Keys are what the paths of a call meant when they were last resolved. An exclusive call may have moved symlinks, so
-//! when it ends every later call is *doubtful*: it counts as exclusive until it is prepared, which resolves its paths
-//! again. A tool that makes or moves symlinks, or moves directories, therefore has to be exclusive.
+//! Keys are what the paths of a call meant when they were last resolved. An exclusive call may have moved
+//! symlinks, so when it ends every later call is *doubtful*: it counts as exclusive until it is prepared,
+//! which resolves its paths again. A tool that makes or moves symlinks, or moves directories, therefore has
+//! to be exclusive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -134,7 +136,8 @@ struct CallEntry {
 }
 
 impl CallEntry {
-    /// Returns whether the two calls conflict by what they touch. A call without keys conflicts with every other.
+    /// Returns whether the two calls conflict by what they touch. A call without keys conflicts with every
+    /// other.
     fn conflicts_with(&self, other: &CallEntry) -> bool {
         match (&self.keys, &other.keys) {
             (Some(mine), Some(theirs)) => mine.conflicts_with(theirs),
@@ -313,8 +316,8 @@ impl Scheduler {
         Some(SchedulerStep::Prepare(call))
     }
 
-    /// Marks the call as waiting for the user. It no longer counts as being prepared, so it holds back only calls that
-    /// conflict with it.
+    /// Marks the call as waiting for the user. It no longer counts as being prepared, so it holds back only
+    /// calls that conflict with it.
     pub fn begin_asking(&mut self, call: usize) {
         if self.calls.get(call).is_some_and(|entry| entry.state == CallState::Authorizing) {
             self.leave_state(call);
@@ -348,8 +351,8 @@ impl Scheduler {
                 self.is_clear_by_class(call)
             }
             ConflictRule::Effects => {
-                // Clear calls have to look again because this one may touch more now, and calls that waited for it
-                // because it may touch less.
+                // Clear calls have to look again because this one may touch more now, and calls that waited
+                // for it because it may touch less.
                 let mut others = std::mem::take(&mut self.clear);
                 others.append(&mut self.clear_when_complete);
                 others.extend(self.calls[call].waiting.take().into_iter().flat_map(|waiting| *waiting));
@@ -370,7 +373,8 @@ impl Scheduler {
         clear
     }
 
-    /// Asks for a slot. Returns true if the call has one at once; otherwise [`SchedulerStep::Run`] comes later.
+    /// Asks for a slot. Returns true if the call has one at once; otherwise [`SchedulerStep::Run`] comes
+    /// later.
     ///
     /// A call that is done never gets a slot.
     pub fn authorize(&mut self, call: usize) -> bool {
@@ -392,8 +396,8 @@ impl Scheduler {
         false
     }
 
-    /// Ends the call, whatever its state, and forgets it. Ending it twice changes nothing. Returns whether the call ran in
-    /// parallel with another.
+    /// Ends the call, whatever its state, and forgets it. Ending it twice changes nothing. Returns whether
+    /// the call ran in parallel with another.
     pub fn finish(&mut self, call: usize) -> bool {
         if !self.calls.contains(call) {
             return false;
@@ -563,8 +567,8 @@ impl Scheduler {
         }
     }
 
-    /// Records that the paths of the call were resolved again without a change: calls that waited because it was
-    /// doubtful check again.
+    /// Records that the paths of the call were resolved again without a change: calls that waited because it
+    /// was doubtful check again.
     fn mark_resolved(&mut self, call: usize) {
         let doubtful = self.is_doubtful(&self.calls[call]);
         self.calls[call].resolved_at = self.exclusive_ended;
@@ -595,8 +599,8 @@ impl Scheduler {
         earlier
     }
 
-    /// Finds the nearest earlier unfinished call that conflicts, and registers to wait for it. A later call that has
-    /// begun counts too if this one was reconsidered. Returns true if there is none.
+    /// Finds the nearest earlier unfinished call that conflicts, and registers to wait for it. A later call
+    /// that has begun counts too if this one was reconsidered. Returns true if there is none.
     fn wait_for_blocker(&mut self, call: usize) -> bool {
         let doubtful = self.nearest_doubtful(call);
         let conflicting = self.nearest_conflict(call);

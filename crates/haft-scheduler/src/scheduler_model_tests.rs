@@ -111,8 +111,8 @@ fn effect_cases() -> impl Strategy<Value = (Vec<Foot>, usize, Vec<Index>)> {
     (vec(feet(1), 1..24), 1..12_usize, vec(any::<Index>(), 64))
 }
 
-/// Each event at random: authorize something, or finish something. The machine compares each step; here the whole
-/// history is looked at once more, without it.
+/// Each event at random: authorize something, or finish something. The machine compares each step; here the
+/// whole history is looked at once more, without it.
 fn keeps_conflicts_apart((feet, cap, order): (Vec<Foot>, usize, Vec<Index>)) {
     let mut machine = Machine::new(ConflictRule::Effects, cap);
     feet.iter().for_each(|foot| machine.push(foot.clone(), 1, None));

@@ -1,8 +1,9 @@
 //! A table of orders, and what the random events of the model do not reach.
 //!
-//! A [`Machine`] feeds the scheduler and keeps its own books beside it. Before each step it works out, by comparing
-//! every call with every other, what the step must be; the scheduler, which never compares that much, has to agree.
-//! So each test here checks the whole machine after every event, whatever else it looks at.
+//! A [`Machine`] feeds the scheduler and keeps its own books beside it. Before each step it works out, by
+//! comparing every call with every other, what the step must be; the scheduler, which never compares that
+//! much, has to agree. So each test here checks the whole machine after every event, whatever else it looks
+//! at.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +31,8 @@ struct Foot {
 }
 
 impl Foot {
-    /// `R` touches nothing, `W` everything, `r(a/b)` reads a place, `w(a)` changes it, `rs(x)` and `ws(x)` the same for
-    /// named state; `+` joins. `I` stands for a call that could not be read.
+    /// `R` touches nothing, `W` everything, `r(a/b)` reads a place, `w(a)` changes it, `rs(x)` and `ws(x)`
+    /// the same for named state; `+` joins. `I` stands for a call that could not be read.
     fn parse(words: &str) -> Foot {
         let mut foot = Foot::default();
         for part in words.split('+') {
@@ -202,8 +203,8 @@ impl Machine {
         }
     }
 
-    /// Whether nothing stands in the way of a call: no earlier unfinished one that conflicts or might, and no later
-    /// one that has begun, which there is only where a call was reconsidered.
+    /// Whether nothing stands in the way of a call: no earlier unfinished one that conflicts or might, and no
+    /// later one that has begun, which there is only where a call was reconsidered.
     fn is_clear(&self, call: usize) -> bool {
         (0..self.calls.len()).filter(|other| *other != call).all(|other| {
             let Call { at, doubtful, .. } = self.calls[other];
@@ -342,7 +343,8 @@ impl Machine {
         assert_eq!(ready, self.all(At::Ready));
     }
 
-    /// One letter a call: `.` waits, `p` is being prepared, `?` asks, `=` waits for a slot, `r` runs, `d` is done.
+    /// One letter a call: `.` waits, `p` is being prepared, `?` asks, `=` waits for a slot, `r` runs, `d` is
+    /// done.
     fn shows(&self) -> String {
         let letter = |call: &Call| match call.at {
             At::Pushed => '.',
@@ -411,13 +413,14 @@ fn by_effects_only_what_overlaps_is_kept_apart() {
     check_effects("ws(x) rs(x) ws(y)", "[0 2] [1]");
     check_effects("R W R", "[0] [1] [2]");
     check_effects("w(a) I w(b)", "[0] [1] [2]");
-    // A waiting write holds back those that conflict with it, and through it those that only conflict with it.
+    // A waiting write holds back those that conflict with it, and through it those that only conflict with
+    // it.
     check_effects("w(a) w(a)+w(b) w(b) w(c)", "[0 3] [1] [2]");
     check_effects("r(a) w(a) r(a)", "[0] [1] [2]");
 }
 
-/// `[ln -s e d, write d/f, read e/f]`: the write was taken for one to `d/f`, because `d` wasn't a link when somebody
-/// looked, so the read ran beside or before it.
+/// `[ln -s e d, write d/f, read e/f]`: the write was taken for one to `d/f`, because `d` wasn't a link when
+/// somebody looked, so the read ran beside or before it.
 #[test]
 fn behind_a_call_that_touches_anything_nothing_is_taken_for_granted() {
     let mut machine = Machine::with(ConflictRule::Effects, 10, "W w(d/f) r(e/f) r(g)");
@@ -503,8 +506,8 @@ fn not_too_many_are_prepared_at_once() {
     assert_eq!(machine.all(At::Pushed).len(), 3);
 }
 
-/// Two calls that both turned out wider waited for each other: the earlier one for the later one, which had begun
-/// when it looked, and the later one for the earlier one when it was reconsidered itself.
+/// Two calls that both turned out wider waited for each other: the earlier one for the later one, which had
+/// begun when it looked, and the later one for the earlier one when it was reconsidered itself.
 #[test]
 fn two_reconsidered_calls_do_not_wait_for_each_other() {
     let mut machine = Machine::with(ConflictRule::Effects, 10, "w(a) w(b) w(c)");

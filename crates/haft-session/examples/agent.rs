@@ -1,4 +1,5 @@
-//! A whole agent: the user's settings, rules, sandboxed commands, the journal, a model, questions and events.
+//! A complete agent: the user's settings, rules, sandboxed commands, the journal, a model, prompts and
+//! events.
 //!
 //! `cargo run -p haft-session --example agent DIR`. A script plays the model, so that it needs no key.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]

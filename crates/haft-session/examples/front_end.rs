@@ -1,4 +1,4 @@
-//! A front end of its own: it counts events and answers prompts, beside another one that is attached later.
+//! A custom front end: it prints events and answers prompts, next to another one that is attached later.
 //!
 //! `cargo run -p haft-session --example front_end DIR`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]

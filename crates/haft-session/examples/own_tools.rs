@@ -1,4 +1,4 @@
-//! Own tools only, and calls without a model: one result for each call, in order.
+//! Custom tools only, and calls without a model: one result for each call, in order.
 //!
 //! `cargo run -p haft-session --example own_tools DIR`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]

@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedModel::new(ModelScript::parse(SCRIPT)?, Wire::Anthropic);
     let mut agent = session.agent_with(model).await?;
     let outcome = agent.run("What is in the notes?").await;
-    session.close().await; // front ends have shown everything by then
+    session.close().await; // front ends have shown all events by then
     println!("answer: {}", outcome.text);
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Sub-agents: loops that work for a call of another one.
+//! Sub-agents: agent loops that work on a task for a call of another agent.
 //!
-//! The port [`SubAgents`] over `haft-provider`'s loop. An agent is a child of the calling engine, so it has fewer tools at
-//! most, is judged by its parent's rules too, and ends with the call; it has a conversation, a name and an account of its
-//! own, and what it costs counts for its parent. [`kinds`] says what there is to choose from, `agent_events` what is reported of
-//! one while it works. What everybody needs to know of a running agent is in one table, by name; nobody is in it longer
-//! than it works.
+//! [`Agents`] implements the port [`SubAgents`] with the agent loop of `haft-agent`. A sub-agent is a child
+//! of the calling engine: it has at most the parent's tools, the parent's rules apply to it too, and it
+//! ends with the call. It has its own conversation, name and usage account, and its usage also counts for
+//! its parent. [`kinds`] defines the kinds of agents, `agent_events` reports on a working agent. One table
+//! contains all running agents by name. An agent is in it only while it works.
 
 mod agent_events;
 pub mod background_reports;
@@ -40,13 +40,13 @@ use crate::NoticeSink;
 use crate::run::provider::{ModelByName, NamedModel};
 use crate::session_journal::SessionRecorder;
 
-/// How many agents of one depth work at once; more wait for a place.
+/// The maximum number of agents of one depth that work at once. More agents wait for a slot.
 pub const AGENTS_MAX: usize = 10;
-/// How deep agents may give tasks to agents: an agent of the last depth gives none.
+/// The maximum depth of agents. An agent of the last depth can't delegate.
 pub const DEPTH_MAX: usize = 3;
-/// How often the model of one agent may be asked, where neither its kind nor the run says less.
+/// The maximum number of model requests of one agent, unless its kind or the run sets a lower limit.
 pub const TURNS_MAX: u64 = 200;
-/// How many characters of the last words of one that didn't finish are passed on.
+/// The maximum number of characters passed on of an unfinished agent's last text.
 const LAST_WORDS_CHARS_MAX: usize = 4_000;
 
 /// The prompt of every agent.
@@ -66,16 +66,17 @@ for: what you found or changed, where, how you know that it holds, and what is l
 
 /// The sub-agents of a session.
 pub struct SessionAgents {
-    /// What agents are made with; none before the session has a model and after it ended.
+    /// The parts that agents are built with. `None` before the session has a model, and after the session
+    /// has ended.
     setup: Mutex<Option<Arc<AgentSetup>>>,
     /// The current run of the main agent.
     main: Mutex<Option<(RunHandle, UsageMeter)>>,
     running: Mutex<BTreeMap<String, Arc<WorkingAgent>>>,
-    /// Places by depth: one that waits for its own agents never takes a place from them.
+    /// Slots by depth, so that an agent that waits for its own agents never takes a slot from them.
     places: [Semaphore; DEPTH_MAX],
 }
 
-/// What agents are made with.
+/// The parts that agents are built with.
 pub struct AgentSetup {
     /// The kinds of agents.
     pub kinds: AgentKinds,
@@ -83,7 +84,7 @@ pub struct AgentSetup {
     pub engine: Engine,
     pub policy: Policy,
     pub model: Arc<dyn Model>,
-    /// Makes other models.
+    /// Creates other models.
     pub others: ModelByName,
     /// The options of the main agent's runs.
     pub options: RunOptions,
@@ -93,20 +94,20 @@ pub struct AgentSetup {
     pub asker: Option<Arc<dyn Asker>>,
     /// The directory that the session works in.
     pub cwd: PathBuf,
-    /// Who writes down what is done.
+    /// Records what agents do.
     pub recorder: Option<Arc<SessionRecorder>>,
-    /// Receives what hooks say to the user.
+    /// Receives messages of hooks for the user.
     pub notices: NoticeSink,
 }
 
-/// An agent at work.
+/// A working agent.
 struct WorkingAgent {
     engine: Engine,
     model: NamedModel,
     handle: RunHandle,
     account: UsageMeter,
     depth: usize,
-    /// Who gave it its task.
+    /// The agent that gave it its task.
     parent: String,
 }
 
@@ -120,18 +121,19 @@ impl SessionAgents {
         })
     }
 
-    /// The session has a model, so agents can work. The engine holds these agents, so [`close`](SessionAgents::close) has to be called at its end.
+    /// The session has a model, so agents can work. The engine holds these agents, so
+    /// [`close`](SessionAgents::close) has to be called at its end.
     pub fn open(&self, setup: AgentSetup) {
         *lock(&self.setup) = Some(Arc::new(setup));
     }
 
-    /// The session ends: no agent is started any more.
+    /// Ends the session: no agent is started any more.
     pub fn close(&self) {
         lock(&self.setup).take();
         lock(&self.main).take();
     }
 
-    /// A run of the main agent begins.
+    /// Records that a run of the main agent begins.
     pub fn main_runs(&self, handle: &RunHandle, account: &UsageMeter) {
         *lock(&self.main) = Some((handle.clone(), account.clone()));
     }
@@ -142,7 +144,7 @@ impl SessionAgents {
             .ok_or_else(|| ToolError::new("the session is about to end; no agent is started"))
     }
 
-    /// How deep the agent is whose call this is; the main one is at 0.
+    /// Returns the depth of the agent that makes this call; the main agent's is 0.
     fn depth(&self, cx: &Context) -> Result<usize, ToolError> {
         match cx.call().agent_id() {
             MAIN_AGENT => Ok(0),
@@ -187,7 +189,7 @@ impl SessionAgents {
             let (tool, spec) = (entry.tool(), entry.tool().spec());
             let is_left_out = (deepest && is_delegating(tool))
                 || (apart && spec.has_feature(worktrees::FEATURE))
-                // The mode is a matter of the conversation with the user.
+                // The permission mode is decided in the conversation with the user.
                 || spec.needs_port(PortName::Mode);
             !is_left_out && kind.has(entry)
         });
@@ -231,7 +233,8 @@ impl SessionAgents {
         let mut conversation = Conversation::new(model.model.format());
         let outcome = tokio::select! {
             biased;
-            // Answered at once and by ourselves: how far it came would be lost with this future.
+            // A cancellation is answered immediately, here: the agent's progress would be lost with this
+            // future.
             cause = cx.cancelled() => return Err(self.cancelled(cause, &name, &heard, worktree, cx)),
             outcome = agent.run(&mut conversation, &request.prompt) => outcome,
         };
@@ -242,7 +245,8 @@ impl SessionAgents {
         agent_answer(&request, &name, outcome, &account, kept)
     }
 
-    /// The model that an agent asks: the one that the call names, its kind's, its parent's.
+    /// Returns the model of an agent: the one that the call names, otherwise its kind's, otherwise its
+    /// parent's.
     fn model(
         &self,
         setup: &AgentSetup,
@@ -264,7 +268,7 @@ impl SessionAgents {
         }
     }
 
-    /// Puts an agent into the table, for as long as what is returned lives.
+    /// Adds an agent to the table, for as long as the returned guard lives.
     fn enter(&self, name: &str, working: WorkingAgent) -> Result<AgentEntry<'_>, ToolError> {
         let mut running = lock(&self.running);
         if running.contains_key(name) || name == MAIN_AGENT {
@@ -276,7 +280,8 @@ impl SessionAgents {
         Ok(AgentEntry { agents: self, name: name.to_owned() })
     }
 
-    /// The error of one that was cancelled, with how far it came. Its worktree is looked at once nobody waits.
+    /// Returns the error for a cancelled agent, with its progress. Its worktree is finished in the
+    /// background.
     fn cancelled(
         &self,
         cause: Cause,
@@ -302,7 +307,7 @@ impl SessionAgents {
 }
 
 impl AgentSetup {
-    /// The kind that is asked for.
+    /// Returns the requested kind.
     fn kind(&self, request: &AgentRequest) -> Result<&AgentDefinition, ToolError> {
         let name = request.kind.as_deref().unwrap_or(haft_tools::agent::USUAL_KIND);
         self.kinds.find(name).ok_or_else(|| {
@@ -326,11 +331,12 @@ impl SubAgents for SessionAgents {
         if self.depth(cx)? >= DEPTH_MAX {
             return Err(too_deep());
         }
-        match request.isolation == AgentIsolation::Worktree && cx.location().entered().is_some() {
-            true => Err(ToolError::invalid_input(
+        if request.isolation == AgentIsolation::Worktree && cx.location().entered().is_some() {
+            Err(ToolError::invalid_input(
                 "`isolation` is not possible from within a worktree; leave it with ExitWorktree, or go without",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 
@@ -370,9 +376,10 @@ impl SessionAgents {
         };
         let there = || {
             let names: Vec<String> = lock(&self.running).keys().map(|name| format!("`{name}`")).collect();
-            match names.is_empty() {
-                true => "no agent is at work; give a task with Agent".to_owned(),
-                false => format!("these are at work: {}", names.join(", ")),
+            if names.is_empty() {
+                "no agent is at work; give a task with Agent".to_owned()
+            } else {
+                format!("these are at work: {}", names.join(", "))
             }
         };
         let shown = truncate_chars(to, 60);
@@ -389,7 +396,7 @@ impl SessionAgents {
     }
 }
 
-/// An agent's place in the table.
+/// An agent's entry in the table.
 struct AgentEntry<'a> {
     agents: &'a SessionAgents,
     name: String,
@@ -416,7 +423,7 @@ impl AgentWorktree {
         Ok(AgentWorktree { worktree })
     }
 
-    /// Removes it if nothing was changed in it, else says where it is.
+    /// Removes the worktree if nothing was changed in it. Otherwise returns a message with its path.
     async fn finish(self, cx: &Context) -> String {
         let GitWorktree { path, branch, .. } = &self.worktree;
         let (path, kept) = (path.display(), "kept, because");
@@ -440,14 +447,14 @@ impl AgentWorktree {
         }
     }
 
-    /// The same after the call was answered; whoever waits for nothing is told nothing.
+    /// Does the same after the call was answered. Then there is no message.
     fn finish_later(self, cx: &Context) {
         let cx = cx.without_cancellation();
         tokio::spawn(async move { self.finish(&cx).await });
     }
 }
 
-/// The limits of an agent, and its prompt.
+/// Returns the limits of an agent, and its prompt.
 fn agent_options(
     base: &RunOptions,
     kind: &AgentDefinition,
@@ -457,11 +464,12 @@ fn agent_options(
     let mut options = base.clone();
     let least = |turns: u64, other: Option<u64>| other.map_or(turns, |other| turns.min(other));
     options.max_turns = Some(least(least(TURNS_MAX, kind.max_turns), base.max_turns));
-    // The run's own time ends the call that this works for.
+    // The time limit of the main run ends the call, and so the agent.
     options.max_time = None;
     options.prices = model.prices;
     options.window_tokens = model.window_tokens;
-    // How the main agent works and where it is are its own; what people wrote down for agents is for all.
+    // The instructions and the location of the main agent don't apply to other agents. Memory files apply
+    // to all.
     let shared = base.system.get(1..base.system.len().saturating_sub(1)).unwrap_or_default();
     options.system = vec![SYSTEM.into()];
     if !kind.prompt.is_empty() {
@@ -472,7 +480,7 @@ fn agent_options(
     options
 }
 
-/// The message to the parent.
+/// Returns the message to the parent.
 fn agent_answer(
     request: &AgentRequest,
     name: &str,
@@ -514,7 +522,7 @@ fn send_line(request: &AgentRequest, line: &str) {
     }
 }
 
-/// Whether a tool gives tasks to agents.
+/// Returns whether a tool gives tasks to agents.
 pub(crate) fn is_delegating(tool: &AnyTool) -> bool {
     tool.spec().needs_port(PortName::SubAgents)
         && tool.listed_class() == ListedClass::Always(ConcurrencyClass::Delegating)

@@ -1,4 +1,4 @@
-//! From options, settings and environment to an engine that is ready for calls.
+//! Assembles an engine that is ready for calls from options, settings and environment.
 
 mod assembler;
 #[cfg(feature = "browser")]
@@ -51,11 +51,11 @@ pub(crate) use self::tool_state::skills_of;
 /// How long results that were too long for the model are kept.
 pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// An opened session: the engine to build, the rules that it asks, and what was loaded for it.
+/// An opened session: the engine to build, its rules, and what was loaded for it.
 pub struct SessionParts {
-    /// No other session of this machine has it.
+    /// The id, unique on this machine.
     pub id: String,
-    /// The directories to work in.
+    /// The working directories.
     pub workspace: Workspace,
     /// Builds the engine. A run adds its model, journal and front end before it builds.
     pub(crate) engine: EngineBuilder,
@@ -64,25 +64,25 @@ pub struct SessionParts {
     pub(crate) policy: Policy,
     /// The settings.
     pub given: LoadedSettings,
-    /// The hooks of the settings, which the engine has.
+    /// The hooks of the settings, which are part of the engine.
     pub(crate) hooks: Hooks,
-    /// What runs in the background, and ends with the session.
+    /// The background tasks, which end with the session.
     pub(crate) tasks: Arc<TaskTable>,
     /// The calls that ran.
     pub(crate) calls: CallLog,
     /// The tools without what they get from this session, to read earlier calls with.
     pub(crate) shared_tools: Registry,
-    /// Prompts that are planned for later.
+    /// Scheduled prompts.
     pub(crate) crons: Arc<CronTable>,
-    /// What was read of files.
+    /// What the session has read of files.
     pub(crate) seen: ReadTracker,
-    /// Whether processes can do no more than they are granted.
+    /// Whether processes are confined to their grants.
     pub confined: bool,
-    /// What is doubtful about settings, rules, trust and hooks.
+    /// Warnings about settings, rules, trust and hooks.
     pub warnings: Vec<String>,
-    /// What MCP servers are started with.
+    /// Starts the MCP servers.
     pub server_starter: ServerStarter,
-    /// Events and prompts, where front ends come and go.
+    /// Events and prompts, if front ends attach and detach.
     pub channels: Option<SessionChannels>,
     /// Receives warnings and messages.
     pub(crate) notices: NoticeSink,
@@ -91,18 +91,19 @@ pub struct SessionParts {
 }
 
 impl SessionParts {
-    /// The engine of calls without a run, built when it is first needed.
+    /// Returns the engine of calls without a run. It is built when it is first needed.
     pub(crate) fn engine(&self) -> &Engine {
         self.built_engine.get_or_init(|| self.engine.clone().build())
     }
 
-    /// Reports what is doubtful about settings, rules and tools.
+    /// Reports warnings about settings, rules and tools.
     pub fn report_warnings(&self) {
         self.warnings.iter().for_each(|text| self.notices.warn(one_line(text)));
         warn_of_clashes(&self.engine, &self.notices);
     }
 
-    /// The journal of the session, which opens with the first call or run. Brings back what an earlier process knew.
+    /// Returns the journal of the session, which opens with the first call or run. Restores the state that
+    /// an earlier process recorded.
     pub fn journal(&self, options: &SessionOptions, resumed: Option<&ResumedSession>) -> Arc<LazyJournal> {
         let (settings, state) =
             (self.given.loaded.settings.journal.clone(), self.given.places.state_dir.clone());
@@ -132,18 +133,18 @@ impl SessionParts {
         })
     }
 
-    /// Whether this continues a session that was in plan mode when it ended.
+    /// Returns whether this session continues one that was in plan mode when it ended.
     pub fn was_planning(&self, options: &SessionOptions) -> bool {
         let lookup: VariableLookup<'_> = &|name| options.environment.get(name);
         SessionPlans::kept_in(&tool_state::open_shelf(lookup, SessionPurpose::Run)).is_planning(&self.id)
     }
 
-    /// The tools as the next turn would have them.
+    /// Returns the tools of the next turn.
     pub fn snapshot(&self) -> Snapshot {
         self.engine().snapshot()
     }
 
-    /// The permission mode.
+    /// Returns the permission mode.
     pub fn permission_mode(&self) -> PermissionMode {
         self.policy.current()
     }
@@ -153,10 +154,10 @@ impl SessionParts {
         self.policy.set(mode);
     }
 
-    /// Decides on a call as it would be decided on if it were made. Runs nothing and asks no user.
+    /// Returns the decision on a call without making it. Runs nothing and doesn't ask the user.
     ///
     /// # Errors
-    /// An unknown tool, or an input that doesn't fit it.
+    /// Returns an error if the tool is unknown or the input is invalid.
     pub async fn check(&self, tool: &str, input: Value) -> Result<DecisionReport, SessionError> {
         let planned = &self.server_starter.planned.servers;
         let servers: Vec<&str> = planned.iter().map(PlannedServer::name).collect();
@@ -165,27 +166,28 @@ impl SessionParts {
         checked.map_err(|error| SessionError::tools(error.to_string()))
     }
 
-    /// Starts the MCP servers in parallel and waits for none. Needs a runtime.
+    /// Starts the MCP servers in parallel without waiting for them. Needs a runtime.
     ///
     /// # Errors
-    /// Servers that can't be started.
+    /// Returns an error if servers can't be started.
     pub fn start_servers(&self, ports: ServerPorts) -> Result<ServerPool, SessionError> {
         self.server_starter.start(self.engine(), ports)
     }
 
     /// Runs calls as one turn and returns one result for each, in order.
     ///
-    /// MCP servers are started if a call is for a tool that isn't there without them, and end with the turn. `turn_changed`
-    /// gets the handle of the turn when it begins, and `None` when it has ended.
+    /// If a call needs a tool of an MCP server, the servers are started, and they end with the turn.
+    /// `turn_changed` receives the handle of the turn when it begins, and `None` when it has ended.
     ///
     /// # Errors
-    /// Servers that can't be started.
+    /// Returns an error if servers can't be started.
     pub async fn run_calls(
         &self,
         calls: Vec<ToolCall>,
         turn_changed: impl Fn(Option<TurnHandle>),
     ) -> Result<Vec<ToolResult>, SessionError> {
-        // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
+        // Removal of old results is retried next time. Without stored results this is a single file system
+        // access.
         let _ = self.engine().clean_results(RESULTS_KEPT);
         if calls.is_empty() {
             return Ok(Vec::new());
@@ -218,7 +220,7 @@ impl SessionParts {
         Ok(results)
     }
 
-    /// What a call declares to touch, if its tool is offered and its input fits.
+    /// Returns the declared effects of a call, if its tool exists and its input is valid.
     pub fn declared_effects(&self, call: &ToolCall) -> Option<Effects> {
         self.effects_in(&self.engine().snapshot(), call)
     }
@@ -229,8 +231,8 @@ impl SessionParts {
         self.engine().consider(tool, offer.origin(), input, |request| request.declared().clone()).ok()
     }
 
-    /// Whether a call can be made with the servers that are connected: its tool is known, and it doesn't read what all
-    /// servers offer.
+    /// Returns whether a call can be made with the connected servers: its tool exists, and it doesn't list
+    /// what all servers offer.
     pub(crate) fn needs_no_more_servers(&self, snapshot: &Snapshot, call: &ToolCall) -> bool {
         !matches!(snapshot.find(&call.name), Err(ToolNotFound::Unknown(_)))
             && !self.effects_in(snapshot, call).is_some_and(|effects| reads_servers(&effects))
@@ -241,18 +243,19 @@ impl SessionParts {
         report_tasks(&self.tasks, &self.notices);
     }
 
-    /// Reports what hooks in the background have said so far.
+    /// Reports the messages of background hooks so far.
     pub fn report_hooks(&self) {
         hooks::report_hooks(&self.hooks, &self.notices);
     }
 
-    /// Reports that one of these results ends the turn: whoever runs the conversation should stop here.
+    /// Reports that one of these results ends the turn, so that the caller should stop the conversation
+    /// here.
     pub fn report_turn_end(&self, results: &[ToolResult]) {
         hooks::report_hook_results(results, &self.notices);
     }
 }
 
-/// Whether a call reads what servers offer: their tools, or their prompts and resources.
+/// Returns whether a call reads what servers offer: their tools, or their prompts and resources.
 fn reads_servers(effects: &Effects) -> bool {
     let of_servers =
         |resource: &str| resource == "session:tools" || resource == "mcp" || resource.starts_with("mcp:");
@@ -261,7 +264,7 @@ fn reads_servers(effects: &Effects) -> bool {
     effects.state.iter().any(observes)
 }
 
-/// Ends every process of a session when it and all that it is [shared](ProcessGuard::share) with are dropped.
+/// Ends every process of a session when it and all its [shared](ProcessGuard::share) guards are dropped.
 pub struct ProcessGuard(Arc<SharedProcesses>);
 
 struct SharedProcesses(Arc<SessionProcesses>);
@@ -271,13 +274,13 @@ impl ProcessGuard {
         ProcessGuard(Arc::new(SharedProcesses(starter)))
     }
 
-    /// Another guard of the same processes, for whoever ends them when the program is interrupted.
+    /// Returns another guard of the same processes, for the code that handles interrupts of the program.
     #[must_use]
     pub fn share(&self) -> ProcessGuard {
         ProcessGuard(self.0.clone())
     }
 
-    /// Ends the processes now; no others can start.
+    /// Ends the processes now. No further ones can start.
     pub fn shut_down(&self) {
         self.0.0.shutdown();
     }

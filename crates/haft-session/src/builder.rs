@@ -18,10 +18,10 @@ use crate::{
     NoticeSink, RuleWording, SessionError, SessionFactory, SessionNotice, SessionOptions, SessionPurpose,
 };
 
-/// Collects what a session is built from. Setters never fail; [`build`](SessionBuilder::build) reports what is wrong.
+/// Builds a session. Setters never fail; [`build`](SessionBuilder::build) reports errors.
 ///
-/// What is left out is as for `haft run`: the user's settings, the sandbox, the journal. Without a front end that
-/// answers prompts, calls that would ask are denied.
+/// The defaults are those of `haft run`: the user's settings, the sandbox, the journal. Without a front end
+/// that answers prompts, calls that would ask are denied.
 #[derive(Clone)]
 pub struct SessionBuilder {
     options: SessionOptions,
@@ -35,67 +35,70 @@ pub struct SessionBuilder {
 pub enum ResumeFrom {
     /// The last session of this directory.
     Latest,
-    /// The session with this id, or the one whose id begins like this.
+    /// The session whose id is this text or begins with it.
     Id(String),
 }
 
 impl SessionBuilder {
-    /// A session that works in this directory.
+    /// Creates a builder for a session that works in this directory.
     pub fn new(dir: impl Into<PathBuf>) -> SessionBuilder {
         let options = SessionOptions { cwd: Some(dir.into()), ..SessionOptions::default() };
         SessionBuilder { options, front_ends: Vec::new(), resume: None, bad_tool: None }
     }
 
-    /// Settings as JSON, or the path of a settings file. They count more than files of the user and of the workspace.
+    /// Adds settings as JSON, or the path of a settings file. They override the files of the user and of
+    /// the workspace.
     #[must_use]
     pub fn settings(mut self, settings: impl Into<String>) -> SessionBuilder {
         self.options.settings.push(settings.into());
         self
     }
 
-    /// The environment variables that settings, tools and providers are read from.
+    /// Sets the environment variables that settings, tools and providers are read from.
     #[must_use]
     pub fn environment(mut self, environment: SessionEnvironment) -> SessionBuilder {
         self.options.environment = environment;
         self
     }
 
-    /// The permission mode.
+    /// Sets the permission mode.
     #[must_use]
     pub fn mode(mut self, mode: PermissionMode) -> SessionBuilder {
         self.options.permission_mode = Some(mode);
         self
     }
 
-    /// Calls that run without asking, such as `Edit(src/**)`.
+    /// Adds a rule for calls that run without asking, such as `Edit(src/**)`.
     #[must_use]
     pub fn allow(mut self, rule: impl Into<String>) -> SessionBuilder {
         self.options.allow.push(rule.into());
         self
     }
 
-    /// Calls that always ask.
+    /// Adds a rule for calls that always ask.
     #[must_use]
     pub fn ask(mut self, rule: impl Into<String>) -> SessionBuilder {
         self.options.ask.push(rule.into());
         self
     }
 
-    /// Calls that never run. A rule about files binds the file tools and every command in the sandbox.
+    /// Adds a rule for calls that never run. A rule about files binds the file tools and every command in
+    /// the sandbox.
     #[must_use]
     pub fn deny(mut self, rule: impl Into<String>) -> SessionBuilder {
         self.options.deny.push(rule.into());
         self
     }
 
-    /// Another directory to work in.
+    /// Adds a working directory.
     #[must_use]
     pub fn add_dir(mut self, dir: impl Into<PathBuf>) -> SessionBuilder {
         self.options.add_dir.push(dir.into());
         self
     }
 
-    /// Runs commands without the sandbox. They can do what the user can; rules and mode alone decide.
+    /// Runs commands without the sandbox. They have the user's permissions; only rules and mode restrict
+    /// them.
     #[must_use]
     pub fn without_sandbox(mut self) -> SessionBuilder {
         self.options.no_sandbox = true;
@@ -112,14 +115,14 @@ impl SessionBuilder {
         self
     }
 
-    /// Leaves out the built-in tools.
+    /// Omits the built-in tools.
     #[must_use]
     pub fn without_built_in_tools(mut self) -> SessionBuilder {
         self.options.without_built_in_tools = true;
         self
     }
 
-    /// A file with MCP servers, in the form of `.mcp.json`.
+    /// Adds a file with MCP servers, in the form of `.mcp.json`.
     #[must_use]
     pub fn mcp_config(mut self, file: impl Into<PathBuf>) -> SessionBuilder {
         self.options.mcp_config.push(file.into());
@@ -149,13 +152,14 @@ impl SessionBuilder {
         self.front_end(PromptFunction(Arc::new(move |prompt| Box::pin(answer(prompt)))))
     }
 
-    /// Receives the events of the session, in order and in a task of its own. All events of a run have arrived when it returns.
+    /// Receives the events of the session, in order and in a separate task. All events of a run have
+    /// arrived when it returns.
     #[must_use]
     pub fn on_event(self, receive: impl Fn(&SessionEvent) + Send + Sync + 'static) -> SessionBuilder {
         self.front_end(EventFunction(Arc::new(receive)))
     }
 
-    /// Words the rules that would allow a call as the program does, for example as its flags.
+    /// Sets how messages name the rules that would allow a call, for example as flags of the program.
     #[must_use]
     pub fn rule_wording(mut self, wording: RuleWording) -> SessionBuilder {
         self.options.rule_wording = Some(wording);
@@ -169,10 +173,11 @@ impl SessionBuilder {
         self
     }
 
-    /// Loads settings, tools and rules. Reads the disk; starts no thread and no process.
+    /// Loads settings, tools and rules. Reads files, but starts no thread and no process.
     ///
     /// # Errors
-    /// Settings, directories or tools that can't be used, or no session to continue.
+    /// Returns an error if settings, directories or tools can't be used, or if the session to continue
+    /// doesn't exist.
     pub fn load(mut self) -> Result<SessionFactory, SessionError> {
         if let Some(bad) = self.bad_tool {
             return Err(SessionError::tools(bad.to_string()));
@@ -183,11 +188,11 @@ impl SessionBuilder {
         Ok(SessionFactory::new(assembler, self.front_ends, resumed))
     }
 
-    /// Builds the session: [loads](SessionBuilder::load) what it needs, and opens it. MCP servers begin to connect; the sandbox
-    /// is made when the first command needs it.
+    /// Builds the session: [loads](SessionBuilder::load) what it needs, and opens it. MCP servers begin to
+    /// connect. The sandbox is created when the first command needs it.
     ///
     /// # Errors
-    /// Settings, directories, rules or tools that can't be used, or no session to continue.
+    /// Returns an error if settings, directories, rules or tools can't be used.
     pub async fn build(self) -> Result<Session, SessionError> {
         self.load()?.open().await
     }

@@ -1,4 +1,4 @@
-//! The two ways between a session and its front ends: events to them, prompts and answers.
+//! The channels between a session and its front ends: events in one direction, prompts and answers in both.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::prompts::PromptTable;
 /// How long a run that has ended waits for front ends to show its events.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The two ways between a session and its front ends.
+/// The channels between a session and its front ends.
 #[derive(Clone)]
 pub struct SessionChannels {
     pub(crate) events: Arc<EventHub>,
@@ -23,13 +23,13 @@ pub struct SessionChannels {
     tasks: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
-/// The numbers of a front end in the channels of its session.
+/// The ids of a front end in the channels of its session.
 pub(crate) struct AttachedFrontEnd {
     subscription: u64,
     asks: u64,
 }
 
-/// The channels of a session, without keeping them alive.
+/// A weak reference to the channels of a session.
 pub(crate) struct WeakChannels {
     events: Weak<EventHub>,
     prompts: Weak<PromptTable>,
@@ -43,7 +43,7 @@ impl Default for SessionChannels {
 }
 
 impl SessionChannels {
-    /// Attaches a front end until the guard is dropped. It has a queue and a task of its own.
+    /// Attaches a front end until the guard is dropped. The front end has its own queue and its own task.
     pub(crate) fn attach(&self, front_end: Arc<dyn FrontEnd>) -> FrontEndGuard {
         let (mut events, shown) = self.events.subscribe_front_end();
         let subscription = events.id;
@@ -63,12 +63,13 @@ impl SessionChannels {
         FrontEndGuard::new(weak, AttachedFrontEnd { subscription, asks })
     }
 
-    /// Waits until all front ends were shown what has happened so far. One that takes too long is not waited for.
+    /// Waits until all front ends have shown the events so far, with a timeout for slow ones.
     pub(crate) async fn flush(&self) {
         let _ = tokio::time::timeout(FLUSH_TIMEOUT, self.events.flush()).await;
     }
 
-    /// Waits for the tasks of the front ends, after the events were closed. One that takes longer is left behind.
+    /// Waits for the tasks of the front ends after the events were closed. A task that exceeds the timeout
+    /// is abandoned.
     pub(crate) async fn join(&self, timeout: Duration) {
         let tasks = std::mem::take(&mut *lock(&self.tasks));
         for task in tasks {

@@ -1,7 +1,7 @@
-//! Clients of a server: which tools each is offered, under which rules and mode, and how it authenticates.
+//! Clients of a server: the tools of each client, its rules and mode, and its authentication.
 //!
-//! Settings name clients (`serve.clients`), each with a view of its own. The default view is for connections without a token of
-//! a client. A view has a sandbox of its own: what its rules deny, the kernel denies.
+//! Settings name clients (`serve.clients`), each with its own view. The default view is for connections
+//! without a client's token. Each view has its own sandbox, so the kernel enforces the view's deny rules.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,11 +20,11 @@ use crate::text::one_line;
 /// The name of the default view.
 pub const DEFAULT_CLIENT: &str = "default";
 
-/// Tools that every server with MCP servers behind it has.
+/// The tools that every server with MCP servers has.
 const SERVER_TOOLS: [&str; 5] =
     ["GetMcpPrompt", "ListMcpPrompts", "ListMcpResources", "ReadMcpResource", "WaitForMcpServers"];
 
-/// What a client is offered.
+/// The tools and rules of a client.
 pub struct ClientView {
     assembler: SessionAssembler,
     /// Lists of patterns. A tool is offered if one pattern of each list matches its name.
@@ -32,20 +32,21 @@ pub struct ClientView {
 }
 
 impl ClientView {
-    /// Opens the sessions of clients with this view.
+    /// Returns the assembler for sessions of clients with this view.
     pub fn assembler(&self) -> &SessionAssembler {
         &self.assembler
     }
 
-    /// The tools of this view among these.
+    /// Returns the tools of a registry that belong to this view.
     pub fn filter_tools(&self, registry: &Registry) -> Registry {
-        match self.tools.is_empty() {
-            true => registry.clone(),
-            false => registry.only(|entry| self.has_tool(entry.tool().name())),
+        if self.tools.is_empty() {
+            registry.clone()
+        } else {
+            registry.only(|entry| self.has_tool(entry.tool().name()))
         }
     }
 
-    /// Whether the view has a tool of this name.
+    /// Returns whether the view has a tool of this name.
     pub fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().all(|patterns| patterns.iter().any(|pattern| matches_pattern(pattern, name)))
     }
@@ -57,11 +58,11 @@ pub struct ClientViews {
     others: BTreeMap<String, Arc<ClientView>>,
 }
 
-/// Why views can't be made.
+/// Why views can't be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientViewError {
-    /// The client that the default view should be like is not named in settings; those that are.
+    /// Settings don't name the client of the default view. Contains the clients that they name.
     UnknownClient(Vec<String>),
     /// A pattern of the caller matches no tool.
     UnknownTool(UnknownTool),
@@ -116,11 +117,11 @@ impl From<SessionError> for ClientViewError {
 }
 
 impl ClientViews {
-    /// Makes the views of the settings. The default view is that of the client `default_like`, if it is given. Every view has
-    /// only tools that one of the patterns in `tools` matches; none given is all.
+    /// Creates the views of the settings. The default view is that of the client `default_like`, if it is
+    /// given. Views contain only tools that match a pattern in `tools`; an empty list matches all.
     ///
     /// # Errors
-    /// An unknown client or tool, or rules of a client that can't be used.
+    /// Returns an error if a client or tool is unknown, or if the rules of a client can't be used.
     pub fn new(
         assembler: &SessionAssembler,
         default_like: Option<&str>,
@@ -154,24 +155,24 @@ impl ClientViews {
         Ok(ClientViews { default, others })
     }
 
-    /// The view of connections without a client's token.
+    /// Returns the view of connections without a client's token.
     pub fn default_view(&self) -> &Arc<ClientView> {
         &self.default
     }
 
-    /// The view of a client.
+    /// Returns the view of a client.
     pub fn view_of(&self, client: Option<&str>) -> &Arc<ClientView> {
         client.and_then(|client| self.others.get(client)).unwrap_or(&self.default)
     }
 
-    /// All views.
+    /// Returns all views.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<ClientView>> {
         std::iter::once(&self.default).chain(self.others.values())
     }
 }
 
 impl SessionAssembler {
-    /// An assembler with the rules and the mode of a client, and a sandbox of its own.
+    /// Returns an assembler with the rules and the mode of a client, and its own sandbox.
     fn for_client(
         &self,
         client: Option<&SettingValue<ServeClient>>,
@@ -191,12 +192,12 @@ impl SessionAssembler {
         self.with_settings(|settings| apply_client(settings, client), describe)
     }
 
-    /// What settings say about a server: its clients, hosts and origins.
+    /// Returns the settings of a server: its clients, hosts and origins.
     pub fn serve_settings(&self) -> &ServeSettings {
         &self.settings().serve
     }
 
-    /// The user's home directory, for paths that begin with `~/`.
+    /// Returns the user's home directory, for paths that begin with `~/`.
     pub fn home(&self) -> Option<&Path> {
         self.loaded().places.home.as_deref()
     }
@@ -215,9 +216,10 @@ fn client_view(
     Ok(Arc::new(ClientView { assembler: assembler.for_client(client)?, tools: lists }))
 }
 
-/// Makes the settings those of a client.
+/// Applies a client's rules and mode to the settings.
 fn apply_client(settings: &mut Settings, client: Option<&SettingValue<ServeClient>>) {
-    // Calls come one by one, and which of them belong to one turn of a model is unknown: a client that polls isn't stuck.
+    // Calls arrive one by one, and it is unknown which of them belong to one turn of a model. So a client
+    // that polls isn't stuck.
     if settings.repetition_guard.is_none() {
         let source = SettingsSource::new(SourceScope::User, "/");
         settings.repetition_guard = Some(SettingValue { value: RepetitionGuard::Off, source });
@@ -242,11 +244,14 @@ fn apply_client(settings: &mut Settings, client: Option<&SettingValue<ServeClien
 fn check_pattern(assembler: &SessionAssembler, pattern: &str) -> Result<(), UnknownTool> {
     let own: Vec<&str> = assembler.registry().entries().map(|entry| entry.tool().name()).collect();
     let servers: Vec<String> = assembler.server_names().map(|server| format!("mcp__{server}__")).collect();
-    // The part before the first `*` says whose tools are meant; which ones a server has is known later.
+    // The part before the first `*` identifies the server. The server's tools are known only later.
     let prefix = pattern.split('*').next().unwrap_or_default();
-    let is_of_server = |server: &String| match pattern.contains('*') {
-        true => prefix.starts_with(server.as_str()) || server.starts_with(prefix),
-        false => pattern.starts_with(server.as_str()),
+    let is_of_server = |server: &String| {
+        if pattern.contains('*') {
+            prefix.starts_with(server.as_str()) || server.starts_with(prefix)
+        } else {
+            pattern.starts_with(server.as_str())
+        }
     };
     let is_known = own.iter().any(|name| matches_pattern(pattern, name))
         || servers.iter().any(is_of_server)
@@ -261,7 +266,7 @@ fn check_pattern(assembler: &SessionAssembler, pattern: &str) -> Result<(), Unkn
     Err(UnknownTool { pattern: pattern.to_owned(), closest })
 }
 
-/// Whether a pattern, with `*` for any run of characters, matches a whole name.
+/// Returns whether a pattern, with `*` for any run of characters, matches a whole name.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((prefix, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut remaining) = name.strip_prefix(prefix) else { return false };

@@ -1,10 +1,10 @@
-//! Why a session can't be built.
+//! The errors of building a session.
 
 use std::fmt;
 
 /// Why a session can't be built.
 ///
-/// The message names what is wrong and what is accepted; the hint says what helps.
+/// The message says what is wrong and what is accepted. The hint says what helps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionError {
     kind: SessionErrorKind,
@@ -12,7 +12,7 @@ pub struct SessionError {
     option: Option<SessionOption>,
 }
 
-/// An option that helps. A program names its own way to set it: a flag, a field.
+/// An option that fixes the error. A program names its own form of it: a flag, a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionOption {
@@ -40,11 +40,11 @@ pub enum SessionOption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionErrorKind {
-    /// Settings or rules.
+    /// The settings or rules.
     Settings,
-    /// The directories to work in.
+    /// The working directories.
     Workspace,
-    /// Tools or MCP servers.
+    /// The tools or MCP servers.
     Tools,
     /// The sandbox.
     Sandbox,
@@ -59,7 +59,7 @@ impl SessionError {
         SessionError { kind, message: message.into(), option: None }
     }
 
-    /// The same error, with the option that helps.
+    /// Adds the option that fixes the error.
     pub(crate) fn with_option(mut self, option: SessionOption) -> SessionError {
         self.option = Some(option);
         self
@@ -89,22 +89,22 @@ impl SessionError {
         SessionError::new(SessionErrorKind::Model, message)
     }
 
-    /// Which part can't be built.
+    /// Returns which part can't be built.
     pub fn kind(&self) -> SessionErrorKind {
         self.kind
     }
 
-    /// The message, without "error:" and without a final line break.
+    /// Returns the message, without "error:" and without a trailing newline.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The option that helps, if there is one.
+    /// Returns the option that fixes the error, if there is one.
     pub fn option(&self) -> Option<SessionOption> {
         self.option
     }
 
-    /// What helps, in general.
+    /// Returns general advice for this kind of error.
     pub fn hint(&self) -> &'static str {
         match self.kind {
             SessionErrorKind::Settings => "`haft settings` shows all settings and the files they come from",

@@ -1,7 +1,8 @@
-//! The events of a session: one stream of everything that engine, agent loop and prompts report.
+//! The events of a session: one stream for everything that engine, agent loop and prompts report.
 //!
-//! The session never waits for a receiver. Each receiver has a bounded queue: when it is more than half full, progress and
-//! partial output are dropped; when it is full, everything is. What was dropped is counted.
+//! The session never waits for a receiver. Each receiver has a bounded queue. When the queue is more than
+//! half full, progress and partial output are dropped. When it is full, every event is dropped. Dropped
+//! events are counted.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,20 +18,20 @@ use tokio::sync::{mpsc, watch};
 use crate::front_end::FrontEnd;
 use crate::prompts::{PromptId, UserPrompt};
 
-/// How many events wait for one receiver.
+/// The maximum number of queued events for one receiver.
 const QUEUE_MAX: usize = 1024;
 
 /// Something that happened in a session.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SessionEvent {
-    /// The number of the event in its session, from 1.
+    /// The number of the event in its session, counted from 1.
     pub seq: u64,
-    /// When it happened: the time since the session was opened.
+    /// The time since the session was opened.
     pub at: Duration,
     /// The agent that it is about.
     pub agent: Arc<str>,
-    /// The turn of the agent, from 1; 0 if it is about none.
+    /// The turn of the agent, counted from 1; 0 if the event is not about a turn.
     pub turn: u64,
     /// The call that it is about.
     pub call: Option<CallRef>,
@@ -46,24 +47,24 @@ pub enum SessionEventKind {
     Run(RunEvent),
     /// A prompt waits for an answer.
     PromptOpened(UserPrompt),
-    /// A prompt was answered; `by` is the name of the front end, or `handle`.
+    /// A prompt was answered.
     PromptAnswered {
         /// The prompt.
         id: PromptId,
         /// The name of the front end that answered, or `handle`.
         by: String,
     },
-    /// A prompt is gone without an answer: its call was cancelled, or no front end answered.
+    /// A prompt was closed without an answer: its call was cancelled, or no front end answered.
     PromptClosed {
         /// The prompt.
         id: PromptId,
     },
-    /// The permission mode is another one.
+    /// The permission mode has changed.
     ModeChanged(PermissionMode),
 }
 
 impl SessionEventKind {
-    /// Whether a later event makes this one worthless.
+    /// Returns whether a later event makes this one obsolete.
     fn is_progress(&self) -> bool {
         let SessionEventKind::Run(event) = self else { return false };
         let mut event = event;
@@ -112,7 +113,7 @@ fn show_run(event: &RunEvent, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// Gives the events of a session to its receivers.
+/// Distributes the events of a session to its receivers.
 pub(crate) struct EventHub {
     opened: Instant,
     state: Mutex<HubState>,
@@ -121,7 +122,7 @@ pub(crate) struct EventHub {
 #[derive(Default)]
 struct HubState {
     seq: u64,
-    /// Shown each event from the run itself.
+    /// Receives each event synchronously from the code that reports it.
     direct: Option<Arc<dyn FrontEnd>>,
     queues: Vec<EventQueue>,
     next_queue: u64,
@@ -132,9 +133,9 @@ struct EventQueue {
     id: u64,
     sender: mpsc::Sender<Arc<SessionEvent>>,
     dropped: Arc<AtomicU64>,
-    /// The number of the last event that was put into the queue.
+    /// The number of the last event in the queue.
     last: u64,
-    /// The number of the last event that the front end was shown; none for a receiver of its own.
+    /// The number of the last event that the front end has shown; `None` for other receivers.
     shown: Option<watch::Receiver<u64>>,
 }
 
@@ -145,17 +146,18 @@ impl Default for EventHub {
 }
 
 impl EventHub {
-    /// The front end that is shown events from the run itself. It must not block.
+    /// Sets the front end that receives events synchronously. It must not block.
     pub(crate) fn set_direct(&self, front_end: Arc<dyn FrontEnd>) {
         lock(&self.state).direct = Some(front_end);
     }
 
-    /// A new receiver of all events from now on.
+    /// Returns a new receiver of all events from now on.
     pub(crate) fn subscribe(&self) -> EventSubscription {
         self.add_queue(None)
     }
 
-    /// A receiver for a front end, and where it says the number of the last event that it was shown.
+    /// Returns a receiver for a front end, and the channel on which the front end reports the last event
+    /// that it has shown.
     pub(crate) fn subscribe_front_end(&self) -> (EventSubscription, watch::Sender<u64>) {
         let (sender, shown) = watch::channel(0);
         (self.add_queue(Some(shown)), sender)
@@ -173,24 +175,24 @@ impl EventHub {
         EventSubscription { id, receiver, dropped }
     }
 
-    /// Waits until every front end was shown all events so far.
+    /// Waits until every front end has shown all events so far.
     pub(crate) async fn flush(&self) {
         let waiting: Vec<_> = {
             let state = lock(&self.state);
             state.queues.iter().filter_map(|queue| Some((queue.last, queue.shown.clone()?))).collect()
         };
         for (last, mut shown) in waiting {
-            // An error says that the front end is gone.
+            // An error means that the front end is gone.
             let _ = shown.wait_for(|shown| *shown >= last).await;
         }
     }
 
-    /// Ends the stream of one receiver, after what waits for it.
+    /// Ends the stream of one receiver after its queued events.
     pub(crate) fn unsubscribe(&self, id: u64) {
         lock(&self.state).queues.retain(|queue| queue.id != id);
     }
 
-    /// Ends the streams of all receivers, after what waits for them.
+    /// Ends the streams of all receivers after their queued events.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         (state.is_closed, state.direct) = (true, None);
@@ -201,7 +203,7 @@ impl EventHub {
     pub(crate) fn send(&self, kind: SessionEventKind) {
         let (agent, turn, call) = event_subject(&kind);
         let direct = {
-            // Under the lock, so that every receiver has the events in the order of their numbers.
+            // The lock ensures that every receiver gets the events in the order of their numbers.
             let mut state = lock(&self.state);
             state.seq += 1;
             let event = SessionEvent { seq: state.seq, at: self.opened.elapsed(), agent, turn, call, kind };
@@ -241,7 +243,7 @@ impl RunSink for EventHub {
     }
 }
 
-/// Agent, turn and call that an event is about.
+/// Returns the agent, turn and call of an event.
 fn event_subject(kind: &SessionEventKind) -> (Arc<str>, u64, Option<CallRef>) {
     let main = || Arc::from(haft::engine::MAIN_AGENT);
     let SessionEventKind::Run(event) = kind else { return (main(), 0, None) };
@@ -259,7 +261,7 @@ fn event_subject(kind: &SessionEventKind) -> (Arc<str>, u64, Option<CallRef>) {
     }
 }
 
-/// A receiver of events, made by [`SessionHandle::events`](crate::SessionHandle::events).
+/// A receiver of events, created by [`SessionHandle::events`](crate::SessionHandle::events).
 pub struct EventSubscription {
     pub(crate) id: u64,
     receiver: mpsc::Receiver<Arc<SessionEvent>>,

@@ -1,4 +1,4 @@
-//! [`SessionFactory`]: what a builder describes, loaded.
+//! [`SessionFactory`]: the loaded form of a builder.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,10 +12,11 @@ use crate::session::Session;
 use crate::session_journal::ResumedSession;
 use crate::{DecisionReport, SessionError, SessionPurpose};
 
-/// Settings, tools and rules, loaded by [`SessionBuilder::load`](crate::SessionBuilder::load). Opens sessions.
+/// Settings, tools and rules, loaded by [`SessionBuilder::load`](crate::SessionBuilder::load). Opens
+/// sessions.
 ///
-/// Sessions of one factory have the same settings and the front ends of the builder. Answers, journals, processes, the sandbox
-/// and MCP servers are their own, so one can end while another continues.
+/// Sessions of one factory share the settings and the front ends of the builder. Each has its own answers,
+/// journal, processes, sandbox and MCP servers, so one can end while another continues.
 #[derive(Clone)]
 pub struct SessionFactory(Arc<FactoryState>);
 
@@ -35,10 +36,11 @@ impl SessionFactory {
         SessionFactory(Arc::new(FactoryState { assembler, front_ends, resumed: Mutex::new(resumed) }))
     }
 
-    /// Opens a session. Its MCP servers begin to connect; nothing waits for them.
+    /// Opens a session. Its MCP servers begin to connect, without being waited for.
     ///
     /// # Errors
-    /// Rules, hooks or sandbox settings that can't be used, or the session to continue runs elsewhere.
+    /// Returns an error if rules, hooks or sandbox settings can't be used, or if another process runs the
+    /// session to continue.
     #[expect(
         clippy::unused_async,
         reason = "front ends and servers are tasks of the runtime that this is awaited on"
@@ -47,17 +49,18 @@ impl SessionFactory {
         let FactoryState { assembler, front_ends, resumed } = &*self.0;
         let found = lock(resumed).take();
         let resumed = match (found, &assembler.options().resume) {
-            // An earlier session of this factory has continued it meanwhile.
+            // An earlier session of this factory has continued it in the meantime.
             (None, Some(id)) => Some(find_session(&ResumeFrom::Id(id.clone()), assembler.options())?),
             (found, _) => found,
         };
         Session::open(&assembler.for_purpose(SessionPurpose::Run), front_ends.clone(), resumed)
     }
 
-    /// Decides on a call as a session would if it were made. Starts nothing and asks no user.
+    /// Returns the decision of a session on a call without making it. Starts nothing and doesn't ask the
+    /// user.
     ///
     /// # Errors
-    /// An unknown tool, an input that doesn't fit it, or rules that can't be used.
+    /// Returns an error if the tool is unknown, the input is invalid, or the rules can't be used.
     pub async fn check(&self, tool: &str, input: Value) -> Result<DecisionReport, SessionError> {
         self.0.assembler.for_purpose(SessionPurpose::Inspect).open()?.check(tool, input).await
     }

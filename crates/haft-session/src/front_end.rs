@@ -10,27 +10,28 @@ use crate::prompts::{PromptKind, UserAnswer, UserPrompt, ask_through};
 
 /// Shows a session and answers its prompts: a terminal, a web page, a test.
 ///
-/// A front end that is [attached](crate::SessionHandle::attach) has a queue and a task of its own, so a slow one delays
-/// nothing. All front ends that can ask are asked at the same time; the first valid answer counts, and the other futures are
-/// dropped.
+/// An [attached](crate::SessionHandle::attach) front end has its own queue and its own task, so a slow one
+/// delays nothing. All front ends that can ask are asked at the same time. The first valid answer counts,
+/// and the other futures are dropped.
 pub trait FrontEnd: Send + Sync + 'static {
-    /// The name, for events that tell who answered.
+    /// Returns the name, for events that say which front end answered.
     fn name(&self) -> &str;
 
     /// Receives one event.
     fn show(&self, event: &SessionEvent);
 
-    /// Returns whether this front end answers prompts of this kind now. By default it doesn't. Without a front end that
-    /// does, calls that would ask are denied.
+    /// Returns whether this front end currently answers prompts of this kind. The default is false. Without
+    /// a front end that does, calls that would ask are denied.
     fn can_ask(&self, kind: PromptKind) -> bool {
         let _ = kind;
         false
     }
 
-    /// Asks the user. `None` leaves the answer to the others.
+    /// Asks the user. `None` leaves the answer to the other front ends.
     ///
     /// # Cancel safety
-    /// The future is dropped when another front end answers, or the call is cancelled; the prompt should then disappear.
+    /// The future is dropped when another front end answers or the call is cancelled. The prompt should
+    /// then disappear.
     fn ask<'a>(&'a self, prompt: &'a UserPrompt) -> BoxFuture<'a, Option<UserAnswer>> {
         let _ = prompt;
         Box::pin(std::future::ready(None))

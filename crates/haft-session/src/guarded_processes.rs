@@ -1,7 +1,7 @@
 //! Child processes as settings and trust require: their environment, and that only trusted files start.
 //!
-//! A port around the port that starts processes. Tools know nothing of settings, and the sandbox nothing of trust; a
-//! session may wait for an answer between both, and a file that was trusted then may be another one now.
+//! This port wraps the port that starts processes. Tools don't know settings, and the sandbox doesn't know
+//! trust. A call may wait long for an answer, and a file that was trusted before may have changed since.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,12 +12,13 @@ use haft::future::BoxFuture;
 use haft::ports::{EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 use haft_policy::trust::{ScriptReference, TrustInventory};
 
-/// Starts processes with the environment of the settings, and only what is as it was trusted.
+/// Starts processes with the environment of the settings, and only files that are unchanged since they were
+/// trusted.
 pub(crate) struct GuardedProcesses<P> {
     processes: Arc<P>,
-    /// Variables of the settings; what a request asks for wins.
+    /// Variables of the settings. Those of a request override them.
     env: Vec<(OsString, OsString)>,
-    /// The folder of the workspace's script tools, where they are in use, and what was trusted.
+    /// The folder of the workspace's script tools if they are in use, with the trusted inventory.
     trusted: Option<(PathBuf, TrustInventory)>,
 }
 
@@ -29,14 +30,14 @@ impl<P: Processes> GuardedProcesses<P> {
         GuardedProcesses { processes, env: env.into_iter().collect(), trusted: None }
     }
 
-    /// Starts nothing in this folder that isn't as it was trusted.
+    /// Starts files in this folder only if they are unchanged since they were trusted.
     pub(crate) fn with_trusted(mut self, folder: PathBuf, inventory: TrustInventory) -> GuardedProcesses<P> {
         self.trusted = Some((folder, inventory));
         self
     }
 
-    /// What changed since it was trusted of what the request is to start: the files that it names, and where one of them
-    /// is a tool's, everything of that tool.
+    /// Returns what has changed since it was trusted among the files that the request starts: the files
+    /// that it names, and all files of a tool if one of them is a tool's.
     fn changed(&self, request: &ProcessRequest) -> Option<String> {
         let (folder, inventory) = self.trusted.as_ref()?;
         let named: BTreeSet<PathBuf> = request.argv.iter().map(|word| request.cwd.join(word)).collect();
@@ -103,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// A workspace with one script tool and a script beside it, its children, and where they would be started.
+    /// A workspace with one script tool and a script outside of it, and its child processes.
     struct Scene {
         dir: tempfile::TempDir,
         started: ScriptedProcesses,
@@ -165,7 +166,8 @@ mod tests {
         assert_eq!(env, ["A=settings", "B=settings", "B=tool"]);
     }
 
-    /// The question whether a tool may run can stand for a minute; what was trusted before it is what runs after it.
+    /// The user may take a minute to answer whether a tool may run. The files that were trusted before are
+    /// those that run after.
     #[test]
     fn what_changed_since_it_was_trusted_is_not_started() {
         let scene = Scene::new();
@@ -179,7 +181,7 @@ mod tests {
         let other = program.replace("/t/", "/u/");
         assert!(scene.start(&[&other]).is_ok(), "so does another tool");
 
-        // A script of the tool that stands outside of its folder is a part of it.
+        // A script of the tool outside of its folder is a part of the tool.
         let scene = Scene::new();
         scene.write("lib.sh");
         let refused = scene.start(&[&program_of(&scene, "t")]).unwrap_err();

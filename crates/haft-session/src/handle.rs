@@ -1,4 +1,4 @@
-//! [`SessionHandle`]: reaches a session from elsewhere, without keeping it alive.
+//! [`SessionHandle`]: accesses a session from other tasks without keeping it alive.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,21 +18,22 @@ use crate::front_end::FrontEnd;
 use crate::prompts::{AnswerError, CallDigest, PromptId, UserAnswer, UserPrompt};
 use crate::run::running_session::RunningSession;
 
-/// A call of the main agent: the number of its turn and its index in the turn.
+/// A call of the main agent, by the number of its turn and its index in the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallKey {
-    /// The number of the turn, from 1.
+    /// The number of the turn, counted from 1.
     pub turn: u64,
-    /// The index of the call in the turn, from 0.
+    /// The index of the call in the turn, counted from 0.
     pub index: usize,
 }
 
-/// Reaches a session from elsewhere. It doesn't keep the session alive. Once the session is closed, every method does nothing
-/// and says so: it returns an error or `None`, the stream of events has ended, and no prompt is open.
+/// Accesses a session from other tasks. It doesn't keep the session alive. Once the session is closed,
+/// methods have no effect and return an error or `None`, the stream of events has ended, and no prompt is
+/// open.
 #[derive(Clone)]
 pub struct SessionHandle(pub(crate) Weak<SessionShared>);
 
-/// What a session shares with its handles and its agent.
+/// The state that a session shares with its handles and its agent.
 pub(crate) struct SessionShared {
     pub(crate) running: Arc<RunningSession>,
     /// The current run of the agent.
@@ -66,7 +67,7 @@ impl SessionShared {
         &self.running.parts.policy
     }
 
-    /// Remembers a turn for [`interrupt`](SessionHandle::interrupt).
+    /// Records a turn for [`interrupt`](SessionHandle::interrupt).
     pub(crate) fn track(&self, turn: TurnHandle) {
         let mut turns = lock(&self.turns);
         turns.retain(|turn| !turn.is_over());
@@ -77,7 +78,7 @@ impl SessionShared {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Begins a run of the agent. A session that is closed interrupts it at once.
+    /// Begins a run of the agent. If the session is closed, the run is interrupted immediately.
     pub(crate) fn begin_run(&self, handle: &RunHandle) {
         *lock(&self.run) = Some(handle.clone());
         if self.is_closed() {
@@ -85,7 +86,7 @@ impl SessionShared {
         }
     }
 
-    /// Cancels everything that runs; nothing can begin. Only the first time counts.
+    /// Cancels everything that runs. Nothing can begin afterwards. Only the first call has an effect.
     pub(crate) fn shut_down(&self) {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return;
@@ -107,7 +108,8 @@ impl SessionHandle {
         self.0.upgrade().filter(|shared| !shared.is_closed())
     }
 
-    /// Returns a receiver of all events from now on. Its queue is bounded: a slow receiver loses progress first.
+    /// Returns a receiver of all events from now on. Its queue is bounded: a slow receiver first loses
+    /// progress events.
     pub fn events(&self) -> EventSubscription {
         match self.shared() {
             Some(shared) => shared.channels().events.subscribe(),
@@ -123,27 +125,27 @@ impl SessionHandle {
     /// Answers a prompt. `digest` is that of the prompt that was shown.
     ///
     /// # Errors
-    /// The answer doesn't count, and runs nothing: there is no such prompt, another answer came first, the prompt asks
-    /// something else, or it is closed.
+    /// Returns an error if there is no such prompt, another answer came first, the prompt asks something
+    /// else, or it is closed. Then the answer has no effect.
     pub fn answer(&self, id: PromptId, digest: &CallDigest, answer: UserAnswer) -> Result<(), AnswerError> {
         let shared = self.shared().ok_or(AnswerError::Closed)?;
         shared.channels().prompts.answer(id, digest, answer)
     }
 
-    /// Says something to the model while the agent runs. It goes in with the next results.
+    /// Sends a message to the model while the agent runs. The model receives it with the next results.
     ///
     /// # Errors
-    /// The agent doesn't run, or too much waits already.
+    /// Returns an error if the agent doesn't run, or if too many messages are waiting.
     pub fn say(&self, text: impl Into<String>) -> Result<(), NotSaid> {
         let shared = self.shared().ok_or(NotSaid)?;
         let run = lock(&shared.run).clone().ok_or(NotSaid)?;
         run.say(text).map_err(|_| NotSaid)
     }
 
-    /// Interrupts as the user does: calls that may be cancelled are, the others finish.
+    /// Interrupts as the user does: calls that may be cancelled are cancelled, the others finish.
     ///
     /// # Errors
-    /// The session is closed.
+    /// Returns an error if the session is closed.
     pub fn interrupt(&self) -> Result<(), SessionClosed> {
         let shared = self.shared().ok_or(SessionClosed)?;
         if let Some(run) = lock(&shared.run).as_ref() {
@@ -155,10 +157,10 @@ impl SessionHandle {
         Ok(())
     }
 
-    /// Ends everything that runs now, also calls that would rather finish.
+    /// Cancels everything that runs now, including calls that would rather finish.
     ///
     /// # Errors
-    /// The session is closed.
+    /// Returns an error if the session is closed.
     pub fn force(&self) -> Result<(), SessionClosed> {
         let shared = self.shared().ok_or(SessionClosed)?;
         if let Some(run) = lock(&shared.run).as_ref() {
@@ -173,7 +175,7 @@ impl SessionHandle {
     /// Moves a running call of the main agent to the background.
     ///
     /// # Errors
-    /// The call doesn't run, or can't go to the background.
+    /// Returns an error if the call doesn't run, or can't run in the background.
     pub fn detach(&self, call: CallKey) -> Result<DetachedCall, DetachError> {
         let shared = self.shared().ok_or_else(|| DetachError::new(SessionClosed.to_string()))?;
         let turn = shared.engine().running_turn(call.turn);
@@ -181,7 +183,7 @@ impl SessionHandle {
         turn.detach(call.index).map_err(DetachError::new)
     }
 
-    /// Returns what the model cost in the runs that have ended, or `None` if the session is closed.
+    /// Returns the model usage of the runs that have ended, or `None` if the session is closed.
     /// [`Session::close`](crate::Session::close) returns the final sum.
     pub fn usage(&self) -> Option<TokenUsage> {
         self.shared().map(|shared| lock(&shared.usage).clone())
@@ -195,7 +197,7 @@ impl SessionHandle {
     /// Changes the permission mode. Every front end receives an event.
     ///
     /// # Errors
-    /// Settings forbid the mode, or the session is closed; nothing changes.
+    /// Returns an error if settings forbid the mode, or if the session is closed. The mode doesn't change.
     pub fn set_mode(&self, mode: PermissionMode) -> Result<(), SetModeError> {
         let shared = self.shared().ok_or(SessionClosed)?;
         shared.policy().set_mode(mode)?;
@@ -203,11 +205,11 @@ impl SessionHandle {
         Ok(())
     }
 
-    /// Attaches a front end until the guard is dropped. It has a queue and a task of its own. Must be called on a Tokio
-    /// runtime.
+    /// Attaches a front end until the guard is dropped. The front end has its own queue and its own task.
+    /// Must be called on a Tokio runtime.
     ///
     /// # Errors
-    /// The session is closed.
+    /// Returns an error if the session is closed.
     pub fn attach(&self, front_end: impl FrontEnd) -> Result<FrontEndGuard, SessionClosed> {
         let shared = self.shared().ok_or(SessionClosed)?;
         Ok(shared.channels().attach(Arc::new(front_end)))
@@ -218,7 +220,7 @@ impl SessionHandle {
 #[must_use = "dropping it detaches the front end"]
 pub struct FrontEndGuard {
     channels: WeakChannels,
-    /// The numbers of the front end in the channels.
+    /// The ids of the front end in the channels.
     attached: AttachedFrontEnd,
 }
 
@@ -234,7 +236,7 @@ impl Drop for FrontEndGuard {
     }
 }
 
-/// The session is closed: it was dropped, or [`Session::close`](crate::Session::close) was called.
+/// The error for a closed session: it was dropped, or [`Session::close`](crate::Session::close) was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionClosed;
 
@@ -278,7 +280,7 @@ impl fmt::Display for SetModeError {
 
 impl std::error::Error for SetModeError {}
 
-/// The agent doesn't run, or too much waits for it already.
+/// The error for a message to an agent that doesn't run, or that has too many waiting messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotSaid;
 
@@ -290,7 +292,7 @@ impl fmt::Display for NotSaid {
 
 impl std::error::Error for NotSaid {}
 
-/// Why a call can't go to the background.
+/// Why a call can't run in the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetachError(String);
 

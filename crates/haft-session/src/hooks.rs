@@ -1,7 +1,7 @@
-//! The hooks of the settings, and what they need of a session: its rules, its trust, its words, its servers.
+//! The hooks of the settings, connected to the rules, trust, messages and servers of a session.
 //!
-//! What a hook is and says is `haft-policy`'s; here it is only put beside the rules. The `if` of a hook is answered by an
-//! engine without hooks, which sees a call as the rules will see it.
+//! `haft-policy` implements hooks. This module only connects them. An engine without hooks evaluates the
+//! `if` of a hook, so that a hook sees a call as the rules will.
 
 mod hook_calls;
 
@@ -25,9 +25,10 @@ use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError};
 
-/// Understands the hooks of the settings. Starts none.
+/// Creates the hooks of the settings, without starting any. They will be added to `engine`.
 ///
-/// `engine` is the one that they will be added to.
+/// # Errors
+/// Returns an error if hooks are invalid.
 pub fn read_hooks(
     given: &LoadedSettings,
     engine: &Engine,
@@ -63,7 +64,7 @@ pub fn read_hooks(
         .map_err(|error| SessionError::settings(error.to_string()))
 }
 
-/// An id for a session, that no other one of this machine has.
+/// Returns a session id that is unique on this machine.
 pub fn session_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -74,15 +75,15 @@ pub fn session_id() -> String {
     }
 }
 
-/// Says what hooks in the background had to say so far.
+/// Reports the messages of background hooks so far.
 pub fn report_hooks(hooks: &Hooks, notices: &NoticeSink) {
     for report in hooks.take_reports() {
         notices.warn(format!("hook `{}`: {}", report.hook, report.words));
     }
 }
 
-/// Says that the turn ends with these results: whoever runs the conversation should stop here, and no provider's JSON
-/// has a place for it.
+/// Reports that the turn ends with these results, so that the caller should stop the conversation here. The
+/// JSON of providers has no field for it.
 pub fn report_hook_results(results: &[ToolResult], notices: &NoticeSink) {
     let of_calls = results.iter().filter(|result| result.ends_turn()).filter_map(ToolResult::error);
     let mut reasons = results.iter().filter_map(ToolResult::stop_reason);
@@ -96,7 +97,7 @@ pub fn report_hook_results(results: &[ToolResult], notices: &NoticeSink) {
 /// The rule in the `if` of a hook.
 struct RuleCondition {
     meaning: RuleFilter,
-    /// Has the tools and the rules, and no hooks.
+    /// The engine with tools and rules, without hooks.
     engine: Engine,
 }
 
@@ -104,7 +105,7 @@ impl HookCondition for RuleCondition {
     fn matches(&self, call: &HookCall<'_>) -> bool {
         let snapshot = self.engine.snapshot();
         let mut offers = snapshot.offers().iter();
-        // Of two tools of one name the second is offered under another.
+        // If two tools have the same name, the second is offered under another one.
         let is_named = |offer: &OfferedTool| offer.name() == call.tool || offer.tool().name() == call.tool;
         let offer = offers.find(|offer| is_named(offer) && offer.origin() == call.origin);
         let Some(offer) = offer else { return true };
@@ -113,9 +114,9 @@ impl HookCondition for RuleCondition {
     }
 }
 
-/// A hook of the workspace runs only while the scripts that it names are what they were when it was trusted, and one of
-/// the user while those of them that lie in the workspace are what they were when the session began. Those of other hooks
-/// are no matter of its own.
+/// Verifies that the scripts of a hook are unchanged: for a hook of the workspace since they were trusted,
+/// for a hook of the user, as far as they are in the workspace, since the session began. Scripts of other
+/// hooks don't matter.
 fn as_trusted(handler: &HookHandler, inventory: &TrustInventory) -> Result<(), String> {
     if !matches!(handler.source.scope, SourceScope::Project | SourceScope::Local) {
         let named = ScriptReference::Hook(&handler.source);
@@ -135,8 +136,8 @@ fn as_trusted(handler: &HookHandler, inventory: &TrustInventory) -> Result<(), S
     }
 }
 
-/// Makes a change that a permission hook asks for. Rules count for the session; local ones are kept where answers of the
-/// user are, since no file of the workspace is written without a question.
+/// Applies a change that a permission hook requests. Rules apply to the session. Local ones are stored with
+/// the user's answers, since no file of the workspace is written without asking.
 fn apply_update(policy: &Policy, update: &PermissionUpdate) -> Result<(), String> {
     match update {
         PermissionUpdate::AddRules { rules, behavior, destination } => {
@@ -166,9 +167,10 @@ fn apply_update(policy: &Policy, update: &PermissionUpdate) -> Result<(), String
                 return Err(format!("no hook turns on the mode `{wanted}`; only the user can"));
             }
             policy.set(wanted);
-            match policy.current() == wanted {
-                true => Ok(()),
-                false => Err(format!("settings forbid the mode `{wanted}`")),
+            if policy.current() == wanted {
+                Ok(())
+            } else {
+                Err(format!("settings forbid the mode `{wanted}`"))
             }
         }
         PermissionUpdate::SetMode { destination, .. } => {

@@ -1,4 +1,5 @@
-//! The assembled session: settings, rules, sandbox, hooks, MCP servers, journal and engine, put together as `haft` does.
+//! The assembled session: settings, rules, sandbox, hooks, MCP servers, journal and engine, combined as in
+//! `haft`.
 
 pub mod agents;
 pub mod assembly;
@@ -45,7 +46,7 @@ pub use prompts::{
 pub use session::{Agent, Session, SessionReport};
 pub use store::{SessionEntry, SessionStore};
 
-// Plain values that front ends name.
+// Plain types that front ends use.
 pub use haft::dispatch::{ConflictRule, TurnHandle};
 pub use haft::ports::ApprovalAnswer;
 pub use haft_policy::gate::{DecisionReport, RuleWording};

@@ -1,6 +1,6 @@
-//! What a run is given: where settings lie, what they say together, and whether the workspace is trusted.
+//! The settings of a run: their locations, the merged values, and whether the workspace is trusted.
 //!
-//! A file that can't be understood ends the program before anything runs.
+//! An invalid file ends the program before anything runs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::settings_view::SettingScope;
 use crate::trust::TrustState;
 use crate::{SessionEnvironment, SessionError, SessionOptions};
 
-/// Settings, and where they came from.
+/// Settings with their locations.
 #[derive(Clone)]
 pub struct LoadedSettings {
     pub(crate) places: SettingsPlaces,
@@ -32,7 +32,7 @@ pub(crate) fn load_settings(
     Ok(LoadedSettings { places, loaded })
 }
 
-/// The places of settings for a workspace.
+/// Returns the settings locations for a workspace.
 pub(crate) fn settings_places(
     cwd: &Path,
     lookup: VariableLookup<'_>,
@@ -40,29 +40,29 @@ pub(crate) fn settings_places(
     SettingsPlaces::from_env(cwd, lookup).map_err(|error| SessionError::settings(error.to_string()))
 }
 
-/// A file of settings that was read.
+/// A settings file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsFile {
-    /// The kind of place.
+    /// The scope.
     pub scope: SettingScope,
-    /// Its path.
+    /// The path.
     pub path: PathBuf,
 }
 
 /// The folders that sessions in a workspace use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFolders {
-    /// The real path of the workspace.
+    /// Returns the real path of the workspace.
     pub workspace: PathBuf,
     /// The folder of journals, answers and approvals, where there is one.
     pub state: Option<PathBuf>,
 }
 
 impl SessionFolders {
-    /// The folders of a session that works in this directory.
+    /// Finds the folders of a session that works in this directory.
     ///
     /// # Errors
-    /// A directory that can't be used.
+    /// Returns an error if the directory can't be used.
     pub fn find(cwd: &Path, environment: &SessionEnvironment) -> Result<SessionFolders, SessionError> {
         let places = settings_places(cwd, &|name| environment.get(name))?;
         Ok(SessionFolders { workspace: places.cwd, state: places.state_dir })
@@ -70,7 +70,7 @@ impl SessionFolders {
 }
 
 impl LoadedSettings {
-    /// The real path of the workspace.
+    /// Returns the real path of the workspace.
     pub fn workspace(&self) -> &Path {
         &self.places.cwd
     }
@@ -80,17 +80,17 @@ impl LoadedSettings {
         self.places.state_dir.as_deref()
     }
 
-    /// Whether what the files of the workspace run or loosen counts.
+    /// Returns whether the workspace's files may run and loosen things.
     pub fn trust_state(&self) -> TrustState {
         TrustState::from(&self.loaded.judgement)
     }
 
-    /// The hash of what the files of the workspace run or loosen; `None` if that is nothing.
+    /// Returns the hash of what the workspace's files run or loosen; `None` if they do neither.
     pub fn trust_hash(&self) -> Option<String> {
         (!self.loaded.inventory.is_empty()).then(|| self.loaded.inventory.hash().to_string())
     }
 
-    /// The files that were read, strongest first.
+    /// Returns the files that were read, strongest first.
     pub fn files(&self) -> Vec<SettingsFile> {
         let file = |(path, scope): &(PathBuf, SourceScope)| SettingsFile {
             scope: (*scope).into(),
@@ -99,12 +99,12 @@ impl LoadedSettings {
         self.loaded.files.iter().map(file).collect()
     }
 
-    /// A path as people read it: from the workspace or the home directory.
+    /// Returns a path for display: relative to the workspace or to the home directory.
     pub fn show_path(&self, path: &Path) -> String {
         self.places.show(path)
     }
 
-    /// What the user should know about settings and trust, one line each.
+    /// Returns warnings about settings and trust, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let ResolvedSettings { settings, store_warnings, .. } = &self.loaded;
         let warnings = settings.warnings.iter().map(ToString::to_string);

@@ -1,4 +1,4 @@
-//! What a session keeps and asks about its MCP servers: approvals, logs, secrets, and models that servers ask.
+//! The session's state for its MCP servers: approvals, logs, secrets, and model requests of servers.
 
 pub mod approvals;
 pub mod logs;
@@ -11,13 +11,16 @@ use haft_policy::settings::{McpServer, McpTransport};
 
 use crate::text::one_line;
 
-/// A command line as it is written, or an address; without what looks like a secret.
+/// Returns a command line as written, or an address, with likely secrets masked.
 pub(crate) fn server_target(server: &McpServer) -> String {
     match &server.transport {
         McpTransport::Stdio { command, args, .. } => {
-            let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
-                true => format!("{word:?}"),
-                false => word.clone(),
+            let quoted = |word: &String| {
+                if word.is_empty() || word.contains(char::is_whitespace) {
+                    format!("{word:?}")
+                } else {
+                    word.clone()
+                }
             };
             let args = secrets::mask_arguments(args);
             let words: Vec<String> = std::iter::once(command).chain(&args).map(quoted).collect();
@@ -27,7 +30,7 @@ pub(crate) fn server_target(server: &McpServer) -> String {
     }
 }
 
-/// Everything that an approval of a server is about, as pairs of a name and a value.
+/// Returns everything that an approval of a server covers, as pairs of a name and a value.
 pub(crate) fn server_details(server: &McpServer) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     let names = |of: &std::collections::BTreeMap<String, String>| {

@@ -1,17 +1,17 @@
-//! What a session reports beside results: the library prints nothing itself.
+//! Messages of a session apart from results: the library prints nothing itself.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// One message of a session for the person who runs it.
+/// One message of a session for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionNotice {
-    /// Something that should be looked at: a setting without effect, a server that can't be used.
+    /// A problem to look at: a setting without effect, a server that can't be used.
     Warning(String),
-    /// Something to know: the message of a hook, a session that continues.
+    /// Information: the message of a hook, a session that continues.
     Info(String),
-    /// How far the running call is. Replaces the progress before it.
+    /// The progress of the running call. Replaces the previous one.
     Progress(String),
     /// The call whose progress was reported has ended.
     ProgressEnded,
@@ -32,7 +32,7 @@ impl fmt::Display for SessionNotice {
 pub struct NoticeSink(Arc<dyn Fn(SessionNotice) + Send + Sync>);
 
 impl NoticeSink {
-    /// Gives each notice to this function, from whichever thread it comes.
+    /// Creates a sink that passes each notice to this function, from any thread.
     pub fn new(receive: impl Fn(SessionNotice) + Send + Sync + 'static) -> NoticeSink {
         NoticeSink(Arc::new(receive))
     }

@@ -1,7 +1,8 @@
-//! The child processes of a session: in a sandbox, or without one where the user says so.
+//! The child processes of a session: in a sandbox, or without one if the user disabled it.
 //!
-//! The sandbox is made when the first child is started, since most runs of this program start none. Whether there can be
-//! one is asked of the kernel at once, as the rules have to know; if it then can't be made, nothing is started.
+//! The sandbox is created when the first child process starts, since most runs start none. Whether the
+//! kernel supports a sandbox is checked immediately, as the rules depend on it. If creating the sandbox
+//! then fails, nothing is started.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
@@ -27,25 +28,25 @@ use crate::temp_folder::{TempFolder, is_below_temp};
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError};
 
-/// Starts the children of this program.
+/// Starts the child processes of a session.
 pub struct SessionProcesses {
-    /// What the sandbox is made from, once the rules are known; none where the user wants no sandbox.
+    /// The configuration of the sandbox, once the rules are known; `None` if the user disabled the sandbox.
     plan: Option<Mutex<Option<SandboxConfig>>>,
     sandbox: RwLock<Option<Result<Arc<Sandbox>, String>>>,
     local: LocalProcesses,
-    /// What it leaves open without a grant: the policy needs it before the sandbox is made.
+    /// What the sandbox opens without a grant. The policy needs it before the sandbox is created.
     view: OnceLock<ProfileView>,
     notices: NoticeSink,
-    /// Where children put temporary files; removed at the end.
+    /// The folder for temporary files of child processes, removed at the end.
     temp: OnceLock<TempFolder>,
-    /// What may be reached where no sandbox checks connections. Set when the rules are known.
+    /// The reachable hosts if no sandbox checks connections. Set when the rules are known.
     network: OnceLock<NetworkPolicy>,
-    /// The rules that the plan was made from.
+    /// The rules of the configuration.
     enforced_rules: OnceLock<EnforcedRules>,
 }
 
 impl SessionProcesses {
-    /// Without a sandbox: children can do what the user can.
+    /// Creates a starter without a sandbox: child processes have the user's permissions.
     pub fn unconfined(notices: NoticeSink) -> SessionProcesses {
         let local = LocalProcesses::new(std::env::vars_os()).keeping_families(None);
         SessionProcesses {
@@ -60,13 +61,13 @@ impl SessionProcesses {
         }
     }
 
-    /// In a sandbox, which is made once it is planned and needed.
+    /// Creates a starter with a sandbox, which is created once it is planned and needed.
     pub fn confined(notices: NoticeSink) -> SessionProcesses {
         SessionProcesses { plan: Some(Mutex::new(None)), ..SessionProcesses::unconfined(notices) }
     }
 
-    /// Sets the configuration of the sandbox, and the folder that it shows at `/tmp`. Without a sandbox, only its rules for
-    /// hosts are used.
+    /// Sets the configuration of the sandbox, and the folder that it mounts at `/tmp`. Without a sandbox,
+    /// only its host rules are used.
     pub(crate) fn plan(&self, config: SandboxConfig, temp: &TempFolder) {
         let _ = self.enforced_rules.set(config.profile.rules.enforced());
         match &self.plan {
@@ -79,10 +80,10 @@ impl SessionProcesses {
         }
     }
 
-    /// The sandbox. The first caller waits until it is made.
+    /// Returns the sandbox. The first caller waits until it is created.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns the reason why there is no sandbox.
     pub fn sandbox(&self) -> Result<Arc<Sandbox>, String> {
         if let Some(made) = &*self.sandbox.read().unwrap_or_else(PoisonError::into_inner) {
             return made.clone();
@@ -91,7 +92,7 @@ impl SessionProcesses {
         sandbox.get_or_insert_with(|| self.make()).clone()
     }
 
-    /// The sandbox, unless it is not made yet or is being made.
+    /// Returns the sandbox, unless it is not created yet.
     fn ready_sandbox(&self) -> Option<Arc<Sandbox>> {
         self.sandbox.try_read().ok()?.as_ref()?.as_ref().ok().cloned()
     }
@@ -108,8 +109,8 @@ impl SessionProcesses {
         Ok(Arc::new(sandbox))
     }
 
-    /// Whether all of the sandbox can be made, nothing of what rules deny left open: asked where commands are to run
-    /// unasked for that reason.
+    /// Returns whether the complete sandbox can be created and hides everything that rules deny. Called
+    /// where commands run without asking for that reason.
     pub fn is_full(&self) -> bool {
         self.plan.is_some()
             && self
@@ -117,8 +118,8 @@ impl SessionProcesses {
                 .is_ok_and(|sandbox| sandbox.stack() == SandboxStack::Full && !sandbox.is_incomplete())
     }
 
-    /// What of that which rules deny may be left open: the sandbox could not look at everything, or has no mounts that
-    /// mask it.
+    /// Returns which of the denied files may be accessible: the sandbox could not visit everything, or has
+    /// no mounts that mask them.
     pub fn coverage_gap(&self) -> CoverageGap {
         match self.plan.as_ref().and_then(|_| self.sandbox().ok()) {
             Some(sandbox) if sandbox.is_incomplete() || sandbox.stack() != SandboxStack::Full => {
@@ -129,12 +130,12 @@ impl SessionProcesses {
         }
     }
 
-    /// Ends every child.
+    /// Ends every child process.
     pub fn shutdown(&self) {
         if let Some(plan) = &self.plan {
             lock(plan).take();
         }
-        // With the last who holds it, it cleans up behind itself.
+        // The sandbox cleans up when its last reference is dropped.
         if let Some(Ok(sandbox)) = self.sandbox.write().unwrap_or_else(PoisonError::into_inner).take() {
             sandbox.shutdown();
         }
@@ -188,11 +189,11 @@ impl Processes for SessionProcesses {
             return self.local.run(request);
         }
         Box::pin(async move {
-            // The first time it looks at the workspace, which may take a moment.
+            // The first creation visits the workspace, which may take a moment.
             match run_blocking(|| self.sandbox()) {
                 Ok(sandbox) => sandbox.run(request).await,
-                // Where the kernel can confine nothing, code of this program has its limits of memory and time alone. An
-                // isolated tool has asked then.
+                // If the kernel can't confine anything, code of this program has only memory and time
+                // limits. An isolated tool has asked for approval then.
                 Err(_) if request.is_this_program && !haft_sandbox::is_possible() => {
                     self.local.run(request).await
                 }
@@ -202,7 +203,7 @@ impl Processes for SessionProcesses {
     }
 }
 
-/// Nothing is open before the sandbox is planned, or where there is to be none.
+/// Nothing is open before the sandbox is planned, or without a sandbox.
 impl SandboxView for SessionProcesses {
     fn is_path_open(&self, path: &Path, extent: RootExtent, path_use: PathUse) -> bool {
         self.view.get().is_some_and(|view| view.is_path_open(path, extent, path_use))
@@ -213,7 +214,7 @@ impl SandboxView for SessionProcesses {
     }
 }
 
-/// Does something that takes a moment without holding up other calls, where the runtime can do that.
+/// Runs blocking work without delaying other calls, if the runtime supports that.
 fn run_blocking<T>(make: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
@@ -222,12 +223,12 @@ fn run_blocking<T>(make: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Where things are that a sandbox has to know.
+/// The paths that a sandbox needs.
 pub struct SandboxSurroundings<'a> {
-    /// The working directory, then those that were added.
+    /// The working directory, then the additional ones.
     pub workspace: Vec<PathBuf>,
     pub home: Option<&'a Path>,
-    /// Folders with the user's settings and state, here and where others have them.
+    /// The folders of the user's settings and state, at their current and default locations.
     pub own: Vec<PathBuf>,
     pub state: Option<&'a Path>,
     /// Folders of script tools.
@@ -236,16 +237,19 @@ pub struct SandboxSurroundings<'a> {
     pub scripts: Vec<PathBuf>,
     /// The folder for temporary files.
     pub(crate) temp: &'a TempFolder,
-    /// What path rules name.
+    /// The paths that path rules name.
     pub(crate) named: &'a [NamedPath],
 }
 
-/// Where sandboxes keep what outlives them.
+/// Returns the folder where sandboxes store persistent data.
 pub(crate) fn caches_dir(state: &Path) -> PathBuf {
     state.join("caches")
 }
 
-/// A sandbox as settings and rules want it.
+/// Returns the sandbox configuration for settings and rules.
+///
+/// # Errors
+/// Returns an error if sandbox settings are invalid.
 pub fn sandbox_config(
     wanted: &Wanted,
     policy: &Policy,
@@ -265,7 +269,7 @@ pub fn sandbox_config(
     profile.scripts = scripts;
     profile.allow_read = paths(&wanted.files.allow_read);
     profile.allow_write = paths(&wanted.files.allow_write);
-    // File tools find the host's folder at a path below `/tmp` that a rule names, so commands do too.
+    // For a path below `/tmp` that a rule names, file tools use the host's folder, so commands do too.
     for NamedPath { path, allowed, is_subtree } in named {
         match allowed {
             Some(allowed) if *is_subtree && is_below_temp(path) && is_plain_folder(path) => match allowed {
@@ -291,13 +295,13 @@ pub fn sandbox_config(
     Ok(config.with_variables(std::env::vars_os()))
 }
 
-/// Whether this is a folder, and no symlink leads to it.
+/// Returns whether this is a folder and its path contains no symlink.
 fn is_plain_folder(path: &Path) -> bool {
     path.is_dir() && path.canonicalize().is_ok_and(|real| real == path)
 }
 
-/// Leaves nothing to be changed but the workspace, and nobody to be reached: what settings and rules open beside it is for the
-/// sessions that they were written for, not for calls that are made again.
+/// Restricts a sandbox to writing the workspace, without network access. What settings and rules open
+/// besides is for the sessions that they were written for, and not for replayed calls.
 pub fn without_network(mut config: SandboxConfig) -> SandboxConfig {
     config.profile.allow_write.clear();
     config.without_network()
@@ -314,18 +318,20 @@ fn invalid_setting(
     SessionError::settings(format!("{source}: {bad}"))
 }
 
-/// Whether all of a sandbox could be made here, for whoever makes none. Tried once.
+/// Returns whether a complete sandbox could be created on this machine, for callers that create none. Tried
+/// once.
 pub fn can_be_full() -> bool {
     static FULL: LazyLock<bool> = LazyLock::new(|| stack_of(&probe(None)) == SandboxStack::Full);
     *FULL
 }
 
-/// What a sandbox would leave open here of that which rules deny, as far as that is known without one.
+/// Returns which denied files a sandbox on this machine would leave accessible, as far as that is known
+/// without one.
 pub fn may_leave_open() -> CoverageGap {
     if can_be_full() { CoverageGap::Nothing } else { CoverageGap::Anything }
 }
 
-/// Whether the user wants commands in a sandbox.
+/// Returns whether the user wants commands to run in a sandbox.
 pub fn is_wanted(no_sandbox: bool, wanted: &Wanted) -> bool {
     !no_sandbox && wanted.enabled.as_ref().is_none_or(|enabled| enabled.value)
 }

@@ -1,8 +1,9 @@
-//! Open prompts: what the user is asked, who may answer, and which answer counted.
+//! Open prompts: what the user is asked, which front ends may answer, and which answer counts.
 //!
-//! The session's asker is a table of prompts. A prompt is put to every front end that can ask, and
-//! [`SessionHandle::answer`](crate::SessionHandle::answer) works from outside. The first valid answer counts. An answer names
-//! the digest of what it was shown, so that an answer to something else runs nothing.
+//! The session's asker is a table of prompts. A prompt is sent to every front end that can ask, and
+//! [`SessionHandle::answer`](crate::SessionHandle::answer) answers from outside. The first valid answer
+//! counts. An answer names the digest of the prompt that was shown, so that an answer to something else
+//! runs nothing.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,7 +20,8 @@ use tokio::sync::{oneshot, watch};
 use crate::events::{EventHub, SessionEventKind};
 use crate::front_end::FrontEnd;
 
-/// How many closed prompts are remembered, so that a late answer gets the reason why it doesn't count.
+/// The maximum number of closed prompts that are remembered, so that a late answer gets the reason for its
+/// rejection.
 const CLOSED_MAX: usize = 256;
 
 /// The number of a prompt in its session.
@@ -42,13 +44,13 @@ impl fmt::Display for CallDigest {
     }
 }
 
-/// Something that the user is asked.
+/// A prompt for the user.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct UserPrompt {
     /// The number of the prompt.
     pub id: PromptId,
-    /// The digest of what is shown. An answer names it.
+    /// The digest of the shown content. An answer names it.
     pub digest: CallDigest,
     /// What is asked.
     pub content: PromptContent,
@@ -60,9 +62,9 @@ pub struct UserPrompt {
 pub enum PromptContent {
     /// Whether a call may run.
     Permission(Box<ApprovalRequest>),
-    /// What a tool wants to know.
+    /// A choice that a tool asks for.
     Choice(UserQuestion),
-    /// Several things at once.
+    /// Several fields at once.
     Form(UserForm),
     /// Whether to open a page.
     Page(UserPage),
@@ -74,16 +76,16 @@ pub enum PromptContent {
 pub enum PromptKind {
     /// Whether a call may run.
     Permission,
-    /// What a tool wants to know.
+    /// A choice that a tool asks for.
     Choice,
-    /// Several things at once.
+    /// Several fields at once.
     Form,
     /// Whether to open a page.
     Page,
 }
 
 impl UserPrompt {
-    /// The kind of the prompt.
+    /// Returns the kind of the prompt.
     pub fn kind(&self) -> PromptKind {
         self.content.kind()
     }
@@ -113,7 +115,7 @@ impl PromptContent {
 }
 
 impl fmt::Display for UserPrompt {
-    /// What is asked, for a person: the call, what it touches and why it asks.
+    /// Formats the prompt for the user: the call, its effects and why it asks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.content {
             PromptContent::Permission(approval) => {
@@ -131,39 +133,40 @@ impl fmt::Display for UserPrompt {
     }
 }
 
-/// What the user answers.
+/// The user's answer.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum UserAnswer {
-    /// Whether the call may run, or the page be opened.
+    /// Whether the call may run, or the page may be opened.
     Permission(ApprovalAnswer),
-    /// The texts that were chosen or typed.
+    /// The chosen or typed texts.
     Choices(Vec<String>),
     /// The fields of a form.
     Fields(Map<String, Value>),
-    /// The user answers no.
+    /// The user declines.
     Decline,
-    /// The user puts the prompt away without an answer.
+    /// The user dismisses the prompt without an answer.
     Dismiss,
 }
 
 impl UserAnswer {
-    /// The call may run this once.
+    /// Returns the answer that the call may run this once.
     pub fn allow_once() -> UserAnswer {
         UserAnswer::Permission(ApprovalAnswer::Once)
     }
 
-    /// The call may run, and others like it until the session ends.
+    /// Returns the answer that the call may run, and similar ones until the session ends.
     pub fn allow_for_session() -> UserAnswer {
         UserAnswer::Permission(ApprovalAnswer::Session)
     }
 
-    /// The call may not run, for this reason. The model receives it and continues.
+    /// Returns the answer that the call may not run, for this reason. The model receives the reason and
+    /// continues.
     pub fn deny(reason: impl Into<String>) -> UserAnswer {
         UserAnswer::Permission(ApprovalAnswer::NoBecause(reason.into()))
     }
 
-    /// Whether it answers prompts of this kind.
+    /// Returns whether it answers prompts of this kind.
     fn fits(&self, kind: PromptKind) -> bool {
         match self {
             UserAnswer::Permission(ApprovalAnswer::Edit(_)) => kind == PromptKind::Permission,
@@ -175,7 +178,7 @@ impl UserAnswer {
     }
 }
 
-/// Why an answer doesn't count.
+/// Why an answer is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AnswerError {
@@ -186,11 +189,11 @@ pub enum AnswerError {
         /// The name of the front end that gave it.
         by: String,
     },
-    /// The prompt asks something else than what was answered.
+    /// The prompt asks something else than the answer names.
     Changed,
-    /// The prompt is gone: its call was cancelled, or the session is closed.
+    /// The prompt is closed: its call was cancelled, or the session is closed.
     Closed,
-    /// The answer doesn't fit the kind of the prompt.
+    /// The answer has the wrong type for the prompt.
     WrongKind,
 }
 
@@ -208,11 +211,11 @@ impl fmt::Display for AnswerError {
 
 impl std::error::Error for AnswerError {}
 
-/// The open prompts of a session, and the front ends that they are put to.
+/// The open prompts of a session, and the front ends that receive them.
 pub(crate) struct PromptTable {
     hub: Arc<EventHub>,
     state: Mutex<TableState>,
-    /// Counts the front ends that came and went.
+    /// Changes when front ends attach or detach.
     changes: watch::Sender<u64>,
 }
 
@@ -229,7 +232,7 @@ struct TableState {
 
 struct OpenPrompt {
     prompt: UserPrompt,
-    /// Takes the answer from outside.
+    /// Sends an answer from outside.
     sender: oneshot::Sender<UserAnswer>,
 }
 
@@ -238,7 +241,7 @@ impl PromptTable {
         Arc::new(PromptTable { hub, state: Mutex::default(), changes: watch::Sender::default() })
     }
 
-    /// Puts open prompts, and prompts from now on, to this front end too. Returns its number.
+    /// Sends open and later prompts to this front end too. Returns its id.
     pub(crate) fn attach(&self, front_end: Arc<dyn FrontEnd>) -> u64 {
         let id = {
             let mut state = lock(&self.state);
@@ -261,7 +264,7 @@ impl PromptTable {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Closes all prompts: nothing is asked and nothing answered from now on.
+    /// Closes all prompts. No later prompt is asked or answered.
     pub(crate) fn close(&self) {
         let closed = {
             let mut state = lock(&self.state);
@@ -271,7 +274,7 @@ impl PromptTable {
         drop(closed);
     }
 
-    /// The open prompts, oldest first.
+    /// Returns the open prompts, oldest first.
     pub(crate) fn open(&self) -> Vec<UserPrompt> {
         lock(&self.state).open.iter().map(|open| open.prompt.clone()).collect()
     }
@@ -306,7 +309,7 @@ impl PromptTable {
             state.remember(id, Some(HANDLE));
             open.sender
         };
-        // The call may be cancelled at this very moment; then nothing runs.
+        // If the call is cancelled at this moment, nothing runs.
         sender.send(answer).map_err(|_| AnswerError::Closed)?;
         self.hub.send(SessionEventKind::PromptAnswered { id, by: HANDLE.to_owned() });
         Ok(())
@@ -329,18 +332,19 @@ impl PromptTable {
         is_first
     }
 
-    /// Asks all front ends that can, also those that come while the prompt is open, and waits for the first valid answer.
+    /// Asks all front ends that can ask, including those that attach while the prompt is open, and waits
+    /// for the first valid answer.
     async fn ask(&self, content: PromptContent) -> Option<UserAnswer> {
         let (sender, mut receiver) = oneshot::channel();
         let prompt = self.open_prompt(content, sender)?;
         let _closing = ClosePrompt { table: self, id: prompt.id };
-        // Before the list of front ends is read, so that none is missed.
+        // Subscribes before the list of front ends is read, so that none is missed.
         let mut changes = self.changes.subscribe();
         let mut asked = AskedFrontEnds::default();
         self.hub.send(SessionEventKind::PromptOpened(prompt.clone()));
         loop {
-            // A front end that can ask and doesn't answer leaves the prompt to the handle only while others wait. One may have
-            // come meanwhile.
+            // A front end that can ask but doesn't answer leaves the prompt to the handle only while others
+            // wait. Another one may have attached in the meantime.
             asked.update(self.attached(), &prompt);
             if asked.waiting.is_empty() && self.is_open(prompt.id) {
                 return None;
@@ -349,7 +353,7 @@ impl PromptTable {
                 biased;
                 answer = &mut receiver => return answer.ok(),
                 (name, answer) = asked.next() => match answer {
-                    // If it isn't the first, an answer from outside is about to arrive.
+                    // If it isn't the first one, an answer from outside is about to arrive.
                     Some(answer) if answer.fits(prompt.kind()) && self.settle(prompt.id, &name) => {
                         return Some(answer);
                     }
@@ -360,7 +364,7 @@ impl PromptTable {
         }
     }
 
-    /// Adds a prompt to the table, unless it is closed.
+    /// Adds a prompt to the table, unless the table is closed.
     fn open_prompt(&self, content: PromptContent, sender: oneshot::Sender<UserAnswer>) -> Option<UserPrompt> {
         let mut state = lock(&self.state);
         if state.is_closed {
@@ -380,18 +384,18 @@ impl PromptTable {
         lock(&self.state).front_ends.clone()
     }
 
-    /// The front ends that can ask.
+    /// Returns the front ends that can ask.
     fn capable_front_ends(&self, kind: PromptKind) -> Vec<Arc<dyn FrontEnd>> {
         let front_ends = self.attached().into_iter().map(|(_, front_end)| front_end);
         front_ends.filter(|front_end| front_end.can_ask(kind)).collect()
     }
 }
 
-/// The front ends that a prompt was put to and that have not answered.
+/// The front ends that were asked and have not answered.
 #[derive(Default)]
 struct AskedFrontEnds {
     waiting: Vec<AskedFrontEnd>,
-    /// The highest number of a front end that was looked at.
+    /// The highest front end id that was examined.
     last: u64,
 }
 
@@ -402,7 +406,7 @@ struct AskedFrontEnd {
 }
 
 impl AskedFrontEnds {
-    /// Asks front ends that are new, and drops the questions to those that are gone.
+    /// Asks new front ends, and drops the questions to detached ones.
     fn update(&mut self, attached: Vec<(u64, Arc<dyn FrontEnd>)>, prompt: &UserPrompt) {
         self.waiting.retain(|asked| attached.iter().any(|(id, _)| *id == asked.id));
         for (id, front_end) in attached {
@@ -415,7 +419,7 @@ impl AskedFrontEnds {
         }
     }
 
-    /// Waits for the next front end that answers, or leaves the answer to the others.
+    /// Waits for the next front end that answers, or that leaves the answer to the others.
     async fn next(&mut self) -> (String, Option<UserAnswer>) {
         poll_fn(|cx| {
             for index in 0..self.waiting.len() {
@@ -445,7 +449,7 @@ impl TableState {
     }
 }
 
-/// Closes a prompt that is dropped before it was answered.
+/// Closes a prompt that is dropped before it is answered.
 struct ClosePrompt<'a> {
     table: &'a PromptTable,
     id: PromptId,
@@ -523,7 +527,8 @@ impl Asker for PromptTable {
     }
 }
 
-/// Puts a prompt to an [`Asker`], for front ends that have one. `None` if it can't show prompts of this kind.
+/// Sends a prompt to an [`Asker`], for front ends that have one. Returns `None` if it can't show prompts of
+/// this kind.
 pub fn ask_through<'a>(asker: &'a dyn Asker, prompt: &'a UserPrompt) -> BoxFuture<'a, Option<UserAnswer>> {
     Box::pin(async move {
         match &prompt.content {

@@ -1,9 +1,9 @@
-//! Recorded calls again, by today's tools and rules, and what differs from then.
+//! Replays recorded calls with the current tools and rules, and reports the differences.
 //!
-//! Three ways, each in a file: [`check_calls`] only decides on them, [`compare_results`] brings recorded results through the
-//! pipeline, [`rerun_calls`] makes the calls in a copy of the workspace. All take a [`CallRecording`], whatever kind of file it came
-//! from. Hooks of settings are not run in any of them: they are programs with effects of their own, and inputs are recorded
-//! as hooks left them.
+//! There are three ways, each in its own file: [`check_calls`] only decides the calls, [`compare_results`]
+//! sends recorded results through the pipeline, [`rerun_calls`] makes the calls in a copy of the workspace.
+//! All take a [`CallRecording`] from any kind of file. None of them runs the hooks of settings: hooks are
+//! programs with side effects, and recorded inputs already contain their rewrites.
 
 mod check_only;
 mod compare;
@@ -30,38 +30,39 @@ pub use self::rerun::{RerunError, RerunWatcher, rerun_calls};
 use crate::assembly::{SessionAssembler, SessionParts};
 use crate::{SessionError, SessionOptions, SessionPurpose};
 
-/// The most of an input that is shown, in characters.
+/// The maximum number of characters shown of an input.
 const INPUT_CHARS_MAX: usize = 192;
-/// The most of a reason that is shown, in characters.
+/// The maximum number of characters shown of a reason.
 const REASON_CHARS_MAX: usize = 2_000;
 
-/// A call, then and now. Secrets in its texts are redacted.
+/// A replayed call with its recorded and its current outcome. Secrets in its texts are redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Row")]
 pub struct ReplayedCall {
-    /// Its number in the recording, from 1.
+    /// Its number in the recording, counted from 1.
     pub n: usize,
-    /// The message of the model that it was in, from 1.
+    /// The number of its model message, counted from 1.
     pub turn: usize,
-    /// The line of the file, where the file has lines.
+    /// The line in the file, if the file has lines.
     pub line: Option<usize>,
-    /// Its id.
+    /// The id of the call.
     pub id: String,
     /// The sub-agent that made it.
     pub agent: Option<String>,
-    /// The tool as it was named then.
+    /// The tool name in the recording.
     pub name: String,
-    /// The tool that answers to that name today.
+    /// The tool that currently has that name.
     pub tool: String,
     /// The beginning of its input.
     pub input: String,
-    /// What was recorded: `ran`, `failed`, `no result`, or the kind of a refusal.
+    /// The recorded outcome: `ran`, `failed`, `no result`, or the kind of a refusal.
     pub recorded: String,
-    /// What today says: `allow`, `ask`, `deny`, `unknown tool`, `invalid input`; with results `same` and how they differ.
+    /// The current outcome: `allow`, `ask`, `deny`, `unknown tool`, `invalid input`; with results `same`
+    /// and how they differ.
     pub today: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Whether that can't both be.
+    /// Whether the outcomes contradict each other.
     pub differs: bool,
 }
 
@@ -92,20 +93,20 @@ impl ReplayedCall {
     }
 }
 
-/// Opens a session for recorded calls, and reports what is doubtful about it.
+/// Opens a session for recorded calls, and reports its warnings.
 fn open_session(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, SessionError> {
     let session = SessionAssembler::load(options, purpose)?.open()?;
     session.report_warnings();
     Ok(session)
 }
 
-/// The engine of a session, without hooks and events, and with a folder of its own for long results.
+/// Returns the engine of a session, without hooks and events, and with its own folder for long results.
 fn quiet_engine(session: &SessionParts) -> EngineBuilder {
     let engine = session.engine.clone().hooks(haft::hooks::HookSet::new()).events(NoEvents);
     engine.result_store(OffloadStore::temporary())
 }
 
-/// Discards events: a report is all that is shown.
+/// Discards events: only the report is shown.
 struct NoEvents;
 
 impl EventSink for NoEvents {

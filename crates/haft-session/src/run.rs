@@ -1,4 +1,5 @@
-//! What a run of the agent loop needs beside the session: the model, the system prompt, the user's hooks, the journal.
+//! The parts of an agent run besides the session: the model, the system prompt, the user's hooks, the
+//! journal.
 
 pub mod memory;
 pub mod plan;

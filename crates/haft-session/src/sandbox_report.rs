@@ -1,30 +1,30 @@
-//! What of the sandbox this machine supports, tried for real.
+//! Reports which sandbox features this machine supports, by trying them.
 
 use haft_sandbox::{ProbeResult, SandboxStack, UserNamespaceMaker, maker_of, probe, stack_of};
 
-/// What of the sandbox this machine supports.
+/// The sandbox features that this machine supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxReport {
-    /// How much of the sandbox can be made.
+    /// How much of the sandbox is available.
     pub level: SandboxLevel,
-    /// The maker of the namespaces; `None` if they can't all be made.
+    /// The maker of the namespaces; `None` if some can't be created.
     pub namespace_maker: Option<NamespaceMaker>,
     /// The parts that were tried.
     pub parts: Vec<SandboxPart>,
-    /// How many processes commands may have.
+    /// The process limits of commands.
     pub process_limits: String,
-    /// What confines isolated tools, and decoders of PDF, pictures and notebooks.
+    /// What confines isolated tools, and decoders of PDF files, images and notebooks.
     pub isolated_code: String,
 }
 
-/// How much of the sandbox can be made.
+/// How much of the sandbox is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxLevel {
-    /// All of it.
+    /// The complete sandbox.
     Full,
-    /// Reads are limited; no names are protected, and no hosts can be granted.
+    /// Reads are restricted, but names are not protected, and hosts can't be granted.
     Fallback,
-    /// Nothing: commands are refused.
+    /// No sandbox: commands are refused.
     Unavailable,
 }
 
@@ -33,27 +33,27 @@ pub enum SandboxLevel {
 pub enum NamespaceMaker {
     /// This process.
     OwnProcess,
-    /// Bubblewrap, because this machine doesn't let this process.
+    /// Bubblewrap, because this machine doesn't permit it to this process.
     Bubblewrap,
 }
 
 /// A part of the sandbox that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxPart {
-    /// What it is.
+    /// The name.
     pub name: &'static str,
     /// Whether it works.
     pub works: bool,
-    /// What was found.
+    /// The finding.
     pub detail: String,
-    /// The level that is impossible without it; `None` if it is optional.
+    /// The level that requires it; `None` if it is optional.
     pub needed_for: Option<SandboxLevel>,
-    /// How to make it work.
+    /// How to enable it.
     pub advice: Option<String>,
 }
 
 impl SandboxReport {
-    /// Tries every part. Starts helper processes, which end at once.
+    /// Tries every part. Starts helper processes that end immediately.
     pub fn probe() -> SandboxReport {
         let findings = probe(None);
         let level = SandboxLevel::from(stack_of(&findings));

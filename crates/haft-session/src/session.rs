@@ -24,21 +24,22 @@ use crate::{DecisionReport, SessionError, SessionOptions};
 /// How long [`Session::close`] waits for a run, and for front ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A session: tools behind rules, sandbox, hooks and journal.
+/// A session: tools with rules, a sandbox, hooks and a journal.
 ///
-/// It owns everything that it starts. Dropping it cancels its calls, ends its processes and notes in the journal that it
-/// ended; [`close`](Session::close) also runs the hooks of a session's end. A [`SessionHandle`] reaches it from elsewhere.
+/// It owns everything that it starts. Dropping it cancels its calls, ends its processes and records the end
+/// in the journal. [`close`](Session::close) also runs the session end hooks. A [`SessionHandle`] accesses
+/// it from other tasks.
 pub struct Session {
     options: SessionOptions,
     shared: Arc<SessionShared>,
     _front_ends: Vec<FrontEndGuard>,
-    /// Taken by the agent: the session that continues, if one does.
+    /// The session to continue, if there is one. The agent takes it.
     joining: Mutex<Option<Option<ResumedSession>>>,
     /// The run of the agent, once there is one.
     run: Mutex<Option<Arc<AsyncMutex<AgentRun>>>>,
 }
 
-/// What a session reports when it is closed.
+/// The report of a closed session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionReport {
@@ -46,12 +47,12 @@ pub struct SessionReport {
     pub id: String,
     /// Whether it has a journal.
     pub is_journaled: bool,
-    /// What the model cost.
+    /// The model usage.
     pub usage: TokenUsage,
 }
 
 impl Session {
-    /// A builder for a session that works in this directory.
+    /// Returns a builder for a session that works in this directory.
     pub fn builder(dir: impl Into<std::path::PathBuf>) -> SessionBuilder {
         SessionBuilder::new(dir)
     }
@@ -78,18 +79,19 @@ impl Session {
         })
     }
 
-    /// The id, which no other session of this machine has.
+    /// Returns the id, which is unique on this machine.
     pub fn id(&self) -> &str {
         &self.running().parts.id
     }
 
-    /// A handle that reaches this session from elsewhere and doesn't keep it alive.
+    /// Returns a handle that accesses this session from other tasks and doesn't keep it alive.
     pub fn handle(&self) -> SessionHandle {
         SessionHandle(Arc::downgrade(&self.shared))
     }
 
-    /// Runs calls as one turn of a model. There is one result for each call, in order. Calls of tools that no server offers
-    /// yet wait for the servers. When this returns, front ends were shown all events of the turn.
+    /// Runs calls as one turn of a model. Returns one result for each call, in order. Calls of tools that
+    /// no server offers yet wait for the servers. When this returns, front ends have shown all events of
+    /// the turn.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the calls.
@@ -101,7 +103,7 @@ impl Session {
         results
     }
 
-    /// Begins a turn, for calls that arrive one after the other. It has the tools of the servers that are connected.
+    /// Begins a turn, for calls that arrive one after the other. It has the tools of the connected servers.
     pub fn turn(&self) -> Turn {
         self.running().refresh_tools();
         let turn = self.shared.engine().turn();
@@ -109,8 +111,8 @@ impl Session {
         turn
     }
 
-    /// Takes one call, from any task or thread. Calls of a session are ordered by arrival, and conflicting ones wait; results
-    /// come as the calls end. Dropping the future cancels the call.
+    /// Submits one call, from any task or thread. Calls of a session are ordered by arrival, and
+    /// conflicting ones wait. Results arrive as the calls end. Dropping the future cancels the call.
     pub fn submit(&self, call: ToolCall) -> PendingCall {
         self.running().refresh_tools();
         let pending = self.shared.engine().submit(call);
@@ -118,32 +120,33 @@ impl Session {
         pending
     }
 
-    /// Waits until each MCP server of the session is connected, or can't be. They begin to connect when the session is built.
+    /// Waits until each MCP server of the session is connected or has failed. They begin to connect when
+    /// the session is built.
     pub async fn wait_for_servers(&self) {
         self.running().wait_for_servers().await;
     }
 
-    /// Decides on a call as it would be decided on if it were made. Runs nothing and asks no user.
+    /// Returns the decision on a call without making it. Runs nothing and doesn't ask the user.
     ///
     /// # Errors
-    /// An unknown tool, or an input that doesn't fit it.
+    /// Returns an error if the tool is unknown or the input is invalid.
     pub async fn check(&self, tool: &str, input: Value) -> Result<DecisionReport, SessionError> {
         self.running().refresh_tools();
         self.running().parts.check(tool, input).await
     }
 
-    /// The agent of this session, with the model of environment and settings.
+    /// Returns the agent of this session, with the model of environment and settings.
     ///
     /// # Errors
-    /// No model is configured, or the session has an agent already.
+    /// Returns an error if no model is configured, or if the session already has an agent.
     pub async fn agent(&self) -> Result<Agent, SessionError> {
         self.start_agent(ModelSource::Configured(ModelOptions::default())).await
     }
 
-    /// The agent of this session, with this model.
+    /// Returns the agent of this session, with this model.
     ///
     /// # Errors
-    /// The session has an agent already.
+    /// Returns an error if the session already has an agent.
     pub async fn agent_with(&self, model: impl Model) -> Result<Agent, SessionError> {
         self.start_agent(ModelSource::Custom(Arc::new(model))).await
     }
@@ -173,8 +176,8 @@ impl Session {
         &self.shared.running
     }
 
-    /// Ends the session: interrupts what runs, fires the hooks of a session's end, ends servers and processes, and closes the
-    /// journal. Waits up to two seconds for each.
+    /// Ends the session: interrupts what runs, fires the session end hooks, ends servers and processes, and
+    /// closes the journal. Waits up to two seconds for each.
     pub async fn close(self) -> SessionReport {
         let run = lock(&self.run).take();
         if let Some(handle) = lock(&self.shared.run).as_ref() {
@@ -187,7 +190,7 @@ impl Session {
             run.run.end(&last).await;
             run.run.report();
         }
-        // Without an agent, and where it didn't end in time.
+        // Closes the servers if there is no agent, or if it didn't end in time.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.running().close_servers()).await;
         let report = SessionReport {
             id: self.id().to_owned(),
@@ -199,7 +202,7 @@ impl Session {
         report
     }
 
-    /// Ends everything at once. Only the first time counts.
+    /// Ends everything immediately. Only the first call has an effect.
     fn end(&self) {
         self.shared.shut_down();
         let running = self.running();
@@ -218,13 +221,14 @@ impl Drop for Session {
 
 /// The agent of a session: a model, and the conversation with it.
 ///
-/// It ends with its session: when that is dropped or closed, a run is interrupted, and later ones end at once.
+/// It ends with its session: when the session is dropped or closed, a run is interrupted, and later runs
+/// end immediately.
 pub struct Agent {
     shared: Weak<SessionShared>,
     run: Arc<AsyncMutex<AgentRun>>,
 }
 
-/// What an agent and its session share.
+/// The state that an agent and its session share.
 struct AgentRun {
     run: PreparedRun,
     conversation: Conversation,
@@ -232,8 +236,8 @@ struct AgentRun {
 }
 
 impl Agent {
-    /// Says something to the model and runs its calls until it has an answer. When this returns, front ends were shown all
-    /// events of the run.
+    /// Sends a message to the model and runs its calls until it has an answer. When this returns, front
+    /// ends have shown all events of the run.
     ///
     /// # Cancel safety
     /// Dropping the future keeps the conversation up to the last whole turn.
@@ -241,13 +245,14 @@ impl Agent {
         self.play(Some(prompt)).await
     }
 
-    /// Continues what was cut off: calls that finished are read back, unknown ones are reported to the model.
+    /// Continues an interrupted conversation: results of finished calls are restored, and calls with an
+    /// unknown outcome are reported to the model.
     pub async fn resume(&mut self) -> RunOutcome {
         self.play(None).await
     }
 
     async fn play(&mut self, prompt: Option<&str>) -> RunOutcome {
-        // A handle is good for one run.
+        // A handle is for a single run.
         let handle = RunHandle::new();
         match self.shared.upgrade() {
             Some(shared) => shared.begin_run(&handle),

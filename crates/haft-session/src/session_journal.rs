@@ -1,7 +1,7 @@
-//! The journal of a session: recording it, and continuing one that was interrupted.
+//! The journal of a session: recording it, and continuing an interrupted one.
 //!
-//! [`SessionRecorder`] writes during a run. [`ResumedSession`] is what an earlier process recorded, and [`leftovers`] are its
-//! tasks and worktrees.
+//! [`SessionRecorder`] writes during a run. [`ResumedSession`] is the record of an earlier process, and
+//! [`leftovers`] are that process's tasks and worktrees.
 
 pub mod leftovers;
 mod resumed_session;
@@ -32,26 +32,26 @@ pub use self::resumed_session::ResumedSession;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError};
 
-/// Environment variables that are secret whatever settings say.
+/// Environment variables that are always secret, whatever settings say.
 const SECRET: [&str; 4] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
 /// The command of a session that an embedder opened, until it has a model.
 pub(crate) const EMBEDDED: &str = "session";
-/// The most of a title, in characters.
+/// The maximum length of a title, in characters.
 const TITLE_CHARS_MAX: usize = 1_000;
 const DAY: u64 = 24 * 60 * 60;
-/// What helps where no journal can be opened.
+/// Advice if the journal can't be opened.
 const OPEN_IT: &str =
     "set HAFT_STATE_DIR to a folder that can be written, or `journal.enabled` to false in your settings";
 
 /// Whether a session has a journal.
 #[derive(Clone, Default)]
 pub enum JournalState {
-    /// Settings turn it off, or there is no folder for it.
+    /// Settings disable it, or there is no folder for it.
     #[default]
     Off,
-    /// It is written.
+    /// The journal is being written.
     In(Arc<SessionRecorder>),
-    /// It can't be written, for this reason. Calls with side effects don't run then.
+    /// The journal can't be written, for this reason. Calls with side effects don't run then.
     Broken(String),
 }
 
@@ -68,7 +68,7 @@ impl JournalState {
     }
 }
 
-/// The journal of a session. It is opened by the first call or by a run: a session that only looks around leaves none.
+/// The journal of a session. The first call or a run opens it, so a session without calls has none.
 pub struct LazyJournal {
     open: Box<OpenJournal>,
     opening: Mutex<()>,
@@ -86,7 +86,7 @@ impl LazyJournal {
         Arc::new(LazyJournal { open, opening: Mutex::default(), journaled: OnceLock::new() })
     }
 
-    /// No journal.
+    /// Returns a journal that records nothing.
     pub fn none() -> Arc<LazyJournal> {
         let none = LazyJournal::new(|_| Ok(JournalState::Off));
         let _ = none.journaled.set(JournalState::Off);
@@ -102,10 +102,10 @@ impl LazyJournal {
             .get_or_init(|| (self.open)(None).unwrap_or_else(|error| JournalState::Broken(error.to_string())))
     }
 
-    /// Opens the journal for a run, or notes the run in the journal that calls have opened.
+    /// Opens the journal for a run, or records the run in the journal that calls have opened.
     ///
     /// # Errors
-    /// The journal belongs to another process.
+    /// Returns an error if the journal belongs to another process.
     pub fn begin_run(&self, began: SessionStart) -> Result<JournalState, SessionError> {
         let _opening = lock(&self.opening);
         if let Some(opened) = self.journaled.get() {
@@ -119,7 +119,7 @@ impl LazyJournal {
         Ok(opened)
     }
 
-    /// The engine's recorder, unless it is known that nothing is recorded.
+    /// Returns the engine's recorder, unless it is known that nothing is recorded.
     pub fn recorder(self: &Arc<Self>) -> Option<Arc<dyn Recorder>> {
         match self.opened() {
             Some(JournalState::Off) => None,
@@ -127,26 +127,26 @@ impl LazyJournal {
         }
     }
 
-    /// The journal, if it was opened.
+    /// Returns the journal, if it was opened.
     pub fn opened(&self) -> Option<&JournalState> {
         self.journaled.get()
     }
 
-    /// Notes something.
+    /// Records an entry.
     pub fn note(&self, record: Record) {
         if let Some(recorder) = self.journaled().recorder() {
             recorder.note(record);
         }
     }
 
-    /// Notes what may come after the end, when no reader needs it any more.
+    /// Records an entry that may come after the end, when no reader needs it any more.
     pub fn note_if_open(&self, record: Record) {
         if let Some(recorder) = self.opened().and_then(JournalState::recorder) {
             recorder.note_if_open(record);
         }
     }
 
-    /// Notes that the session ended, if it has a journal.
+    /// Records that the session ended, if it has a journal.
     pub fn record_end(&self, why: &str) {
         if let Some(recorder) = self.opened().and_then(JournalState::recorder) {
             recorder.record_end(why);
@@ -223,19 +223,22 @@ impl Recorder for BrokenJournal {
 /// Records a session in its journal.
 pub struct SessionRecorder {
     journal: Journal,
-    /// The tools that were noted last, and their hash.
+    /// The last recorded tools, and their hash.
     tools: Mutex<Option<(Arc<str>, String)>>,
     /// The files that the session has read, if they are recorded.
     seen: OnceLock<ReadTracker>,
-    /// Whether a notice says already that it can't be written.
+    /// Whether a notice has reported that it can't be written.
     has_warned: AtomicBool,
-    /// Whether the end was noted: what comes later isn't kept.
+    /// Whether the end was recorded. Later entries aren't kept.
     has_ended: AtomicBool,
     notices: NoticeSink,
 }
 
 impl SessionRecorder {
-    /// Begins the journal of a session, or continues the one that was read.
+    /// Begins the journal of a session, or continues an earlier one.
+    ///
+    /// # Errors
+    /// Returns an error if the journal belongs to another process or can't be used.
     pub fn open(
         state: Option<&Path>,
         settings: &JournalSettings,
@@ -253,7 +256,8 @@ impl SessionRecorder {
             Some(mark) => store.resume(id, mark, began, options),
             None => store.create(id, began, options),
         };
-        // Not before: what goes on now is no matter how old. What can't be removed is tried again next time.
+        // After opening, so that a session that continues now is kept, however old it is. Removal of old
+        // sessions is retried next time.
         let days = settings.keep_days.unwrap_or(haft_journal::limits::KEPT_DAYS);
         let most = settings.keep_megabytes.map(|megabytes| megabytes.saturating_mul(1024 * 1024));
         store.clean(
@@ -286,11 +290,11 @@ impl SessionRecorder {
     /// Records the files that the session reads from now on.
     pub fn track_files(&self, seen: &ReadTracker) {
         let _ = self.seen.set(seen.clone());
-        // Only what comes from now on is new.
+        // Discards the files that were read before.
         seen.news(self.journal.id());
     }
 
-    /// Records a worktree before it is made, so that a crash in between doesn't hide it.
+    /// Records a worktree before it is created, so that a crash in between doesn't hide it.
     pub fn record_worktree(&self, worktree: &GitWorktree) {
         let repository = worktree.path.ancestors().nth(3).unwrap_or(&worktree.path).to_owned();
         let (path, branch) = (worktree.path.clone(), worktree.branch.clone());
@@ -326,7 +330,7 @@ impl SessionRecorder {
         }
     }
 
-    /// Records what may come after the end and isn't needed for recovery.
+    /// Records an entry that may come after the end and isn't needed for recovery.
     pub fn note_if_open(&self, record: Record) {
         let _ = self.journal.note(record);
     }
@@ -379,7 +383,7 @@ impl ConversationRecorder for SessionRecorder {
     fn record_tools(&self, _: u64, tools: &ToolDefinitions) {
         let json = tools.shared();
         let mut noted = lock(&self.tools);
-        // The same bytes are at the same place from turn to turn.
+        // The same JSON has the same address from turn to turn.
         if noted.as_ref().is_some_and(|(last, _)| Arc::ptr_eq(last, &json)) {
             return;
         }

@@ -1,7 +1,7 @@
-//! Settings as rows: each value under the key by which it is written, in the order of the table of settings.
+//! Settings as rows: each value under its key, in the order of the table of settings.
 //!
-//! What a session may change (rules, the mode, the guard against repeated calls) is shown as it is in the typed settings,
-//! everything else as the merged files have it.
+//! Values that a session may change (rules, the mode, the repetition guard) are shown from the typed
+//! settings, all others from the merged files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,38 +20,38 @@ use crate::mcp::secrets::{mask_arguments, without_secrets};
 
 const HIDDEN: &str = "(hidden)";
 
-/// One value that counts.
+/// One effective value.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SettingRow {
-    /// The key, with those around it, as in `permissions.allow`.
+    /// The full key, such as `permissions.allow`.
     pub key: String,
-    /// The value; one that looks like a secret is `"(hidden)"`.
+    /// The value; a likely secret is `"(hidden)"`.
     pub value: Value,
-    /// The kind of place that it comes from.
+    /// The scope.
     pub scope: SettingScope,
-    /// The file that it comes from; null for a flag.
+    /// The file; null for a flag.
     pub file: Option<String>,
     /// The line in the file.
     pub line: Option<u32>,
-    /// Why it doesn't count after all; null if it does.
+    /// Why the value has no effect; null if it has.
     pub left_out: Option<String>,
 }
 
-/// The kinds of places that settings come from.
+/// The scopes that settings come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SettingScope {
-    /// The machine's owner.
+    /// Managed settings of the machine's owner.
     Managed,
     /// A flag, or a file that a flag names.
     CommandLine,
-    /// The workspace's, for this user.
+    /// The workspace's settings for this user.
     Local,
-    /// The workspace's.
+    /// The workspace's settings.
     Project,
-    /// The user's own.
+    /// The user's settings.
     User,
-    /// What the user answered with "always" in this workspace.
+    /// The user's "always" answers in this workspace.
     Answer,
 }
 
@@ -69,7 +69,7 @@ impl From<SourceScope> for SettingScope {
 }
 
 impl SettingScope {
-    /// The name, as people read it.
+    /// Returns the name for display.
     pub fn word(self) -> &'static str {
         match self {
             SettingScope::Managed => "managed",
@@ -82,12 +82,12 @@ impl SettingScope {
     }
 }
 
-/// The JSON Schema of a settings file.
+/// Returns the JSON Schema of a settings file.
 pub fn settings_schema() -> Value {
     haft_policy::settings::schema()
 }
 
-/// Every value that counts, with its place, for whoever asks in a session. Secrets are hidden.
+/// Returns every effective value with its origin, for tools of the session. Secrets are hidden.
 pub fn in_force(given: &LoadedSettings) -> Vec<Setting> {
     let place = |row: &SettingRow| match (&row.file, row.line) {
         (Some(file), Some(line)) => format!("{}:{line}", given.places.show(Path::new(file))),
@@ -101,7 +101,7 @@ pub fn in_force(given: &LoadedSettings) -> Vec<Setting> {
     setting_rows(given).into_iter().map(setting).collect()
 }
 
-/// All rows, in the order of the keys in the documents.
+/// Returns all rows, in the order of the keys in the documentation.
 pub fn setting_rows(given: &LoadedSettings) -> Vec<SettingRow> {
     let settings = &given.loaded.settings;
     let permissions = &settings.permissions;
@@ -137,7 +137,7 @@ pub fn setting_rows(given: &LoadedSettings) -> Vec<SettingRow> {
     rows.0
 }
 
-/// A value without what looks like a secret: a variable, a header, a part of an address.
+/// Hides likely secrets in a value: a variable, a header, a part of an address.
 fn without_secret_values(key: &str, mut value: Value) -> Value {
     if key.strip_prefix("env.").is_some_and(is_secret) {
         return json!(HIDDEN);
@@ -199,7 +199,7 @@ impl SettingRows {
     }
 }
 
-/// A rule as it would be written: its text alone, or an object where there is more.
+/// Returns a rule in its written form: its text alone, or an object if there is more.
 fn rule_value(rule: &UnparsedRule) -> Value {
     let mut object = Map::new();
     let lists = [("match", &rule.matches), ("not_match", &rule.not_matches)];
@@ -253,7 +253,7 @@ fn server_value(server: &McpServer) -> Value {
     value
 }
 
-/// Values by name, those hidden that look like secrets. One that only names a variable is no secret.
+/// Returns values by name, with likely secrets hidden. A value that only names a variable is not a secret.
 fn shown_headers(given: &BTreeMap<String, String>) -> Value {
     let shown = given.iter().map(|(name, value)| {
         (name.clone(), json!(if is_secret_setting(name, value) { HIDDEN } else { value }))
@@ -261,7 +261,7 @@ fn shown_headers(given: &BTreeMap<String, String>) -> Value {
     Value::Object(shown.collect())
 }
 
-/// Whether the value of a name is a secret, and not the name of a variable that holds one.
+/// Returns whether the value of a name is a secret, and not the name of a variable that contains one.
 fn is_secret_setting(name: &str, value: &str) -> bool {
     is_secret(name) && !value.contains('$')
 }

@@ -1,4 +1,4 @@
-//! [`SessionStore`]: the sessions that this machine keeps.
+//! [`SessionStore`]: the sessions stored on this machine.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,26 +8,26 @@ use haft_journal::JournalStore;
 
 use crate::{SessionEnvironment, SessionError, loaded_settings};
 
-/// The sessions whose journals are kept on this machine.
+/// The sessions whose journals are stored on this machine.
 pub struct SessionStore(JournalStore);
 
-/// A session that is kept.
+/// A stored session.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SessionEntry {
-    /// Its id, for [`ResumeFrom::Id`](crate::ResumeFrom::Id).
+    /// The id, for [`ResumeFrom::Id`](crate::ResumeFrom::Id).
     pub id: String,
-    /// The directory that it works in.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// Its title: the first words of the user.
+    /// The title: the beginning of the user's first message.
     pub title: Option<String>,
-    /// How many calls were started.
+    /// The number of started calls.
     pub calls: usize,
-    /// Whether it ended by itself, and wasn't cut off.
+    /// Whether it ended normally, and was not interrupted.
     pub is_ended: bool,
-    /// Whether a process has it now.
+    /// Whether a process is running it.
     pub is_running: bool,
-    /// When something was written last.
+    /// The time of the last write.
     pub changed: SystemTime,
 }
 
@@ -35,7 +35,7 @@ impl SessionStore {
     /// Opens the store that the environment of this process names.
     ///
     /// # Errors
-    /// There is no directory for it.
+    /// Returns an error if there is no directory for it.
     pub fn from_env() -> Result<SessionStore, SessionError> {
         SessionStore::open(&SessionEnvironment::default())
     }
@@ -43,7 +43,7 @@ impl SessionStore {
     /// Opens the store that this environment names.
     ///
     /// # Errors
-    /// There is no directory for it.
+    /// Returns an error if there is no directory for it.
     pub fn open(environment: &SessionEnvironment) -> Result<SessionStore, SessionError> {
         let places =
             loaded_settings::settings_places(std::path::Path::new("."), &|name| environment.get(name))?;
@@ -52,7 +52,7 @@ impl SessionStore {
         Ok(SessionStore(JournalStore::at(&state)))
     }
 
-    /// Lists the sessions, newest first. A session that can't be read is left out.
+    /// Returns the sessions, newest first. A session that can't be read is skipped.
     pub fn list(&self) -> Vec<SessionEntry> {
         let entry = |session: haft_journal::StoredSession| {
             let head = self.0.summary(&session.id).ok()?;

@@ -1,8 +1,9 @@
-//! The folder that the children of a session see at `/tmp`.
+//! The folder that the child processes of a session see at `/tmp`.
 //!
-//! It is a folder of the host that no other user may enter, with the id of the session and of its process in its name. It is
-//! removed when the session ends. The names of what was in it are kept, so that the model can be told when the session
-//! continues. Folders of sessions that were killed are removed a day later.
+//! It is a folder of the host that no other user can access. Its name contains the ids of the session and
+//! of its process. It is removed when the session ends. The names of its files are kept, so that the model
+//! can be told which files are gone when the session continues. Folders of killed sessions are removed a
+//! day later.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,30 +14,30 @@ use haft::text::truncate_chars;
 use crate::processes;
 use crate::text::one_line;
 
-/// Where children see the folder.
+/// Where child processes see the folder.
 const PREFIX: &str = "/tmp";
-/// Begins the name of the folder, which ends with the number of its process.
+/// The prefix of the folder's name, which ends with the process id.
 const NAME_PREFIX: &str = "haft-";
-/// How old such a folder is before it counts as left behind: its session was killed.
+/// The age at which such a folder counts as left behind by a killed session.
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long the names of what was in a folder are kept.
+/// How long the file names of a removed folder are kept.
 const LISTING_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How many of either one session removes.
+/// The maximum number of folders, and of name lists, that one session removes.
 const SWEPT_MAX: usize = 100;
-/// Maximum number of lost file names in the note for the model.
+/// The maximum number of lost file names in the note for the model.
 const NAMES_MAX: usize = 50;
 const NAME_CHARS_MAX: usize = 200;
 
-/// The temporary folder of a session. It is made when it is first needed.
+/// The temporary folder of a session. It is created when it is first needed.
 #[derive(Clone, Debug)]
 pub(crate) struct TempFolder {
     path: PathBuf,
-    /// Where the names of what was in it are kept.
+    /// The file with the names of its contents.
     listing: Option<PathBuf>,
 }
 
 impl TempFolder {
-    /// The folder of this process for a session.
+    /// Returns the folder of this process for a session.
     pub(crate) fn new(session: &str, state: Option<&Path>) -> TempFolder {
         let parent = std::env::temp_dir();
         let parent = parent.canonicalize().unwrap_or(parent);
@@ -49,8 +50,8 @@ impl TempFolder {
         &self.path
     }
 
-    /// Where paths of the session lie, if `/tmp` is this folder but for these paths of the host. Without mounts every path
-    /// lies where it says.
+    /// Returns the mapping of session paths, if `/tmp` is this folder except for these paths of the host.
+    /// Without mounts every path is mapped to itself.
     pub(crate) fn path_table(&self, host: impl IntoIterator<Item = PathBuf>) -> PathTable {
         let table = PathTable::new(PREFIX, &self.path, host, |folder| {
             processes::can_be_full() && haft_sandbox::make_private(folder).is_ok()
@@ -59,10 +60,10 @@ impl TempFolder {
         table.with_room(move |bytes| room.check(bytes))
     }
 
-    /// Removes the folder, and keeps the names of what was in it.
+    /// Removes the folder, and stores the names of its contents.
     pub(crate) fn remove(&self) {
         let names = names_in(&self.path);
-        // Of this session alone, and nothing runs any more that could use it.
+        // The folder belongs to this session alone, and no process uses it any more.
         let _ = std::fs::remove_dir_all(&self.path);
         let Some(listing) = self.listing.as_ref().filter(|_| !names.is_empty()) else { return };
         let Some(folder) = listing.parent() else { return };
@@ -75,7 +76,7 @@ impl TempFolder {
         let _ = std::fs::write(listing, names.join("\n"));
     }
 
-    /// Removes folders of this user's sessions that are gone.
+    /// Removes folders of this user's sessions that have ended.
     pub(crate) fn sweep_others(&self) {
         let entries = self.path.parent().and_then(|parent| std::fs::read_dir(parent).ok());
         let left = entries
@@ -89,17 +90,18 @@ impl TempFolder {
     }
 }
 
-/// Whether a path lies where sessions have a folder of their own.
+/// Returns whether a path is in the location where sessions have their own folder.
 pub(crate) fn is_below_temp(path: &Path) -> bool {
     path != Path::new(PREFIX) && path.starts_with(PREFIX)
 }
 
-/// Tells the model which files of a session's `/tmp` went with its earlier process; nothing if there were none.
+/// Returns a note for the model about the files in the session's `/tmp` that were removed with the earlier
+/// process; `None` if there were none.
 pub(crate) fn describe_lost(session: &str, state: &Path) -> Option<String> {
     let listing = temp_listing(state, session);
     let kept = std::fs::read_to_string(&listing).unwrap_or_default();
     let mut names: Vec<String> = kept.lines().map(str::to_owned).collect();
-    // A session that was killed has kept none.
+    // A killed session has stored no names.
     let parent = std::env::temp_dir();
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         if owner_is_gone(&entry, &format!("{NAME_PREFIX}{session}-")) {
@@ -126,7 +128,8 @@ fn temp_listing(state: &Path, session: &str) -> PathBuf {
     processes::caches_dir(state).join("temp").join(session)
 }
 
-/// The names of what lies directly in a folder; of folders that programs were given in it, only if they hold something.
+/// Returns the names directly in a folder. Folders that were created for programs are listed only if they
+/// aren't empty.
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_empty = |path: &Path| {
@@ -143,7 +146,7 @@ fn is_older(entry: &std::fs::DirEntry, age: Duration) -> bool {
     modified.and_then(|modified| modified.elapsed().ok()).is_some_and(|elapsed| elapsed > age)
 }
 
-/// Whether this is a folder of this user's with a name that begins so, of a process that has ended.
+/// Returns whether this is a folder of this user with this name prefix, whose process has ended.
 fn owner_is_gone(entry: &std::fs::DirEntry, prefix: &str) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let name = entry.file_name();

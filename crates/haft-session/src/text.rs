@@ -1,6 +1,6 @@
-//! Text for people.
+//! Text for display.
 
-/// The text on one line, with control characters escaped.
+/// Returns the text on one line, with control characters escaped.
 pub(crate) fn one_line(text: &str) -> String {
     haft::view::visible_line(text)
 }

@@ -1,7 +1,8 @@
-//! Trust in a workspace: what its files would run or loosen, and the record of the user's yes to exactly that.
+//! Trust in a workspace: what its files would run or loosen, and the record of the user's approval of
+//! exactly that.
 //!
-//! One reading of the files serves both: what [`WorkspaceTrust`] lists is what [`WorkspaceTrust::grant`] records. A file that
-//! changes in between is a change since the yes, and the next session reports it.
+//! The files are read once: [`WorkspaceTrust::grant`] records exactly what [`WorkspaceTrust`] lists. A file
+//! that changes in between counts as changed since the approval, and the next session reports it.
 
 use std::path::{Path, PathBuf};
 
@@ -27,19 +28,19 @@ pub struct WorkspaceTrust {
     judgement: TrustJudgement,
 }
 
-/// Whether what the files of a workspace run or loosen counts.
+/// Whether the workspace's files may run and loosen things.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrustState {
     /// The workspace has nothing that needs trust.
     NotNeeded,
-    /// The user trusts exactly this.
+    /// The user approved exactly this state.
     Trusted,
-    /// It doesn't count.
+    /// The workspace is not trusted.
     Untrusted(UntrustedReason),
 }
 
 impl TrustState {
-    /// Whether what the workspace names counts, or it names nothing.
+    /// Returns whether the workspace is trusted, or needs no trust.
     pub fn is_trusted(&self) -> bool {
         !matches!(self, TrustState::Untrusted(_))
     }
@@ -48,37 +49,37 @@ impl TrustState {
 /// Why a workspace is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UntrustedReason {
-    /// The user never said yes.
+    /// The user never approved it.
     NeverTrusted,
-    /// It changed since the user said yes; each change as a message.
+    /// It changed since the approval. Contains each change as a message.
     Changed(Vec<String>),
-    /// The hash that the caller gave is not that of this workspace.
+    /// The caller's hash is not that of this workspace.
     OtherHash,
-    /// It can't be trusted as it is.
+    /// It has files that can't be trusted.
     Obstacles,
-    /// The record can't be read, and why.
+    /// The record can't be read, for this reason.
     DamagedRecord(String),
 }
 
 /// One thing that a workspace would run or loosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustItem {
-    /// What it is.
+    /// The kind.
     pub kind: TrustItemKind,
-    /// What it says.
+    /// The content.
     pub text: String,
-    /// Where it stands.
+    /// The origin.
     pub place: String,
-    /// Of everything that it says, or of a file's bytes.
+    /// The digest of the content, or of a file's bytes.
     pub digest: String,
 }
 
-/// What [`WorkspaceTrust::forget`] removed.
+/// The records that [`WorkspaceTrust::forget`] removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForgottenTrust {
     /// The workspace was trusted.
     pub was_trusted: bool,
-    /// How many lasting answers there were.
+    /// The number of stored answers.
     pub answers: usize,
     /// There were approvals of MCP servers.
     pub approvals: bool,
@@ -88,7 +89,8 @@ impl WorkspaceTrust {
     /// Reads what a workspace would run or loosen. Runs nothing, writes nothing.
     ///
     /// # Errors
-    /// Settings that can't be read, rules that could not be used once the workspace is trusted, no folder for state.
+    /// Returns an error if settings can't be read, if rules are invalid that would apply once the workspace
+    /// is trusted, or if there is no state folder.
     pub fn inspect(dir: &Path, options: &SessionOptions) -> Result<WorkspaceTrust, SessionError> {
         let places = loaded_settings::settings_places(dir, &|name| options.environment.get(name))?;
         let store = trust_store(&places)?;
@@ -98,7 +100,7 @@ impl WorkspaceTrust {
         let memory: Vec<PathBuf> =
             memory::of_project(&places).into_iter().chain(skills_of(&places)).collect();
         let judgement = match store.judge(&places.cwd, &inventory) {
-            // What models read needs a yes as well.
+            // Files that models read need an approval as well.
             TrustJudgement::Nothing if !memory.is_empty() => {
                 match store.changed_since(&places.cwd, &inventory) {
                     Some(_) => TrustJudgement::Trusted,
@@ -113,7 +115,7 @@ impl WorkspaceTrust {
     /// Records that the user trusts exactly what was read.
     ///
     /// # Errors
-    /// The record can't be written.
+    /// Returns an error if the record can't be written.
     pub fn grant(&mut self) -> Result<(), SessionError> {
         self.store
             .trust(&self.places.cwd, &self.inventory)
@@ -122,19 +124,20 @@ impl WorkspaceTrust {
         Ok(())
     }
 
-    /// Takes back the trust in a workspace with all answers and approvals, also if it is gone or its settings can't be read.
+    /// Revokes the trust in a workspace with all answers and approvals, even if the workspace is deleted or
+    /// its settings can't be read.
     ///
     /// # Errors
-    /// No folder for state, or records that can't be changed.
+    /// Returns an error if there is no state folder, or if records can't be changed.
     pub fn forget(dir: &Path, environment: &SessionEnvironment) -> Result<ForgottenTrust, SessionError> {
-        // Where the workspace is doesn't matter for where records are kept.
+        // The location of the records doesn't depend on the workspace.
         let places = loaded_settings::settings_places(Path::new("/"), &|name| environment.get(name))?;
         let dir = std::path::absolute(dir)
             .map_err(|error| SessionError::settings(format!("`{}`: {error}", dir.display())))?;
         let was_trusted = trust_store(&places)?
             .forget(&dir)
             .map_err(|error| SessionError::settings(format!("the yes can't be taken back: {error}")))?;
-        // An answer is as much a yes to what the workspace does as trust is.
+        // An answer approves actions of the workspace just as trust does.
         let state = places.state_dir.as_deref().expect("there is a store, so there is its folder");
         let answers = RememberedRules::open(state, &dir)
             .forget()
@@ -144,32 +147,32 @@ impl WorkspaceTrust {
         Ok(ForgottenTrust { was_trusted, answers, approvals })
     }
 
-    /// The real path of the workspace.
+    /// Returns the real path of the workspace.
     pub fn workspace(&self) -> &Path {
         &self.places.cwd
     }
 
-    /// The hash over all items.
+    /// Returns the hash over all items.
     pub fn hash(&self) -> String {
         self.inventory.hash().to_string()
     }
 
-    /// Whether what the items say counts.
+    /// Returns the trust state.
     pub fn state(&self) -> TrustState {
         TrustState::from(&self.judgement)
     }
 
-    /// Whether what the items say counts, or there is nothing that has to.
+    /// Returns whether the workspace is trusted, or needs no trust.
     pub fn is_trusted(&self) -> bool {
         self.judgement.is_trusted()
     }
 
-    /// Why the workspace can't be trusted, as messages.
+    /// Returns why the workspace can't be trusted, as messages.
     pub fn obstacles(&self) -> &[String] {
         self.inventory.obstacles()
     }
 
-    /// What the workspace would run or loosen; what runs comes first.
+    /// Returns what the workspace would run or loosen. Items that run come first.
     pub fn items(&self) -> Vec<TrustItem> {
         let item = |item: &trust::TrustItem| TrustItem {
             kind: item.kind,
@@ -180,7 +183,8 @@ impl WorkspaceTrust {
         self.inventory.items().iter().map(item).collect()
     }
 
-    /// Files that models read once the workspace is trusted, as paths for people. They may change.
+    /// Returns the files that models read once the workspace is trusted, as paths for display. They may
+    /// change.
     pub fn memory(&self) -> Vec<String> {
         self.memory.iter().map(|file| self.places.show(file)).collect()
     }
@@ -205,7 +209,8 @@ impl From<&TrustJudgement> for TrustState {
     }
 }
 
-/// Every rule that counts once the workspace is trusted has to be understood, or nothing would run after the yes.
+/// Checks every rule that would apply once the workspace is trusted. With an invalid rule nothing would run
+/// after the approval.
 fn check_rules(places: &SettingsPlaces, options: &SessionOptions) -> Result<(), SessionError> {
     let layers = SettingsLayers::read(places, &options.flags())
         .map_err(|error| SessionError::settings(error.to_string()))?;

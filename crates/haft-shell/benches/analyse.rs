@@ -1,4 +1,4 @@
-//! What analysing an everyday command costs; the median over rounds.
+//! Measures the cost of analyzing an everyday command; the median over rounds.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::hint::black_box;
@@ -13,7 +13,7 @@ fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
-    // A mark and a blank stand before each command.
+    // A mark and a space precede each command.
     let commands: Vec<String> = COMMANDS.lines().map(|line| line[2..].replace("\\n", "\n")).collect();
     let place = ShellDirectories::new("/repo").with_home("/home/me");
     let mut rounds: Vec<f64> = (0..ROUNDS)

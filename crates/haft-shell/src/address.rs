@@ -1,6 +1,7 @@
-//! Hosts in the words of a command: addresses, `host:path`, remotes of repositories, container images.
+//! Hosts in the words of a command: addresses, `host:path`, git remotes, container images.
 //!
-//! A host that the words don't name (`curl $U`, `git fetch origin`) is reported as unknown, with the reason.
+//! A host that the words don't name (`curl $U`, `git fetch origin`) is reported as unknown, with the
+//! reason.
 
 use haft::effects::AccessKind;
 
@@ -8,7 +9,7 @@ use super::examine::{Finding, literal_word};
 use super::model::{AddressForm, PathExtent};
 use super::{Word, marks};
 
-/// Adds what a word of a form names.
+/// Adds the hosts and files that a word of this form names.
 pub(crate) fn add_connection(
     form: AddressForm,
     word: &Word,
@@ -66,12 +67,12 @@ impl AddressFindings<'_> {
         self.findings.push(Finding::Read { word: literal_word(path), extent: PathExtent::File });
     }
 
-    /// An address, or a host alone.
+    /// Adds an address, or a host alone.
     fn add_address(&mut self, word: &Word) {
         match word {
             Word::Literal(text) => self.add_text(text),
             Word::Dynamic(open) => {
-                // What is expanded behind the host doesn't matter: `https://x.io/$path`.
+                // An expansion after the host doesn't matter: `https://x.io/$path`.
                 let start = open.shape.split(|c| c <= marks::GLOB).next().unwrap_or("");
                 let rest = start.split_once("://").map_or(start, |(_, rest)| rest);
                 let ended = rest.contains(['/', '?', '#']) && !rest.starts_with(['/', '.']);
@@ -94,7 +95,7 @@ impl AddressFindings<'_> {
         }
     }
 
-    /// `[user@]host:path`, an address, or a local file.
+    /// Adds `[user@]host:path`, an address, or a local file.
     fn add_copy(&mut self, word: &Word) {
         let text = word.prefix();
         if text.contains("://") {
@@ -103,13 +104,13 @@ impl AddressFindings<'_> {
         let pattern = word.plain().starts_with(['~', '*', '?']);
         match (word.literal(), remote_host(text)) {
             (_, Some(host)) => self.add_text(host),
-            // `$x:path` and `$x`, which may be anything.
+            // `$x:path` and `$x` may be anything.
             (None, None) if text.is_empty() && !pattern => self.add_hidden(word),
             _ => {}
         }
     }
 
-    /// A URL, `host:path`, a folder, or else the name of a remote.
+    /// Adds a URL, `host:path`, a folder, or otherwise the name of a remote.
     fn add_remote(&mut self, word: &Word, named: bool) {
         let text = word.prefix();
         if let Some(path) = word.literal().and_then(|text| text.strip_prefix("file://")) {
@@ -131,18 +132,19 @@ impl AddressFindings<'_> {
         }
     }
 
-    /// The registry of an image.
+    /// Adds the registry of an image.
     fn add_image(&mut self, word: &Word, usual: &str) {
         let Some(text) = word.literal() else { return self.add_hidden(word) };
         let first = text.split('/').next().unwrap_or(text);
         let registry = first.contains(['.', ':']) || first == "localhost";
-        match registry && (text.contains('/') || !text.contains(':')) {
-            true => self.add_text(first),
-            false => self.add_host(usual.to_owned()),
+        if registry && (text.contains('/') || !text.contains(':')) {
+            self.add_text(first)
+        } else {
+            self.add_host(usual.to_owned())
         }
     }
 
-    /// `name:port:address` and `name:port:other:port`: the third is who is reached.
+    /// Adds the host of `name:port:address` or `name:port:other:port`, which is the third part.
     fn add_mapping(&mut self, word: &Word, with_port: bool) {
         let parts = word.literal().map(|text| text.trim_start_matches('+'));
         let Some(rest) = parts.and_then(|text| text.splitn(3, ':').nth(2)) else {
@@ -155,7 +157,7 @@ impl AddressFindings<'_> {
         }
     }
 
-    /// `TCP:host:port` and the like.
+    /// Adds the host of `TCP:host:port` and similar forms.
     fn add_socket(&mut self, word: &Word) {
         const KINDS: &[&str] = &["TCP", "UDP", "OPENSSL", "SSL", "SOCKS", "PROXY"];
         let text = word.prefix();
@@ -170,7 +172,7 @@ impl AddressFindings<'_> {
     }
 }
 
-/// The host of an address with or without a scheme, if it is plain.
+/// Returns the host of an address with or without a scheme, if it is a plain name.
 fn host_of(text: &str) -> Option<String> {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     if text.contains(['\\', '{', '}', '\n', '\t', ' ']) {
@@ -191,7 +193,7 @@ fn host_of(text: &str) -> Option<String> {
     (!host.is_empty() && !host.starts_with('-') && host.bytes().all(plain)).then(|| host.to_ascii_lowercase())
 }
 
-/// The host of `[user@]host:path` as `scp` and `git` read it.
+/// Returns the host of `[user@]host:path` as `scp` and `git` parse it.
 fn remote_host(text: &str) -> Option<&str> {
     let (front, _) = text.split_once(':')?;
     (!front.is_empty() && !front.contains('/')).then_some(front)

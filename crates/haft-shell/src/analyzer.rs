@@ -1,7 +1,7 @@
-//! One analysis for each command, shared by everybody who looks at it.
+//! A cache of command analyses, shared by all callers.
 //!
-//! The shell tool asks what a command touches, rules ask what it would start, and a question asks both again. All of
-//! them get the same analysis, of the same working directory.
+//! The shell tool needs a command's effects, rules need the programs it starts, and a prompt needs both
+//! again. All of them get the same analysis for the same working directory.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use haft::sync::lock;
 
 use super::{CommandAnalysis, ShellDirectories, analyse_command};
 
-/// How many analyses are kept.
+/// The maximum number of cached analyses.
 pub const CACHED_ANALYSES_MAX: usize = 64;
 
-/// Analyses commands of a session, each text once. Clones share what they know.
+/// Analyzes the commands of a session, each text once. Clones share the cache.
 #[derive(Debug, Clone, Default)]
 pub struct ShellAnalyzer(Arc<AnalyzerInner>);
 
@@ -29,33 +29,33 @@ struct AnalyzerInner {
 #[derive(Debug)]
 struct CachedAnalysis {
     text: String,
-    /// The working directory, where it isn't the session's.
+    /// The working directory, if it differs from the session's.
     moved_to: Option<PathBuf>,
     analysis: Arc<CommandAnalysis>,
 }
 
 impl ShellAnalyzer {
-    /// For commands that run in this place.
+    /// Creates an analyzer for commands that run in this place.
     pub fn new(place: ShellDirectories) -> ShellAnalyzer {
         ShellAnalyzer(Arc::new(AnalyzerInner { place, ..AnalyzerInner::default() }))
     }
 
-    /// Where commands run.
+    /// Returns the place where commands run.
     pub fn place(&self) -> &ShellDirectories {
         &self.0.place
     }
 
-    /// What a command would do where the session works.
+    /// Analyzes a command in the session's working directory.
     pub fn analyse(&self, command: &str) -> Arc<CommandAnalysis> {
         self.cached(command, None)
     }
 
-    /// What a command would do in this directory.
+    /// Analyzes a command in another working directory.
     pub fn analyse_in(&self, command: &str, cwd: &Path) -> Arc<CommandAnalysis> {
         self.cached(command, (cwd != self.0.place.cwd).then_some(cwd))
     }
 
-    /// How many commands were really analysed.
+    /// Returns the number of analyses that were not served from the cache.
     pub fn count(&self) -> u64 {
         self.0.count.load(Ordering::Relaxed)
     }
@@ -66,7 +66,8 @@ impl ShellAnalyzer {
         if let Some(found) = lock(&inner.cached).iter().find(is_it) {
             return found.analysis.clone();
         }
-        // Not under the lock: two callers may both analyse, and no caller waits for a long command.
+        // The lock is not held during the analysis: two callers may both analyze, but no caller waits for a
+        // long command.
         inner.count.fetch_add(1, Ordering::Relaxed);
         let analysis = Arc::new(match moved_to {
             None => analyse_command(command, &inner.place),

@@ -1,7 +1,8 @@
 //! Variables whose value is known where they are used: `f=src/main.rs; sed -n 1p $f`.
 //!
-//! Only a variable that is set once, to plain text, by a command that certainly runs in this shell, and that nothing
-//! else in the command may change. Everything that sets variables reports here; what is set twice isn't bound.
+//! A variable is bound only if it is set once, to plain text, by a command that certainly runs in this
+//! shell, and if nothing else in the command may change it. Everything that sets variables reports here. A
+//! variable that is set twice isn't bound.
 
 use std::collections::BTreeSet;
 
@@ -21,13 +22,13 @@ pub(super) struct VariableBindings {
 }
 
 impl VariableBindings {
-    /// A variable is set in some way. Whether that contradicts what is bound.
+    /// Records that a variable is set. Returns whether that contradicts a binding.
     pub(super) fn assign(&mut self, name: &str) -> bool {
         self.assigned.insert(name.to_owned());
         self.bound.iter().any(|(bound, _)| bound == name) || (name == "IFS" && !self.bound.is_empty())
     }
 
-    /// A variable was set to this text. It is bound if nothing else sets it.
+    /// Records that a variable was set to this text. It is bound if nothing else sets it.
     pub(super) fn bind(&mut self, name: &str, value: &str, is_first: bool) {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_./+,:@%-".contains(c);
         let known = !value.is_empty() && value.chars().all(plain) && !fits_any(SPECIAL, name);
@@ -36,28 +37,28 @@ impl VariableBindings {
         }
     }
 
-    /// Whether a variable was set before.
+    /// Returns whether a variable was set before.
     pub(super) fn is_assigned(&self, name: &str) -> bool {
         self.assigned.contains(name)
     }
 
-    /// Any variable may be set from here on.
+    /// Records that any variable may be set from here on.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.bound.clear();
     }
 
-    /// How many variables are bound.
+    /// Returns the number of bound variables.
     pub(super) fn len(&self) -> usize {
         self.bound.len()
     }
 
-    /// Forgets all but the first of them.
+    /// Keeps only the first `length` bindings.
     pub(super) fn truncate(&mut self, length: usize) {
         self.bound.truncate(length);
     }
 
-    /// What a word becomes that begins with a bound variable and holds nothing else to expand.
+    /// Expands a word that begins with a bound variable and has no other expansion.
     pub(super) fn expand(&self, written: &str) -> Option<String> {
         let inner = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(written);
         let rest = inner.strip_prefix('$')?;

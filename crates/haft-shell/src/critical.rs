@@ -1,13 +1,14 @@
-//! Removals that always need approval: the root and what is directly below it, the home, the working directory
-//! and everything above it, all of a folder that the session works in, and `"$VAR"/*`, which is the root when the
-//! variable is empty. What a recursive removal expands (a variable, a substitution, a list in braces) may be any of these.
+//! Critical removals, which always need approval: the root and its direct children, the home directory, the
+//! working directory and its ancestors, all of a folder that the session works in, and `"$VAR"/*`, which is
+//! the root if the variable is empty. The expansions of a recursive removal (a variable, a substitution, a
+//! list in braces) may be any of these.
 
 use std::path::{Path, PathBuf};
 
 use super::folders::WorkingFolders;
 use super::{ShellDirectories, Word, marks, normalize_path};
 
-/// Whether a removal of what a word names, with everything below it or not, is critical.
+/// Returns whether removing what a word names is critical.
 pub(super) fn is_critical(
     word: &Word,
     recursive: bool,
@@ -17,7 +18,8 @@ pub(super) fn is_critical(
     (recursive && (is_open(word) || word.stands_for_names())) || names_critical(word, here, place)
 }
 
-/// Whether a word may become anything. A pattern names what is there, and `~` the home.
+/// Returns whether a word may expand to anything. A pattern expands to existing names, and `~` to the home
+/// directory.
 fn is_open(word: &Word) -> bool {
     matches!(word, Word::Dynamic(open) if open.shape.contains([marks::EXPANSION, marks::BRACE]))
 }
@@ -29,7 +31,7 @@ fn names_critical(word: &Word, here: &WorkingFolders, place: &ShellDirectories) 
     ) {
         return true;
     }
-    // A brace makes several words; what is before it belongs to each.
+    // A brace makes several words; the text before it belongs to each.
     let shape = word.shape().split(marks::BRACE).next().unwrap_or("");
     // All of a folder: `x/*`, `x/.*`, `*`.
     let trimmed = shape.trim_end_matches('/');
@@ -43,7 +45,7 @@ fn names_critical(word: &Word, here: &WorkingFolders, place: &ShellDirectories) 
     };
     let ends_open = folder.ends_with(marks::EXPANSION);
     if ends_open && folder.chars().all(|c| c == marks::EXPANSION) {
-        // `"$X"/*` and `"$X"/`, which are the root if it is empty.
+        // `"$X"/*` and `"$X"/` are the root if the variable is empty.
         return everything || shape.ends_with('/');
     }
     let folder = match folder.strip_prefix(marks::HOME) {
@@ -51,7 +53,7 @@ fn names_critical(word: &Word, here: &WorkingFolders, place: &ShellDirectories) 
             Some(home) => home.join(rest.trim_start_matches('/')).to_string_lossy().into_owned(),
             None => return rest.trim_matches('/').is_empty(),
         },
-        // The home of another user.
+        // The home directory of another user.
         Some(_) => return true,
         None => folder.to_owned(),
     };
@@ -70,7 +72,7 @@ fn names_critical(word: &Word, here: &WorkingFolders, place: &ShellDirectories) 
     )
 }
 
-/// Whether the path itself, or all that is in it, is critical.
+/// Returns whether the path itself, or everything in it, is critical.
 fn holds_critical_path(path: &Path, everything: bool, place: &ShellDirectories) -> bool {
     let direct = path.components().count() <= 2;
     let is = |other: &PathBuf| path == normalize_path(other);

@@ -1,16 +1,17 @@
-//! Variables: which are harmless to set, and which change what programs do.
+//! Environment variables: which are harmless to set, and which change what programs do.
 //!
-//! An allowed program is no longer what was allowed if `PATH`, `LD_PRELOAD` or `GIT_SSH_COMMAND` was set before, by an
-//! assignment or by `export`, `declare`, `read` and the like. A few names are known to be harmless, a few to be
-//! dangerous, and ordinary names of a script are its own affair; everything else only costs the read-only judgement.
+//! An allowed program does something else if `PATH`, `LD_PRELOAD` or `GIT_SSH_COMMAND` was set before, by
+//! an assignment or by `export`, `declare`, `read` and the like. A few names are known to be harmless, and
+//! a few to be dangerous. Ordinary names belong to the script. Any other variable only means that the
+//! command doesn't count as read-only.
 
 use super::examine::fits_any;
 use super::programs::PLAIN_PAGER;
 
-/// What setting a variable means.
+/// The effect of setting a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum VariableWeight {
-    /// Language, colour, width: allow rules look past it.
+    /// Language, color, width: allow rules ignore it.
     Harmless,
     /// A script's own variable.
     Ordinary,
@@ -20,40 +21,41 @@ pub(super) enum VariableWeight {
     Dangerous,
 }
 
-/// `*` stands for anything.
+/// `*` matches anything.
 const HARMLESS: &str = "LANG LANGUAGE LC_* TZ NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE TERM COLORTERM COLUMNS LINES RUST_BACKTRACE RUST_LOG \
     CARGO_TERM_COLOR NODE_ENV CI PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONIOENCODING PYTHONUTF8 GOOS GOARCH CGO_ENABLED DEBIAN_FRONTEND \
     HUSKY GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS";
 
-/// Names and families of names. A variable that names a program, its options or its configuration mostly says so in its
-/// last word.
+/// Names and patterns of names. The last part of a variable's name usually shows that it names a program,
+/// its options or its configuration.
 const DANGEROUS: &[&str] = &[
-    // Which programs and libraries are found.
+    // Search paths of programs and libraries.
     "PATH CDPATH HOME SHELL ENV EXECIGNORE FPATH ZDOTDIR LD LD_* DYLD_* GCONV_PATH LOCPATH NLSPATH GLIBC_TUNABLES TMPDIR COMPILER_PATH \
      GCC_EXEC_PREFIX COLLECT_* CCC_OVERRIDE_OPTIONS CLASSPATH AWKPATH AWKLIBPATH EMACSLOADPATH TCLLIBPATH",
     // Shells.
     "BASH_* BASHOPTS SHELLOPTS PROMPT_COMMAND PS0 PS1 PS2 PS3 PS4 HISTFILE INPUTRC",
-    // Programs that others start.
+    // Programs that other programs start.
     "*EDITOR *PAGER *BROWSER *_ASKPASS *_WRAPPER *_LAUNCHER *_COMMAND *_COMPILER *_EXECUTABLE *_HELPER *_PROG *_PROGRAM *_PROXY *_proxy *_PREFIX_CMD \
      *_RSH *_SSH *_EXTERNAL_DIFF FCEDIT VISUAL EMACS JAVACMD PKG_CONFIG PACMAN",
-    // Programs of a build.
+    // Build programs.
     "AR AS CC CPP CXX FC LEX LINT MAKEINFO NM OBJCOPY RANLIB STRIP YACC RUSTC RUSTC_* RUSTDOC RUSTDOC* RUSTUP_* RUSTFLAGS CARGO CARGO_* CCACHE_* \
      DISTCC_* CMAKE_* MAKE MAKEFILES *MAKEFLAGS",
     // Options and configuration of programs.
     "*_OPTIONS *_OPTS *OPT *OPTS LESS* MAN* GREP_OPTIONS GZIP BZIP BZIP2 XZ_* ZIP UNZIP CURL_HOME WGETRC RIPGREP_CONFIG_PATH BAT_CONFIG_PATH FZF_* VIMINIT EXINIT \
      MYVIMRC PSQLRC PHPRC PHP_INI_* IRBRC R_PROFILE* R_ENVIRON* R_LIBS* TERMINFO* HOSTALIASES SSL_* OPENSSL_* KUBECONFIG XDG_CONFIG_* XDG_DATA_DIRS \
      GOFLAGS GOPATH GOROOT GOENV GOPROXY GOTOOLCHAIN PYTEST_ADDOPTS PYTEST_PLUGINS RUBYLIB ERL_*FLAGS ELIXIR_ERL_* DOTNET_STARTUP_HOOKS",
-    // Everything that a program reads.
+    // Everything that one program reads.
     "GIT_* PYTHON* NODE_* PERL* RUBYOPT BUNDLE_* GEM_* LUA_* JULIA_* GUILE_* npm_config_* NPM_CONFIG_* YARN_* PIP_* UV_* CONDA_* DOCKER_* AWS_* CLOUDSDK_* \
      ANSIBLE_* HELM_* TF_CLI* SSH_* SUDO_* DBUS_* GNUPGHOME GIO_* GTK_* GST_* QT_* ANTHROPIC_* OPENAI_* HAFT_* CLAUDE_*",
 ];
 
-/// Options of a compiler, which are harmless if each is one of these.
+/// Compiler options, which are harmless if each of them is in `PLAIN_FLAGS`.
 const COMPILER_FLAGS: &str = "CFLAGS CXXFLAGS CPPFLAGS FFLAGS LDFLAGS CGO_CFLAGS CGO_CXXFLAGS CGO_LDFLAGS";
 const PLAIN_FLAGS: &str =
     "-O* -g* -W* -D* -U* -I* -L* -l* -std=* -m* -f* -pthread -pipe -static -shared -s -w -pedantic";
 
-/// What setting this variable means. The value counts for pagers, options of compilers and modules of the project.
+/// Returns the effect of setting this variable. The value matters for pagers, compiler options and module
+/// paths.
 pub(super) fn variable_weight(name: &str, value: Option<&str>) -> VariableWeight {
     let plain = |fits: &dyn Fn(&str) -> bool| value.is_some_and(fits);
     let harmless = match name {
@@ -64,7 +66,7 @@ pub(super) fn variable_weight(name: &str, value: Option<&str>) -> VariableWeight
     if harmless {
         return VariableWeight::Harmless;
     }
-    // Where modules of the project are: the interpreter finds them in its folder anyway.
+    // Module paths inside the project: the interpreter finds modules in its folder anyway.
     let inside =
         |part: &str| !part.starts_with('/') && !part.is_empty() && part.split('/').all(|name| name != "..");
     if name == "PYTHONPATH" && plain(&|value| value.split(':').all(inside)) {

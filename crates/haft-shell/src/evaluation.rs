@@ -1,51 +1,53 @@
-//! Whether an expression that bash evaluates may hold text from elsewhere.
+//! Detects expressions that bash evaluates and that may contain text from elsewhere.
 //!
-//! In `$((k))`, `[[ $k -gt 3 ]]` and `${!k}` bash evaluates the value of `k` as an expression, and a subscript in it runs
-//! substitutions. So the author of a file that `read k` reads decides what runs, and such a command isn't read-only.
-//! Names are followed through the text of values; a value that can only be a number is harmless.
+//! In `$((k))`, `[[ $k -gt 3 ]]` and `${!k}` bash evaluates the value of `k` as an expression, and a
+//! subscript in it runs substitutions. So the author of a file that `read k` reads decides what runs, and
+//! such a command isn't read-only. Names are followed through the text of values. A value that can only be
+//! a number is harmless.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Variables that the shell sets from names of files, input or what matched, `@` and digits being positional parameters.
+/// Variables that the shell sets from file names, input or matched text. `@` and digits are positional
+/// parameters.
 const SET_BY_SHELL: &[&str] =
     &["@", "REPLY", "MAPFILE", "OPTARG", "BASH_REMATCH", "PWD", "OLDPWD", "DIRSTACK", "COPROC", "_"];
 
-/// What is known of the expressions of a command.
+/// The known facts about the expressions of a command.
 #[derive(Debug, Default)]
 pub(super) struct ExpressionCheck {
-    /// Names in expressions.
+    /// The names in expressions.
     evaluated: BTreeSet<String>,
     variables: BTreeMap<String, VariableSource>,
     holds_output: bool,
 }
 
-/// Where the values of a variable come from.
+/// The sources of a variable's values.
 #[derive(Debug, Default)]
 struct VariableSource {
     is_data: bool,
-    /// Names in the text of its values.
+    /// The names in the text of its values.
     names: BTreeSet<String>,
 }
 
 impl ExpressionCheck {
-    /// Some text is evaluated.
+    /// Records a text that is evaluated.
     pub(super) fn evaluate(&mut self, text: &str) {
         self.evaluated.extend(names_in(text));
     }
 
-    /// An expression holds what a command prints.
+    /// Records that an expression contains a command's output.
     pub(super) fn evaluate_output(&mut self) {
         self.holds_output = true;
     }
 
-    /// A variable is set to a value with this text; `is_data` if it may become anything.
+    /// Records that a variable is set to a value with this text; `is_data` means that it may be anything.
     pub(super) fn assign(&mut self, name: &str, text: &str, is_data: bool) {
         let source = self.variables.entry(name.to_owned()).or_default();
         source.is_data |= is_data;
         source.names.extend(names_in(text));
     }
 
-    /// Whether some expression may hold text from elsewhere.
+    /// Returns whether an expression may contain text from elsewhere.
     pub(super) fn evaluates_data(&self) -> bool {
         let mut seen = BTreeSet::new();
         let mut open: Vec<&str> = self.evaluated.iter().map(String::as_str).collect();
@@ -63,7 +65,7 @@ impl ExpressionCheck {
     }
 }
 
-/// Names of variables in a text, and positional parameters.
+/// Returns the variables and positional parameters in a text.
 pub(super) fn names_in(text: &str) -> impl Iterator<Item = String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut begins = 0;

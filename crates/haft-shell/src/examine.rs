@@ -1,7 +1,9 @@
-//! Examines one command by the entry of its program: everything that its words say, as one list of findings.
+//! Examines one command by the entry of its program and returns everything that its words mean as one list
+//! of findings.
 //!
-//! Every question about a command (what it reads, writes, reaches and starts, whether it only looks, which rules allow it)
-//! is a filter on this list; see [`super::questions`]. What an entry doesn't know is open, never harmless.
+//! Every question about a command (what it reads, writes, reaches and starts, whether it is read-only,
+//! which rules allow it) is a filter on this list; see [`super::questions`]. What an entry doesn't cover
+//! counts as unknown, never as harmless.
 
 mod coverage;
 mod files;
@@ -22,14 +24,14 @@ use super::words::{
 };
 use super::{DynamicWord, StartMethod, Word, address, base_name, languages, marks, parse, programs, streams};
 
-/// Something that a command does, or may do.
+/// Something that a command does or may do.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Finding {
     Read {
         word: Word,
         extent: PathExtent,
     },
-    /// `loose`: a place that isn't known is left to the effects.
+    /// `loose`: if the path is unknown, it is left to the effects.
     Write {
         word: Word,
         extent: PathExtent,
@@ -49,9 +51,9 @@ pub(crate) enum Finding {
     UnknownHost(String),
     Layer(LayerFinding),
     Held(HeldFinding),
-    /// Standard input holds commands that aren't known.
+    /// Standard input contains unknown commands.
     CommandsIn(&'static str),
-    /// Starts something that isn't known.
+    /// Starts something unknown.
     Undetermined,
     ShellState,
     ExactOnly(&'static str),
@@ -59,48 +61,48 @@ pub(crate) enum Finding {
         name: String,
         value: Option<String>,
     },
-    /// Writes so much of the repository around a folder.
+    /// Writes the repository around a folder, up to this level.
     Repository {
         level: RepositoryLevel,
         folder: Word,
     },
     ChangeDirectory(Option<Word>),
     LosesDirectory,
-    /// Looks at the repository around a folder.
+    /// Reads the repository around a folder.
     LooksAt(Word),
-    /// Prints names of files that a pattern of this shape fits.
+    /// Prints file names that match a pattern of this shape.
     PrintsPaths(Word),
-    /// Prints nothing but numbers.
+    /// Prints only numbers.
     PrintsNumbers,
-    /// What it destroys that is no file of its words.
+    /// Destroys something that is not a file in its words.
     Destroys(&'static str),
-    /// Why it may change something.
+    /// The reason why it may change something.
     Changes(String),
     Exclusive,
-    /// It may touch more than is found.
+    /// It may touch more than was found.
     Open,
 }
 
-/// A command that another starts with its last words.
+/// A command that another one starts with its last words.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LayerFinding {
     pub(crate) argv: Vec<Word>,
-    /// Where it begins, if its words are the last ones as written.
+    /// The index of its first word, if its words are the last ones as written.
     pub(crate) from: Option<usize>,
     pub(crate) started: StartMethod,
     pub(crate) location: RunLocation,
     pub(crate) quiet: bool,
-    /// By the likeliest reading.
+    /// According to the most likely reading.
     pub(crate) likely: bool,
 }
 
-/// A command in an argument of another.
+/// A command in an argument of another one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HeldFinding {
     pub(crate) command: HeldCommand,
-    /// It runs in a folder that isn't known.
+    /// It runs in an unknown folder.
     pub(crate) elsewhere: bool,
-    /// Nothing happens beside what it does.
+    /// Nothing happens besides the effects of the command itself.
     pub(crate) quiet: bool,
     pub(crate) shell: HeldShell,
     pub(crate) reason: &'static str,
@@ -112,29 +114,29 @@ pub(crate) enum HeldCommand {
     Text(String),
 }
 
-/// Which shell runs a text.
+/// The shell that runs a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeldShell {
     Another,
     This,
-    /// This one, later.
+    /// This shell, at a later time.
     Later,
 }
 
-/// What comes in to a command.
+/// The input of a command.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CommandInput<'a> {
     /// The text of a here-document.
     pub(crate) text: Option<&'a str>,
-    /// A pattern that all names fit which come in by a pipe.
+    /// A pattern that matches all names arriving through a pipe.
     pub(crate) names: Option<&'a Word>,
 }
 
-/// How often words are read again: options in a variable, an alias.
+/// The maximum number of re-readings: options in a variable, an alias.
 const SPLICES_MAX: usize = 4;
 const TAKES_COMMANDS: &str = "takes commands from elsewhere";
 
-/// Everything that the words of a command say.
+/// Returns everything that the words of a command mean.
 pub(crate) fn examine_command(argv: &[Word], incoming: CommandInput<'_>) -> Vec<Finding> {
     examine_nested(argv, incoming, 0)
 }
@@ -211,25 +213,25 @@ struct CommandExaminer<'a> {
     renamed: bool,
     depth: usize,
     shown: String,
-    /// Parts of a script for the stream editor, which are read as one; nothing for a hidden one.
+    /// Parts of a sed script, which are read as one. `None` for a part that is unknown.
     sed_parts: Vec<Option<String>>,
 }
 
-/// Where a value stands.
+/// The position of a value.
 #[derive(Clone, Copy)]
 struct ValuePlace<'r> {
     entry: &'static ProgramEntry,
     reading: &'r WordReading<'r>,
-    /// The number of the first word in all words.
+    /// The index of the first word in all words.
     start: usize,
-    /// The index of the value in the argument list, if it is a word of its own.
+    /// The index of the value in the argument list, if it is a separate word.
     from: Option<usize>,
     attached: bool,
-    /// What relative names count from.
+    /// The base of relative names.
     base: Option<&'r Word>,
     head: Option<&'r Word>,
     mark: Option<&'r Word>,
-    /// Why only an exact rule allows what is run.
+    /// The reason why only an exact rule allows the command that is run.
     reason: &'static str,
 }
 
@@ -303,7 +305,7 @@ impl CommandExaminer<'_> {
         self.judge_coverage(entry, entry, words, reading, sure);
     }
 
-    /// An option with its values.
+    /// Examines an option with its values.
     fn examine_option(&mut self, given: &GivenOption<'_>, place: &ValuePlace<'_>) {
         let meanings = match place.entry.syntax.plus {
             PlusWords::Value(meanings) if is_plus(given.spec) => meanings,
@@ -323,7 +325,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// A sub-command, whose names count from the folder that an option of the program gave.
+    /// Examines a sub-command. Its names are relative to the folder that an option of the program gave.
     fn examine_below(&mut self, entry: &'static ProgramEntry, start: usize, base: Option<&Word>) {
         let before = self.findings.len();
         self.examine_entry(entry, start);
@@ -340,14 +342,14 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// Writes so much of the repository of the folder that the command runs in.
+    /// Adds a write of the repository of the folder that the command runs in.
     pub(crate) fn add_repository(&mut self, level: RepositoryLevel) {
         if level > RepositoryLevel::None {
             self.push(Finding::Repository { level, folder: literal_word(".") });
         }
     }
 
-    /// What options that aren't listed mean.
+    /// Examines options that aren't listed.
     fn examine_unlisted(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading<'_>) {
         for at in &reading.unknown {
             match entry.unknown {
@@ -359,7 +361,7 @@ impl CommandExaminer<'_> {
                 _ => {}
             }
             let text = words[*at].prefix();
-            // A name that speaks of a file has one.
+            // The value of an option with `file` or `from` in its name is a file.
             if entry.coverage == EntryCoverage::Total
                 && let Some((name, _)) = text.strip_prefix("--").and_then(|long| long.split_once('='))
                 && (name.contains("file") || name.contains("from"))
@@ -404,7 +406,7 @@ impl CommandExaminer<'_> {
                 }
             };
             for meaning in spec.meanings {
-                // These take several words together.
+                // These meanings take several words together.
                 let step = if meaning.kind.takes_all() { range.len() } else { 1 };
                 for first in range.clone().step_by(step.max(1)) {
                     let at = &reading.operands[first..(first + step).min(range.end)];
@@ -422,7 +424,7 @@ impl CommandExaminer<'_> {
     }
 }
 
-/// Whether a word that is known only when it runs may be an option, or a part of an expression.
+/// Returns whether a word that is known only at run time may become an option or a part of an expression.
 fn splits_into_options(entry: &ProgramEntry, reading: &WordReading<'_>, words: &[Word]) -> bool {
     let splits = |word: &Word| match word {
         Word::Literal(_) => false,

@@ -1,15 +1,15 @@
-//! Where the shell is after the `cd`s of a command: one folder, a few, or unknown.
+//! The working directory after the `cd`s of a command: one folder, a few, or unknown.
 
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 use super::FOLDERS_MAX;
 
-/// The folders that a relative path may count from; relative to where the command begins.
+/// The possible bases of a relative path, relative to the directory in which the command starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WorkingFolders {
     Start,
-    /// The start is an empty path among them.
+    /// The start directory is an empty path in the list.
     Known(Rc<[PathBuf]>),
     Unknown,
 }
@@ -31,7 +31,7 @@ impl WorkingFolders {
         *self != WorkingFolders::Start
     }
 
-    /// The folders, if they are known.
+    /// Returns the folders, if they are known.
     pub(super) fn folders(&self) -> Option<&[PathBuf]> {
         static START: &[PathBuf] = &[PathBuf::new()];
         match self {
@@ -41,7 +41,7 @@ impl WorkingFolders {
         }
     }
 
-    /// Where a path may be.
+    /// Returns the possible locations of a path.
     pub(super) fn join(&self, path: &Path) -> Option<Vec<PathBuf>> {
         if path.is_absolute() {
             return Some(vec![path.to_owned()]);
@@ -49,7 +49,7 @@ impl WorkingFolders {
         self.folders().map(|folders| folders.iter().map(|folder| folder.join(path)).collect())
     }
 
-    /// After `cd path`. Going up from a folder that may be a link is left unknown.
+    /// Returns the folders after `cd path`. The parent of a folder that may be a symlink is unknown.
     pub(super) fn enter(&self, path: &Path) -> WorkingFolders {
         let Some(paths) = self.join(path) else { return WorkingFolders::Unknown };
         let plain = |path: &PathBuf| {

@@ -1,8 +1,10 @@
-//! Evaluators for text of other languages in arguments: which commands the text runs, as far as it can be read.
+//! Evaluators for text of other languages in arguments: they find the commands that the text runs, as far
+//! as they can parse it.
 //!
-//! Most languages aren't read. Text that names what starts programs is uncertain, text that doesn't is a command like any
-//! other: a hidden name gets past, and only the sandbox holds then. A plain command in it is found, so that a
-//! rule which denies it does. None of the functions here knows which program the text is for.
+//! Most languages aren't parsed. A text with a name that starts programs is uncertain; a text without one
+//! counts as an ordinary command. A hidden name goes unnoticed, and then only the sandbox protects. A plain
+//! command in the text is found, so that a deny rule matches it. None of the functions here knows which
+//! program the text is for.
 
 mod awk;
 mod sed;
@@ -12,18 +14,18 @@ pub(crate) use sed::read_sed;
 
 use super::model::CommandEscapes;
 
-/// What a text runs.
+/// The commands that a text runs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct TextFindings {
     /// Texts for a shell.
     pub(crate) commands: Vec<String>,
-    /// Something else is run, or may be.
+    /// Something else runs, or may run.
     pub(crate) unknown: bool,
     /// Only an exact rule allows it.
     pub(crate) exact: bool,
 }
 
-/// Code of an interpreter: words that start programs, load code or evaluate text make it uncertain.
+/// Reads code of an interpreter: words that start programs, load code or evaluate text make it uncertain.
 pub(crate) fn read_code(signs: &[&str], text: &str) -> TextFindings {
     if !signs.iter().any(|sign| text.contains(sign)) {
         return TextFindings::default();
@@ -31,12 +33,12 @@ pub(crate) fn read_code(signs: &[&str], text: &str) -> TextFindings {
     TextFindings { commands: quoted_commands(text), unknown: true, exact: false }
 }
 
-/// How many strings of a code are looked at, and how long one may be.
+/// The maximum number of strings in a code that are examined, and the maximum length of one.
 const STRINGS_MAX: usize = 8;
 const STRING_CHARS_MAX: usize = 400;
 
-/// The plain strings of a code that may be commands: what stands in quotes right after `(` or beside a pipe, or between
-/// backticks.
+/// Returns the plain strings of a code that may be commands: those in quotes directly after `(` or next to
+/// a pipe, or between backticks.
 fn quoted_commands(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, quote) in text.char_indices().filter(|(_, c)| matches!(c, '"' | '\'' | '`')) {
@@ -59,7 +61,7 @@ fn quoted_commands(text: &str) -> Vec<String> {
     found
 }
 
-/// Lines of commands of which some run a shell.
+/// Reads lines of commands of which some run a shell.
 pub(crate) fn read_commands(escapes: &CommandEscapes, text: &str) -> TextFindings {
     let mut found = TextFindings::default();
     for line in text.lines() {
@@ -82,7 +84,7 @@ pub(crate) fn read_commands(escapes: &CommandEscapes, text: &str) -> TextFinding
     found
 }
 
-/// What follows a command at the start of a line; its name may be shortened for some.
+/// Returns the text after a command name at the start of a line. Some languages accept abbreviated names.
 fn after_command<'t>(escapes: &CommandEscapes, line: &'t str, start: &str) -> Option<&'t str> {
     if !escapes.abbreviated || start.starts_with(|c: char| !(c.is_alphanumeric() || c == '.')) {
         return line.strip_prefix(start);
@@ -98,7 +100,7 @@ fn after_command<'t>(escapes: &CommandEscapes, line: &'t str, start: &str) -> Op
     Some(rest)
 }
 
-/// Whether a line is one of a list: `#` stands for a number, and `…` for anything that runs nothing.
+/// Returns whether a line is in a list: `#` matches a number, and `…` anything that runs nothing.
 fn is_plain_line(plain: &str, line: &str) -> bool {
     line.is_empty()
         || plain.split(',').any(|pattern| match pattern.strip_suffix('…') {
@@ -108,7 +110,7 @@ fn is_plain_line(plain: &str, line: &str) -> bool {
         })
 }
 
-/// A makefile: lines that begin with a tab, and what follows `;` in a rule.
+/// Reads a makefile: lines that begin with a tab, and the text after `;` in a rule.
 pub(crate) fn read_makefile(text: &str) -> TextFindings {
     let recipe =
         |line: &'_ str| line.strip_prefix('\t').or_else(|| Some(line.split_once(';')?.1)).map(str::to_owned);
@@ -117,7 +119,7 @@ pub(crate) fn read_makefile(text: &str) -> TextFindings {
     TextFindings { commands: plain.collect(), unknown: true, exact: false }
 }
 
-/// `syscmd(x)` and `esyscmd(x)` of a macro processor.
+/// Reads `syscmd(x)` and `esyscmd(x)` of a macro processor.
 pub(crate) fn read_macros(text: &str) -> TextFindings {
     let mut found = TextFindings::default();
     for after in text.split("syscmd").skip(1) {

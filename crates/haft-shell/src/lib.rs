@@ -1,12 +1,12 @@
 //! What a shell command would do, found by parsing it.
 //!
-//! [`analyse_command`] reads a command as bash would and answers with every program that could be started, wherever it
-//! hides, every file that is redirected to, and what of it is known to touch what. Nothing is run, and no file is
-//! looked at. What can't be read with certainty is a [`Doubt`]: such a command asks, and is denied in a
-//! non-interactive session.
+//! [`analyse_command`] reads a command as bash would and answers with every program that could be started,
+//! wherever it hides, every file that is redirected to, and what of it is known to touch what. Nothing is
+//! run, and no file is looked at. What can't be read with certainty is a [`Doubt`]: such a command asks, and
+//! is denied in a non-interactive session.
 //!
-//! The analysis serves rules, display and concurrency. It isn't a gate: a program does what it does, and only the
-//! sandbox keeps a write out. So a mistake here may ask too often, and must not hide a command.
+//! The analysis serves rules, display and concurrency. It isn't a gate: a program does what it does, and only
+//! the sandbox keeps a write out. So a mistake here may ask too often, and must not hide a command.
 //!
 //! ```
 //! use haft_shell::{ShellDirectories, analyse_command};
@@ -54,40 +54,40 @@ pub use analyzer::{CACHED_ANALYSES_MAX, ShellAnalyzer};
 pub use show::DisplayLine;
 pub use tokens::{Token, TokenKind, precedes_command, tokenize_line};
 
-/// The longest command that is read, in characters.
+/// The maximum length of a command, in characters.
 pub const CHARS_MAX: usize = 10_000;
-/// How deep commands, substitutions and expansions may nest, over all texts that are parsed.
+/// The maximum nesting depth of commands, substitutions and expansions, over all parsed texts.
 pub const DEPTH_MAX: usize = 48;
-/// How many commands one command may hold.
+/// The maximum number of commands in one command line.
 pub const COMMANDS_MAX: usize = 200;
-/// How many folders a relative path may count from, after `cd`s that may have failed.
+/// The maximum number of possible bases of a relative path, after `cd`s that may have failed.
 pub const FOLDERS_MAX: usize = 4;
 
-/// Where a command would run. Used to tell critical paths; nothing is looked up.
+/// The place where a command would run. Used to detect critical paths; nothing is looked up.
 #[derive(Debug, Clone, Default)]
 pub struct ShellDirectories {
     /// The working directory, absolute.
     pub cwd: PathBuf,
     /// The home directory, if there is one.
     pub home: Option<PathBuf>,
-    /// Folders that were added to the working directory.
+    /// Additional working directories.
     pub added: Vec<PathBuf>,
 }
 
 impl ShellDirectories {
-    /// A place without a home and with nothing added.
+    /// Creates a place without a home directory and without additional folders.
     pub fn new(cwd: impl Into<PathBuf>) -> ShellDirectories {
         ShellDirectories { cwd: cwd.into(), home: None, added: Vec::new() }
     }
 
-    /// The same place with a home.
+    /// Sets the home directory.
     #[must_use]
     pub fn with_home(mut self, home: impl Into<PathBuf>) -> ShellDirectories {
         self.home = Some(home.into());
         self
     }
 
-    /// The same place with another folder.
+    /// Adds a folder.
     #[must_use]
     pub fn with_added(mut self, folder: impl Into<PathBuf>) -> ShellDirectories {
         self.added.push(folder.into());
@@ -95,53 +95,56 @@ impl ShellDirectories {
     }
 }
 
-/// What was found in a command.
+/// The result of analyzing a command.
 #[derive(Debug, Clone, Default)]
 pub struct CommandAnalysis {
-    /// Every command that could be started, in the order of the text; inner ones before what uses their output.
+    /// Every command that could be started, in the order of the text. Inner commands come before those that
+    /// use their output.
     pub commands: Vec<SubCommand>,
     /// Every file that is opened by a redirection.
     pub redirects: Vec<FileRedirect>,
-    /// What could not be understood. Not empty: the command asks, whatever was found.
+    /// The parts that aren't understood. If there are any, the command asks, whatever else was found.
     pub doubts: Vec<Doubt>,
 }
 
-/// One command that could be started; by default one of which nothing is known.
+/// One command that could be started. By default nothing is known of it.
 #[derive(Debug, Clone)]
 pub struct SubCommand {
-    /// The words as written, without redirections, one blank between them.
+    /// The words as written, without redirections, separated by single spaces.
     pub text: String,
-    /// Assignments in front of it, or all that it is.
+    /// The assignments before it, or all of it if there are only assignments.
     pub assignments: Vec<Assignment>,
-    /// The command and what it starts in turn: `timeout 5 rm x`, then `rm x`. Empty for a bare assignment.
+    /// The command and the commands that it starts: `timeout 5 rm x`, then `rm x`. Empty for a bare
+    /// assignment.
     pub layers: Vec<CommandLayer>,
-    /// The command that holds this one in an argument, as `sh -c '…'`, `find … -exec` and `tar --to-command=…` do.
+    /// The index of the command that contains this one in an argument, as `sh -c '…'`, `find … -exec` and
+    /// `tar --to-command=…` do.
     pub within: Option<usize>,
-    /// Whether it changes nothing, or why it may.
+    /// Whether it is read-only, or the reason why it may change something.
     pub read_only: Result<(), String>,
-    /// Why a rule with a wildcard doesn't allow it, if so.
+    /// Why a rule with a wildcard doesn't allow it, if that is so.
     pub exact_only: Option<&'static str>,
     /// The path whose removal always needs approval, if there is one.
     pub critical: Option<String>,
-    /// What it destroys that can't be brought back, beside the files that it names: uncommitted changes, a volume.
+    /// What it destroys irrecoverably besides the files that it names: uncommitted changes, a volume.
     pub destroys: Option<&'static str>,
-    /// What it touches, if that is known; redirections count apart.
+    /// Its effects, if they are known, without redirections.
     pub effects: Option<Effects>,
-    /// How much of which repository it has to write.
+    /// The repositories that it writes, and to which extent.
     pub repository: RepositoryUse,
-    /// The folders whose repositories it only looks at, as far as its words say. Their configuration may still have git
-    /// run something.
+    /// The folders whose repositories it reads, as far as its words show. Their configuration may still
+    /// make git run a program.
     pub looks_at: Vec<PathBuf>,
 }
 
-/// One layer of a command: what a wrapper was given to start, or the command itself.
+/// One layer of a command: the command that a wrapper starts, or the command itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLayer {
-    /// The words as written, one blank between them.
+    /// The words as written, separated by single spaces.
     pub text: String,
-    /// The words as the program gets them.
+    /// The words as the program receives them.
     pub argv: Vec<Word>,
-    /// How it is started by the layer before; nothing for the first.
+    /// How the previous layer starts it; `Directly` for the first.
     pub started: StartMethod,
 }
 
@@ -150,51 +153,52 @@ pub struct CommandLayer {
 pub enum StartMethod {
     /// As written.
     Directly,
-    /// By a wrapper that changes nothing but time, priority or buffers: rules of every kind look past it.
+    /// By a wrapper that changes only time, priority or buffers. Rules of every kind ignore the wrapper.
     Wrapped,
-    /// By a program that starts others in another way (`env`, `sudo`, `xargs -n1` …): deny and ask rules look past it,
-    /// and only an exact rule allows the whole.
+    /// By a program that starts others in another way (`env`, `sudo`, `xargs -n1` …). Deny and ask rules
+    /// ignore the wrapper. Only an exact rule allows the whole command.
     Executed,
-    /// By a runner that is a command in its own right (`npx`, `docker exec`, `mise exec` …): deny and ask rules look past
-    /// it, and rules that allow it by its own name do.
+    /// By a runner that is a command in its own right (`npx`, `docker exec`, `mise exec` …). Deny and ask
+    /// rules ignore the runner, but rules that allow the runner by its own name apply.
     Launched,
-    /// By a command that holds it in an argument, an option or a script (`sh -c '…'`, `tar --to-command=…`, `git -c
-    /// alias.x='!…'`); see [`SubCommand::within`]. Stands for [`StartMethod::Directly`] there.
+    /// By a command that contains it in an argument, an option or a script (`sh -c '…'`, `tar
+    /// --to-command=…`, `git -c alias.x='!…'`); see [`SubCommand::within`]. Replaces
+    /// [`StartMethod::Directly`] there.
     Held,
 }
 
-/// A variable that is set in front of a command.
+/// A variable assignment before a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// The name.
     pub name: String,
     /// As written.
     pub text: String,
-    /// Whether allow rules look past it: a setting of language, colour or the like.
+    /// Whether allow rules ignore it: a setting of language, color or the like.
     pub harmless: bool,
 }
 
 /// One argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
-    /// Known: quotes removed, nothing expanded.
+    /// Known text: quotes removed, nothing to expand.
     Literal(String),
-    /// Known only when it runs.
+    /// Known only at run time.
     Dynamic(DynamicWord),
 }
 
-/// A word with something to expand.
+/// A word with an expansion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DynamicWord {
     /// As written.
     pub written: String,
-    /// The text with a mark for each thing that is expanded; see [`marks`].
+    /// The text with a mark for each expansion; see [`marks`].
     shape: String,
     /// Whether it may become no word, or several.
     splits: bool,
 }
 
-/// What stands for an expansion in the shape of a word: characters that no command may hold.
+/// Marks for expansions in the shape of a word: characters that no command may contain.
 pub(crate) mod marks {
     pub(crate) const EXPANSION: char = '\u{1}';
     pub(crate) const BRACE: char = '\u{2}';
@@ -205,16 +209,16 @@ pub(crate) mod marks {
 /// A file that a redirection opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRedirect {
-    /// What is done with it.
+    /// The kind of access.
     pub access: FileAccess,
     /// The target.
     pub target: Word,
-    /// Where it is, relative to the working directory if not absolute; several after a `cd` that may have failed.
-    /// Nothing if that isn't known: such a redirection asks.
+    /// The path, relative to the working directory if not absolute. There are several after a `cd` that may
+    /// have failed. `None` if the path is unknown: such a redirection asks.
     pub paths: Option<Vec<PathBuf>>,
 }
 
-/// What a redirection does with its file.
+/// The access of a redirection to its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileAccess {
     /// Reads it.
@@ -223,7 +227,7 @@ pub enum FileAccess {
     Write,
 }
 
-/// What could not be understood.
+/// A part that isn't understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Doubt {
@@ -233,26 +237,26 @@ pub enum Doubt {
     TooDeep,
     /// Holds more than [`COMMANDS_MAX`] commands.
     TooMany,
-    /// A character that is invisible, or shown elsewhere than it stands.
+    /// A character that is invisible, or displayed elsewhere than it is.
     Character(char),
-    /// Not the grammar, or a part of it that shells read in different ways.
+    /// Not in the grammar, or a part of it that shells parse differently.
     Syntax {
         /// What was expected.
         what: &'static str,
-        /// Where, in bytes of the text that was parsed.
+        /// The byte offset in the parsed text.
         at: usize,
     },
-    /// Which program is started is known only when it runs.
+    /// The program is known only at run time.
     Command(String),
-    /// A program that starts others, and what it starts isn't known.
+    /// A program starts others that are unknown.
     Starts(String),
-    /// Commands come from a place that isn't looked at, or change what later ones mean.
+    /// Commands come from an unknown source, or change what later ones mean.
     Elsewhere(String),
     /// Sets a variable that changes what programs do.
     Environment(String),
-    /// Which file a redirection opens is known only when it runs.
+    /// The target of a redirection is known only at run time.
     Target(String),
-    /// Text that holds a command, beside something that evaluates text.
+    /// Text that contains a command is used together with something that evaluates text.
     Evaluates,
 }
 
@@ -278,27 +282,31 @@ impl fmt::Display for Doubt {
 
 impl std::error::Error for Doubt {}
 
-/// Whether a program, by its name without a folder, runs what it finds in the folder that it is started in: `make`, `npm`.
+/// Returns whether a program, given by its name without a folder, runs files of its working directory:
+/// `make`, `npm`.
 pub fn runs_workspace_code(name: &str) -> bool {
     programs::has_trait(name, model::ProgramTraits::RUNS_WORKSPACE)
 }
 
-/// Whether a program, by its name without a folder, loads modules from the folder that it is started in: `python3 -c`.
+/// Returns whether a program, given by its name without a folder, loads modules from its working directory:
+/// `python3 -c`.
 pub fn imports_modules(name: &str) -> bool {
     programs::has_trait(name, model::ProgramTraits::IMPORTS_MODULES)
 }
 
-/// Whether the first plain argument of a program, by its name without a folder, is a script or a folder with one: `bash`.
+/// Returns whether the first plain argument of a program is a script or a folder with one: `bash`. The name
+/// is without a folder.
 pub fn runs_script(name: &str) -> bool {
     programs::has_trait(name, model::ProgramTraits::RUNS_SCRIPT)
 }
 
-/// Names of programs that run whatever they are given, so that a rule with a wildcard behind one allows everything.
+/// Returns the names of programs that run arbitrary code, so that a rule with a wildcard after one allows
+/// everything.
 pub fn open_ended_programs() -> impl Iterator<Item = &'static str> {
     programs::open_ended().flat_map(|entry| entry.all_names())
 }
 
-/// What a program may do with an argument of it that is known only when it runs.
+/// What a program may do with an argument that is known only at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArgumentUses {
     /// It may read the file.
@@ -310,11 +318,12 @@ pub struct ArgumentUses {
 }
 
 impl ArgumentUses {
-    /// Whatever a program may do.
+    /// Every use.
     pub const ANYTHING: ArgumentUses = ArgumentUses { reads: true, changes: true, reaches: true };
 }
 
-/// What a program, by its name without a folder, may do with an argument that is known only when it runs.
+/// Returns what a program, given by its name without a folder, may do with an argument that is known only
+/// at run time.
 ///
 /// ```
 /// use haft_shell::{ArgumentUses, argument_uses};
@@ -328,18 +337,19 @@ pub fn argument_uses(name: &str) -> ArgumentUses {
     programs::argument_uses(name)
 }
 
-/// Whether a file is a script by its name.
+/// Returns whether a file name looks like a script.
 pub fn is_script_name(name: &str) -> bool {
     programs::is_script_name(name)
 }
 
-/// Finds what a command would do.
+/// Analyzes a command.
 pub fn analyse_command(command: &str, place: &ShellDirectories) -> CommandAnalysis {
     walk::walk_command(command, place)
 }
 
 impl CommandAnalysis {
-    /// Whether all of it was understood and changes nothing. For display and concurrency, never for permission.
+    /// Returns whether everything was understood and is read-only. For display and concurrency, never for
+    /// permission.
     pub fn is_read_only(&self) -> bool {
         self.doubts.is_empty()
             && self.commands.iter().all(|command| command.read_only.is_ok())
@@ -349,8 +359,8 @@ impl CommandAnalysis {
                 .all(|redirect| redirect.access == FileAccess::Read && redirect.host().is_none())
     }
 
-    /// What the whole command touches: one entry of `runs` for each command, and the files of redirections. Unknown
-    /// if anything was not understood.
+    /// Returns the effects of the whole command: one entry of `runs` for each command, and the files of
+    /// redirections. Unknown if any part was not understood.
     pub fn effects(&self) -> Effects {
         questions::whole_effects(self)
     }
@@ -372,14 +382,14 @@ impl CommandAnalysis {
         used.fold(RepositoryUse::default(), RepositoryUse::and)
     }
 
-    /// The first path whose removal always needs approval.
+    /// Returns the first path whose removal always needs approval.
     pub fn critical(&self) -> Option<&str> {
         self.commands.iter().find_map(|command| command.critical.as_deref())
     }
 }
 
 impl FileRedirect {
-    /// The host that it reaches, for the paths that bash takes for one: `/dev/tcp/host/port`.
+    /// Returns the host that it reaches, for the paths that bash treats as hosts: `/dev/tcp/host/port`.
     pub fn host(&self) -> Option<&str> {
         let text = self.target.literal()?;
         let rest = text.strip_prefix("/dev/tcp/").or(text.strip_prefix("/dev/udp/"))?;
@@ -406,8 +416,8 @@ impl Default for SubCommand {
 }
 
 impl SubCommand {
-    /// The texts of which one has to be matched by an allow rule: as written, and past assignments and wrappers that
-    /// change nothing. None if an assignment in front changes what it does.
+    /// Returns the alternative texts of which an allow rule has to match one: as written, and without
+    /// assignments and wrappers that change nothing. Empty if an assignment changes what the command does.
     pub fn texts_for_allow(&self) -> Vec<String> {
         let mut texts = Vec::new();
         let front = self.assignments.iter().map(|assignment| &*assignment.text).collect::<Vec<_>>().join(" ");
@@ -427,9 +437,9 @@ impl SubCommand {
         texts
     }
 
-    /// The texts that deny and ask rules look at: past every assignment and every wrapper, as written and with
-    /// quotes removed, with the program by its path and by its name alone, and without options in front of a
-    /// sub-command.
+    /// The texts that deny and ask rules look at: past every assignment and every wrapper, as written and
+    /// with quotes removed, with the program by its path and by its name alone, and without options in front
+    /// of a sub-command.
     ///
     /// ```
     /// use haft_shell::{ShellDirectories, analyse_command};
@@ -457,18 +467,19 @@ impl SubCommand {
         texts
     }
 
-    /// The words of the program that does the work, past all wrappers.
+    /// Returns the words of the innermost program, without all wrappers.
     pub fn argv(&self) -> &[Word] {
         self.layers.last().map_or(&[], |layer| &layer.argv)
     }
 
-    /// The name of the program that does the work, without its folder.
+    /// Returns the name of the innermost program, without its folder.
     pub fn program(&self) -> Option<&str> {
         self.argv().first()?.literal().map(base_name)
     }
 
-    /// Why it may reach hosts that its effects don't name, if it is a program that reaches some: an address that is
-    /// known only when it runs, or a remote that git knows. Rules about hosts can't be held against such a command.
+    /// Why it may reach hosts that its effects don't name, if it is a program that reaches some: an address
+    /// that is known only when it runs, or a remote that git knows. Rules about hosts can't be held against
+    /// such a command.
     ///
     /// ```
     /// use haft_shell::{ShellDirectories, analyse_command};
@@ -494,14 +505,14 @@ impl SubCommand {
         programs::exit_one(self.argv())
     }
 
-    /// Whether some argument is known only when it runs.
+    /// Returns whether an argument is known only at run time.
     pub fn is_open(&self) -> bool {
         self.argv().iter().any(|word| word.literal().is_none())
     }
 }
 
 impl Word {
-    /// The text, if it is known.
+    /// Returns the text, if it is known.
     pub fn literal(&self) -> Option<&str> {
         match self {
             Word::Literal(text) => Some(text),
@@ -509,7 +520,7 @@ impl Word {
         }
     }
 
-    /// The text, or what was written where that isn't known.
+    /// Returns the text, or the word as written if the text is unknown.
     pub fn plain(&self) -> &str {
         match self {
             Word::Literal(text) => text,
@@ -517,7 +528,7 @@ impl Word {
         }
     }
 
-    /// The text, with a mark for each thing that is expanded.
+    /// Returns the text, with a mark for each expansion.
     fn shape(&self) -> &str {
         match self {
             Word::Literal(text) => text,
@@ -525,7 +536,7 @@ impl Word {
         }
     }
 
-    /// The text before the first thing that is expanded.
+    /// Returns the text before the first expansion.
     fn prefix(&self) -> &str {
         match self {
             Word::Literal(text) => text,
@@ -533,7 +544,7 @@ impl Word {
         }
     }
 
-    /// Whether it stands for names that another command finds, or a loop.
+    /// Returns whether the word stands for names from another command or a loop.
     fn stands_for_names(&self) -> bool {
         let names =
             |open: &DynamicWord| open.shape.contains(marks::GLOB) && !open.written.contains(['*', '?', '[']);
@@ -545,7 +556,7 @@ impl Word {
         matches!(self, Word::Dynamic(open) if open.splits && is(open))
     }
 
-    /// A word of which nothing is known.
+    /// Returns a word of which nothing is known.
     fn anything() -> Word {
         Word::Dynamic(DynamicWord {
             written: "…".to_owned(),
@@ -555,12 +566,12 @@ impl Word {
     }
 }
 
-/// The last name of a path.
+/// Returns the last component of a path.
 fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A path with `.` and `..` taken out by the text alone.
+/// Removes `.` and `..` from a path without accessing the file system.
 fn normalize_path(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
@@ -575,7 +586,7 @@ fn normalize_path(path: &Path) -> PathBuf {
     clean
 }
 
-/// Its examples are run.
+/// Makes rustdoc run the examples of the page.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/shell.md")]
 struct ReadmeExamples;

@@ -1,9 +1,10 @@
-//! The format of program entries: what a program's words mean, as data.
+//! The format of program entries: the meaning of a program's words, as data.
 //!
-//! An entry says how a program reads its words, which options take a value, and what each value and operand is: a file
-//! that is read, a host that is reached, a command that is started, text of another language. [`super::words`] reads the
-//! words of a command by an entry, [`super::examine`] turns what was read into findings, and the entries themselves are
-//! in [`super::programs`]. Nothing else in this crate knows a program by its name.
+//! An entry says how a program parses its words, which options take a value, and what each value and
+//! operand is: a file that is read, a host that is reached, a command that is started, text of another
+//! language. [`super::words`] parses the words of a command by an entry, [`super::examine`] turns the
+//! result into findings, and the entries themselves are in [`super::programs`]. No other part of this crate
+//! knows a program by its name.
 
 mod entry;
 
@@ -12,15 +13,15 @@ pub(crate) use entry::*;
 use haft::effects::AccessKind;
 pub(crate) use haft_git::RepositoryLevel;
 
-/// What a value or an operand is, if the modes fit.
+/// The meaning of a value or an operand, if the modes match.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValueMeaning {
     pub(crate) kind: MeaningKind,
-    /// All of these are set.
+    /// All of these modes have to be set.
     pub(crate) when: ModeBits,
-    /// None of these is.
+    /// None of these modes may be set.
     pub(crate) unless: ModeBits,
-    /// Why only an exact rule allows it, for what is run.
+    /// The reason why only an exact rule allows the command that is run.
     pub(crate) reason: &'static str,
 }
 
@@ -28,107 +29,109 @@ pub(crate) struct ValueMeaning {
 pub(crate) enum PathExtent {
     File,
     Tree,
-    /// Some of what is below.
+    /// Some of the paths below.
     Part,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MeaningKind {
     Read(PathExtent),
-    /// A write; `Loose` ones of which the place isn't known are left to the effects, which are unknown then.
+    /// A write. For `Loose` writes to an unknown path, the effects become unknown instead.
     Write(PathExtent),
     WriteLoose(PathExtent),
-    /// A folder that is written into, unless it is where the command runs.
+    /// A write into a folder, unless it is the folder that the command runs in.
     WriteInto,
     Delete(PathExtent),
-    /// It is moved, or some of what is found below is deleted.
+    /// The path is moved, or some of the paths below it are deleted.
     DeleteMatches(PathExtent),
     /// The same for a path that the entry names.
     At(&'static str, &'static [ValueMeaning]),
-    /// The folder that all relative names count from.
+    /// The base of all relative names.
     Folder,
-    /// The folder that operands count from.
+    /// The base of operands.
     OperandFolder,
     Derived(DerivedPath),
     Connect(AddressForm, AccessKind),
     UnknownHost(&'static str),
     /// Text of another language.
     Text(TextLanguage),
-    /// The word and all after it, joined with blanks.
+    /// The word and all following ones, joined with spaces.
     Joined(TextLanguage),
     /// A file with text of another language, or standard input.
     Script(TextLanguage),
-    /// Standard input is text of another language; with `true` it is uncertain what is run where that isn't known.
+    /// Standard input is text of another language. With `true`, unknown input makes the command uncertain.
     Input(TextLanguage, bool),
-    /// A program with arguments, to which more are added.
+    /// A program with arguments, to which more are appended.
     Program,
-    /// The word and all after it are a command.
+    /// The word and all following ones are a command.
     Command(CommandForm),
-    /// All words up to `:::` are a command in which `{}` stands for others.
+    /// All words up to `:::` are a command in which `{}` is replaced.
     Template,
-    /// Words that stand before the operands of the command.
+    /// Words that precede the operands of the command.
     Head,
-    /// What stands for an argument.
+    /// The placeholder for an argument.
     Mark,
     /// Text that is split into words of the same program.
     Splice,
-    /// The word and all after it, with these words in front, are a command.
+    /// The word and all following ones, preceded by these words, are a command.
     Prepend(&'static str),
-    /// The word and all after it are a program that is loaded as a module.
+    /// The word and all following ones are a program that is loaded as a module.
     Module,
-    /// `NAME=value`, `NAME`, or what changes the shell.
+    /// `NAME=value`, `NAME`, or an option that changes the shell.
     Variable,
-    /// The name of a variable that is looked at; a subscript is evaluated.
+    /// The name of a variable that is read. A subscript is evaluated.
     VariableName,
     KeyValue(&'static KeyTable),
     /// Two operands: a key and its value.
     KeyPair(&'static KeyTable),
     /// A key whose value is elsewhere.
     HiddenKey(&'static KeyTable),
-    /// What follows a prefix, and what doesn't begin with it; both where that is known only when it runs.
+    /// The meanings of the text after a prefix, and of a text without it. Both apply if the word is known
+    /// only at run time.
     Prefixed(&'static str, &'static [ValueMeaning], &'static [ValueMeaning]),
-    /// If a test holds, and if not; both where that is known only when it runs.
+    /// The meanings if a test is true, and if it is false. Both apply if the word is known only at run
+    /// time.
     If(WordTest, &'static [ValueMeaning], &'static [ValueMeaning]),
     /// A part of the word.
     Part(WordPart, &'static [ValueMeaning]),
     /// An address that may be a command: `ext::x`.
     Transport,
-    /// The word is a sub-command, and all after it its words.
+    /// The word is a sub-command, and all following ones are its words.
     Subcommand(&'static [ProgramEntry]),
     /// More may be touched than is listed.
     Opens,
     /// A write to any place.
     WritesAnywhere,
-    /// Writes so much of the repository that the command works on.
+    /// Writes the repository that the command works on, up to this level.
     Repository(RepositoryLevel),
     /// Prints names of files below what it reads.
     PrintsPaths,
-    /// Prints nothing but numbers.
+    /// Prints only numbers.
     PrintsNumbers,
-    /// Changes the directory of the shell: to this word, or home.
+    /// Changes the working directory of the shell to this word, or to the home directory.
     ChangeDirectory,
-    /// To one that isn't known.
+    /// Changes the working directory to an unknown one.
     LosesDirectory,
-    /// Takes commands from elsewhere or changes later ones.
+    /// Takes commands from elsewhere, or changes later ones.
     ShellState,
-    /// Starts something that isn't known.
+    /// Starts something unknown.
     Undetermined,
     /// Only an exact rule allows it.
     ExactOnly,
-    /// Destroys something that is no file of its words, in a person's words.
+    /// Destroys something that is not a file in its words; described for the user.
     Destroys(&'static str),
     /// Changes something that isn't listed.
     Changes,
-    /// Changes what is listed, and nothing else.
+    /// Changes only what is listed.
     ChangesListed,
     /// The option has no value.
     NoValue(&'static [ValueMeaning]),
-    /// No other call may run beside it.
+    /// No other call may run in parallel.
     Exclusive,
 }
 
 impl MeaningKind {
-    /// Whether all operands at its position are looked at together.
+    /// Returns whether all operands at its position are examined together.
     pub(crate) fn takes_all(&self) -> bool {
         matches!(
             self,
@@ -142,56 +145,56 @@ impl MeaningKind {
     }
 }
 
-/// A question about a word.
+/// A test of a word.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WordTest {
-    /// It fits one of these patterns, with `*` for anything and `''` for nothing.
+    /// It matches one of these patterns, with `*` for anything and `''` for the empty word.
     Fits(&'static str),
-    /// What is known of it holds one of these, in whichever case.
+    /// Its known part contains one of these, ignoring case.
     Holds(&'static str),
-    /// It is known only when it runs.
+    /// It is known only at run time.
     Hidden,
     /// It may lead out of the working directory.
     Outside,
     /// It names another machine: `host:path`, or an address.
     Remote,
-    /// It stands for an open descriptor.
+    /// It refers to an open descriptor.
     Descriptor,
-    /// It isn't exactly one plain word, or empty.
+    /// It isn't exactly one plain word, or it is empty.
     SeveralWords,
 }
 
 /// A part of a word, or of several.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WordPart {
-    /// What follows the first of these signs, if there is one.
+    /// The text after the first of these signs, if there is one.
     After(&'static str),
-    /// The part before a sign, or all of it.
+    /// The part before a sign, or the whole word.
     Before(char),
     /// Each part between signs.
     Each(char),
-    /// All of it with blanks in place of a sign.
+    /// The whole word with spaces in place of a sign.
     Spaced(char),
     /// The second of two values.
     Second,
 }
 
-/// Paths that follow from other words by a rule.
+/// Paths that are derived from other words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DerivedPath {
     /// A file named like the last part of an address.
     UrlFileName,
-    /// A folder named like the last part of an address, without this end.
+    /// A folder named like the last part of an address, without this suffix.
     LastName(&'static str),
-    /// Sources and a target, which is a file or a folder.
+    /// Adds sources and a target, which is a file or a folder.
     IntoTarget(PathExtent),
-    /// The first of several files with this prefix, and this end.
+    /// The first of several files with this prefix and this suffix.
     PiecePrefix(&'static str),
-    /// The base name, where the command runs.
+    /// The base name, in the folder that the command runs in.
     BaseName,
 }
 
-/// How an address is written.
+/// The form of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressForm {
     /// An address or a host.
@@ -200,27 +203,27 @@ pub(crate) enum AddressForm {
     Host,
     /// `host:path` or an address; anything else is a file.
     Copy,
-    /// An address with a scheme, or `host=x`; anything else is none.
+    /// An address with a scheme, or `host=x`; anything else is not an address.
     Url,
     /// A folder unless it has a scheme.
     UrlOrFolder,
-    /// A remote of a repository: an address, a folder or a name; with `false` a name is a folder.
+    /// A remote of a repository: an address, a folder or a name. With `false` a name is a folder.
     Remote(bool),
     /// A container image, from this registry if it names none.
     Image(&'static str),
     /// `name:port:address`, or with `true` `name:port:host:port`.
     Mapping(bool),
-    /// `TCP:host:port` and the like.
+    /// `TCP:host:port` and similar forms.
     Socket,
 }
 
-/// Languages of which text is evaluated.
+/// The languages of evaluated texts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TextLanguage {
     Shell,
     /// In the same shell.
     ThisShell,
-    /// In the same shell, later.
+    /// In the same shell, at a later time.
     Deferred,
     /// Words that a shell expands.
     ShellWords,
@@ -232,34 +235,34 @@ pub(crate) enum TextLanguage {
     Macros,
 }
 
-/// A language of command lines of which some run a shell.
+/// A language of command lines, some of which run a shell.
 #[derive(Debug)]
 pub(crate) struct CommandEscapes {
-    /// What stands before a text for a shell.
+    /// The prefixes of a text for a shell.
     pub(crate) shell: &'static [&'static str],
-    /// A sign before a text for a shell, wherever it stands in a line.
+    /// A sign before a text for a shell, anywhere in a line.
     pub(crate) anywhere: Option<&'static str>,
-    /// How lines begin of which isn't known what they run.
+    /// The prefixes of lines whose commands are unknown.
     pub(crate) unread: &'static [&'static str],
-    /// What no line may hold.
+    /// Texts that no line may contain.
     pub(crate) signs: &'static [&'static str],
-    /// Lines that run nothing; if there are some, all others aren't known.
+    /// Lines that run nothing. If there are any, all others are unknown.
     pub(crate) plain: &'static str,
     /// Whether only an exact rule allows the others.
     pub(crate) exact: bool,
-    /// Whether the names of commands may be shortened.
+    /// Whether command names may be abbreviated.
     pub(crate) abbreviated: bool,
-    /// How lines begin in which `|` starts something.
+    /// The prefixes of lines in which `|` starts a command.
     pub(crate) pipes: Option<&'static str>,
 }
 
-/// Keys and what their values are.
+/// Keys and the meanings of their values.
 #[derive(Debug)]
 pub(crate) struct KeyTable {
     /// The signs between key and value.
     pub(crate) separators: &'static [char],
     pub(crate) fold_case: bool,
-    /// What counts for a key without a value.
+    /// The value of a key without one.
     pub(crate) alone: &'static str,
     pub(crate) keys: &'static [KeySpec],
     pub(crate) other: &'static [ValueMeaning],
@@ -269,53 +272,53 @@ pub(crate) struct KeyTable {
 pub(crate) struct KeySpec {
     /// Names, with `*` for anything.
     pub(crate) keys: &'static str,
-    /// Nothing where the key means what an unknown one does.
+    /// The meanings; `None` if they are those of an unknown key.
     pub(crate) meanings: Option<&'static [ValueMeaning]>,
 }
 
-/// How a command is started by another.
+/// How a command is started by another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CommandForm {
     pub(crate) fill: ArgvFill,
     pub(crate) scope: AllowScope,
     pub(crate) location: RunLocation,
-    /// Nothing happens but what the command does.
+    /// Nothing happens besides the effects of the command itself.
     pub(crate) quiet: bool,
 }
 
-/// What becomes of the words.
+/// How the words are changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArgvFill {
     Plain,
     /// Arguments are appended.
     Append,
-    /// What a mark stands for is put in: one that an option sets, or else this one.
+    /// A placeholder is replaced: the one that an option sets, otherwise this one.
     Mark(&'static str),
-    /// Names of found files are put in.
+    /// Names of found files are inserted.
     Matches,
     /// `{…}` is replaced, and arguments are appended.
     Braces,
-    /// The name of a package: without scope and version.
+    /// The name of a package, without scope and version.
     Package,
 }
 
-/// What rules that allow look at. Rules that deny or ask look at everything.
+/// What allow rules match. Deny and ask rules match everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AllowScope {
-    /// Past the program, at the command.
+    /// The command, ignoring the program.
     Past,
-    /// At the program.
+    /// The program.
     OwnName,
     /// Only an exact rule allows it.
     Exact,
-    /// It is a command of its own, in an argument.
+    /// It is a separate command, in an argument.
     Held,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunLocation {
     Here,
-    /// In a folder that isn't known.
+    /// In an unknown folder.
     UnknownFolder,
     /// With other files.
     OtherMachine,
@@ -325,14 +328,14 @@ pub(crate) const fn key(keys: &'static str, meanings: &'static [ValueMeaning]) -
     KeySpec { keys, meanings: Some(meanings) }
 }
 
-/// Keys that are known, but not what they do.
+/// Known keys with unknown effects.
 pub(crate) const fn unknown_key(keys: &'static str) -> KeySpec {
     KeySpec { keys, meanings: None }
 }
 
 /// Why only an exact rule allows a program whose options run other programs.
 pub(crate) const TELLS: &str = "can be told to run another command";
-/// What shells and the like do.
+/// The reason for shells and similar programs.
 pub(crate) const RUNS_GIVEN: &str = "runs what it is given";
 
 pub(crate) const fn meaning(kind: MeaningKind) -> ValueMeaning {
@@ -355,14 +358,14 @@ impl ValueMeaning {
         self
     }
 
-    /// Whether this, or what follows from it, is of a kind.
+    /// Returns whether this meaning, or one that follows from it, is of a kind.
     pub(crate) fn has(&self, wanted: fn(&MeaningKind) -> bool) -> bool {
         let mut found = false;
         self.each(&mut |kind| found |= wanted(kind));
         found
     }
 
-    /// This kind, or those of what follows from it.
+    /// Calls `look` for this kind and those of the meanings that follow from it.
     pub(crate) fn each(&self, look: &mut dyn FnMut(&MeaningKind)) {
         match self.kind {
             MeaningKind::If(_, then, otherwise) | MeaningKind::Prefixed(_, then, otherwise) => {
@@ -375,7 +378,7 @@ impl ValueMeaning {
         }
     }
 
-    /// Whether it counts where these modes are set.
+    /// Returns whether it applies if these modes are set.
     pub(crate) fn applies(&self, modes: ModeBits) -> bool {
         modes & self.when == self.when && modes & self.unless == 0
     }
@@ -396,13 +399,13 @@ pub(crate) const FOLDER: ValueMeaning = meaning(MeaningKind::Folder);
 pub(crate) const HERE: ValueMeaning = meaning(MeaningKind::At(".", &[READ]));
 pub(crate) const HERE_TREE: ValueMeaning = meaning(MeaningKind::At(".", &[READ_TREE]));
 pub(crate) const PROGRAM: ValueMeaning = meaning(MeaningKind::Program);
-/// Text for a shell that an option gives.
+/// Shell text in an option.
 pub(crate) const SHELL: ValueMeaning = text(TextLanguage::Shell);
-/// Text for a shell that is the purpose of the program.
+/// Shell text that is the purpose of the program.
 pub(crate) const COMMANDS: ValueMeaning = text(TextLanguage::Shell).reason(RUNS_GIVEN);
 /// All words, joined for a shell.
 pub(crate) const JOINED: ValueMeaning = meaning(MeaningKind::Joined(TextLanguage::Shell)).reason(RUNS_GIVEN);
-/// Commands come in.
+/// Commands from standard input.
 pub(crate) const COMMANDS_IN: ValueMeaning =
     meaning(MeaningKind::Input(TextLanguage::Shell, true)).reason(RUNS_GIVEN);
 pub(crate) const MODULE: ValueMeaning = meaning(MeaningKind::Module);
@@ -414,7 +417,7 @@ pub(crate) const UNDETERMINED: ValueMeaning = meaning(MeaningKind::Undetermined)
 pub(crate) const EXACT_ONLY: ValueMeaning = meaning(MeaningKind::ExactOnly);
 pub(crate) const CHANGES: ValueMeaning = meaning(MeaningKind::Changes);
 pub(crate) const CHANGES_LISTED: ValueMeaning = meaning(MeaningKind::ChangesListed);
-/// What can't be brought back afterwards, beside files that are named.
+/// What is destroyed irrecoverably, besides named files.
 pub(crate) const fn destroys(what: &'static str) -> ValueMeaning {
     meaning(MeaningKind::Destroys(what))
 }
@@ -433,7 +436,7 @@ pub(crate) const fn script(language: TextLanguage) -> ValueMeaning {
     meaning(MeaningKind::Script(language))
 }
 
-/// Standard input, where it is known.
+/// Standard input, if it is known.
 pub(crate) const fn input(language: TextLanguage) -> ValueMeaning {
     meaning(MeaningKind::Input(language, false))
 }
@@ -467,7 +470,7 @@ pub(crate) const fn prefixed(
     meaning(MeaningKind::Prefixed(prefix, rest, other))
 }
 
-/// What a word is if it fits one of some patterns, and what it is otherwise.
+/// The meanings of a word if it matches one of the patterns, and otherwise.
 pub(crate) const fn one_of(
     patterns: &'static str,
     listed: &'static [ValueMeaning],
@@ -476,7 +479,7 @@ pub(crate) const fn one_of(
     when(WordTest::Fits(patterns), listed, other)
 }
 
-/// What a word is if a test holds, and what it is otherwise.
+/// The meanings of a word if a test is true, and otherwise.
 pub(crate) const fn when(
     test: WordTest,
     then: &'static [ValueMeaning],
@@ -485,7 +488,7 @@ pub(crate) const fn when(
     meaning(MeaningKind::If(test, then, otherwise))
 }
 
-/// What a word is that is known only when it runs.
+/// The meanings of a word that is known only at run time.
 pub(crate) const fn hidden(then: &'static [ValueMeaning]) -> ValueMeaning {
     when(WordTest::Hidden, then, &[])
 }
@@ -498,16 +501,16 @@ const fn command(fill: ArgvFill, scope: AllowScope, location: RunLocation, quiet
     meaning(MeaningKind::Command(CommandForm { fill, scope, location, quiet }))
 }
 
-/// A command that is started in a way of its own.
+/// A command that is started in a special way.
 pub(crate) const COMMAND: ValueMeaning =
     command(ArgvFill::Plain, AllowScope::Exact, RunLocation::Here, false);
 /// The same, in another folder or root.
 pub(crate) const COMMAND_ELSEWHERE: ValueMeaning =
     command(ArgvFill::Plain, AllowScope::Exact, RunLocation::UnknownFolder, false);
-/// A command of which only time, priority or buffers are changed.
+/// A command whose time, priority or buffers are changed.
 pub(crate) const COMMAND_PAST: ValueMeaning =
     command(ArgvFill::Plain, AllowScope::Past, RunLocation::Here, true);
-/// The same, where something is written beside.
+/// The same, if something else is written.
 pub(crate) const COMMAND_LOGGED: ValueMeaning =
     command(ArgvFill::Plain, AllowScope::Past, RunLocation::Here, false);
 /// A command that a runner starts.
@@ -524,7 +527,7 @@ pub(crate) const fn filled(fill: ArgvFill, scope: AllowScope, quiet: bool) -> Va
     command(fill, scope, RunLocation::Here, quiet)
 }
 
-/// A command in an argument, of its own.
+/// A separate command in an argument.
 pub(crate) const fn held(fill: ArgvFill, location: RunLocation, quiet: bool) -> ValueMeaning {
     command(fill, AllowScope::Held, location, quiet).reason(RUNS_GIVEN)
 }

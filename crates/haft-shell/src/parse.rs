@@ -1,13 +1,15 @@
 //! The grammar of bash, from the outside in: lists, pipelines, compound and simple commands.
 //!
-//! Written by hand, because the property that matters is "nothing that bash would start is missed", and it is
-//! tested against bash itself. What bash reads in more than one way, or only with options that are off in a script
-//! (`extglob`, aliases, history), is refused as not understood rather than guessed. Every step of the parser goes
-//! forward in the text and every nesting is counted, so time is linear and the stack bounded. Tried instead:
-//! brush-parser 0.4, which overflows the stack on a few thousand nested groups (an abort, not a panic that could be
-//! caught), drops carriage returns that bash keeps, doesn't know `select`, and brings thirty crates.
+//! The parser is written by hand, because the property that matters is "nothing that bash would start is
+//! missed", and it is tested against bash itself. A construct that bash parses in more than one way, or
+//! only with options that are off in a script (`extglob`, aliases, history), is rejected as not understood
+//! rather than guessed. Every step of the parser advances in the text and every nesting is counted, so time
+//! is linear and the stack is bounded. The alternative was brush-parser 0.4. It overflows the stack on a
+//! few thousand nested groups (an abort, not a panic that could be caught), drops carriage returns that
+//! bash keeps, doesn't support `select`, and has thirty dependencies.
 //!
-//! Words and what is expanded in them are in [`super::word`], redirections and here-documents in [`super::redirect`].
+//! Words and their expansions are in [`super::word`], redirections and here-documents in
+//! [`super::redirect`].
 
 use super::redirect::PendingDocument;
 use super::tree::{
@@ -18,12 +20,12 @@ use super::{CHARS_MAX, COMMANDS_MAX, DEPTH_MAX, Doubt};
 
 pub(super) type ParseResult<T> = Result<T, Doubt>;
 
-/// What was learnt beside the tree.
+/// Facts found besides the tree.
 #[derive(Debug, Default, Clone)]
 pub(super) struct ParseNotes {
     /// Something evaluates the text of a variable as an expression, which can run a substitution in it.
     pub(super) evaluates: bool,
-    /// Some quoted text holds a substitution that would run if it were evaluated.
+    /// A quoted text contains a substitution that would run if the text were evaluated.
     pub(super) hides: bool,
     /// Variables that `${name:=value}` sets.
     pub(super) sets: Vec<String>,
@@ -32,7 +34,7 @@ pub(super) struct ParseNotes {
 }
 
 impl ParseNotes {
-    /// Some text is evaluated as an expression.
+    /// Records a text that is evaluated as an expression.
     pub(super) fn evaluate(&mut self, text: &str) {
         self.evaluates = true;
         self.expressions.push(text.to_owned());
@@ -43,13 +45,14 @@ impl ParseNotes {
 #[derive(Debug)]
 pub(super) struct ParsedText {
     pub(super) script: ScriptNode,
-    /// What here-documents expand, by the number in their redirections.
+    /// The expanded words of here-documents, by the number in their redirections.
     pub(super) documents: Vec<SourceWord>,
     pub(super) notes: ParseNotes,
 }
 
 impl ParsedText {
-    /// What a here-document or here-string gives, if the redirection is one of the input; nothing inside if that isn't known.
+    /// Returns the text of a here-document or here-string, if the redirection is for standard input. The
+    /// inner `None` is an unknown text.
     pub(super) fn given_text<'t>(&'t self, redirect: &'t RedirectNode) -> Option<Option<&'t str>> {
         match (redirect.op, redirect.document) {
             (RedirectOperator::Here, Some(number)) => {
@@ -71,18 +74,18 @@ pub(super) struct Parser<'s> {
     pub(super) notes: ParseNotes,
     /// Here-documents that begin after this line.
     pub(super) pending: Vec<PendingDocument>,
-    /// Inside the text of a here-document, where quotes in `${…}` are read in different ways.
+    /// The parser is inside the text of a here-document, where shells differ on quotes in `${…}`.
     pub(super) in_document: bool,
-    /// What here-documents expand, by number.
+    /// The expanded words of here-documents, by number.
     pub(super) documents: Vec<SourceWord>,
 }
 
-/// Where a script ends.
+/// The end of a script.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScriptEnd {
     End,
     Paren,
-    /// `;;` and the like, or `esac`.
+    /// `;;` and its variants, or `esac`.
     Case,
     Words(&'static [&'static str]),
 }
@@ -105,12 +108,12 @@ pub(super) fn parse_text(src: &str, depth: usize) -> ParseResult<ParsedText> {
     Ok(ParsedText { script, documents: parser.documents, notes: parser.notes })
 }
 
-/// Characters that turn the order of what is shown.
+/// Returns whether a character changes the direction of displayed text.
 fn is_bidi(c: char) -> bool {
     matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Characters that look like a blank or like nothing.
+/// Returns whether a character looks like a space or is invisible.
 pub(super) fn is_invisible(c: char) -> bool {
     !c.is_ascii()
         && (c.is_whitespace()
@@ -154,7 +157,7 @@ impl<'s> Parser<'s> {
         if self.depth > DEPTH_MAX { Err(Doubt::TooDeep) } else { Ok(()) }
     }
 
-    /// Blanks and joined lines, not the end of a line.
+    /// Skips spaces and line continuations, but not the end of a line.
     pub(super) fn skip_blanks(&mut self) {
         loop {
             match self.peek() {
@@ -173,7 +176,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Blanks, comments and ends of lines, with the here-documents that begin after a line.
+    /// Skips spaces, comments and ends of lines, and reads the here-documents that begin after a line.
     fn skip_lines(&mut self) -> ParseResult<()> {
         loop {
             self.skip_blanks();
@@ -186,7 +189,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The unquoted word here, if it could be a reserved one.
+    /// Returns the unquoted word at this position, if it could be a reserved one.
     fn peek_word(&self) -> &'s str {
         let rest = &self.src[self.pos..];
         let end = rest.bytes().position(is_meta).unwrap_or(rest.len());
@@ -364,7 +367,7 @@ impl<'s> Parser<'s> {
             "coproc" => {
                 self.pos += word.len();
                 self.skip_blanks();
-                // `coproc NAME { …; }`: the name is there only before a compound command.
+                // `coproc NAME { …; }`: the name is allowed only before a compound command.
                 let name = self.peek_word();
                 if is_name(name) && !is_reserved(name) {
                     let start = self.pos;
@@ -386,7 +389,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A compound command with the redirections behind it.
+    /// Parses a compound command with its redirections.
     fn parse_compound(
         &mut self,
         kind: CompoundKind,
@@ -405,13 +408,13 @@ impl<'s> Parser<'s> {
         Ok(CommandNode::Compound(CompoundCommand { kind, words, bodies, redirects, moves }))
     }
 
-    /// A script up to its `)`.
+    /// Parses a script up to its `)`.
     fn parse_closed_script(&mut self) -> ParseResult<ScriptNode> {
         let script = self.parse_script(ScriptEnd::Paren)?;
         if self.take(")") { Ok(script) } else { Err(self.syntax_error("`)`")) }
     }
 
-    /// The script of `$( … )` or `<( … )`, after the opening. Its here-documents are its own.
+    /// Parses the script of `$( … )` or `<( … )`, after the opening. Its here-documents are separate.
     pub(super) fn parse_substitution(&mut self) -> ParseResult<ScriptNode> {
         self.enter()?;
         let outer = std::mem::take(&mut self.pending);
@@ -445,7 +448,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `do … done`, or the old form in braces.
+    /// Parses `do … done`, or the old form in braces.
     fn parse_body(&mut self) -> ParseResult<ScriptNode> {
         self.skip_lines()?;
         if self.take_keyword("{") {
@@ -555,7 +558,7 @@ impl<'s> Parser<'s> {
         }))
     }
 
-    /// `[[ … ]]`: operators and words up to the closing one.
+    /// Parses `[[ … ]]`: operators and words up to the closing one.
     fn parse_test(&mut self) -> ParseResult<Vec<SourceWord>> {
         let mut words: Vec<SourceWord> = Vec::new();
         let mut open = 0_usize;
@@ -580,7 +583,7 @@ impl<'s> Parser<'s> {
                         return Err(self.syntax_error("`&&` or `||`"));
                     }
                 }
-                // A comparison of strings, unless it opens a substitution.
+                // A string comparison, unless it opens a substitution.
                 Some(b'<' | b'>') if !self.at("<(") && !self.at(">(") => self.pos += 1,
                 Some(b';') => return Err(self.syntax_error("`]]`")),
                 Some(_) if self.peek_word() == "]]" && open == 0 => {
@@ -597,7 +600,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Notes the operands of a test that are evaluated as expressions.
+    /// Records the operands of a test that are evaluated as expressions.
     fn evaluate_operands(&mut self, words: &mut [SourceWord]) {
         let evaluates = |word: &SourceWord| {
             matches!(&*word.raw, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" | "-v" | "-R")
@@ -626,7 +629,7 @@ impl<'s> Parser<'s> {
                     continue;
                 }
                 Some(b'(') => {
-                    // Only `name ()` may stand here.
+                    // Only `name ()` is allowed here.
                     let lone = simple.assignments.is_empty()
                         && simple.redirects.is_empty()
                         && simple.words.len() == 1
@@ -720,7 +723,7 @@ impl<'s> Parser<'s> {
         Ok(Some(AssignmentNode { name, value, others, raw }))
     }
 
-    /// Parses another text with the same bounds.
+    /// Parses another text with the same limits.
     pub(super) fn parse_inner<T>(
         &mut self,
         src: &str,
@@ -745,17 +748,17 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// Words that begin or structure a command.
+/// Returns whether a word begins or structures a command.
 fn is_reserved(word: &str) -> bool {
     matches!(word, "{" | "if" | "while" | "until" | "for" | "select" | "case" | "[[" | "(")
 }
 
-/// Words of the grammar behind which a command begins.
+/// Returns whether a command begins after this reserved word.
 pub(super) fn precedes_command(word: &str) -> bool {
     matches!(word, "!" | "{" | "coproc" | "do" | "elif" | "else" | "if" | "then" | "until" | "while")
 }
 
-/// `time` is a word of the grammar, and a program for shells that keep to the standard; rules see it as the latter.
+/// `time` is a reserved word in bash, and a program in POSIX shells. Rules see it as a program.
 fn timed_words(simple: &mut SimpleCommand, timed: &mut Vec<&'static str>) {
     let named = simple.words.first().is_some_and(|word| !word.raw.starts_with('-'));
     if named && simple.assignments.is_empty() {

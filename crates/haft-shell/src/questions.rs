@@ -1,4 +1,4 @@
-//! What rules, display and concurrency ask about a command: filters on its findings.
+//! The questions of rules, display and concurrency about a command: filters on its findings.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,8 @@ use super::{CommandAnalysis, FileAccess, ShellDirectories, Word, critical, marks
 
 const WRITES_HIDDEN: &str = "writes a file that is known only when it runs";
 
-/// Whether a command changes nothing, or why it may. What commands that it holds do is for them to say.
+/// Returns whether a command is read-only, or why it may change something. Commands that it contains are
+/// judged separately.
 pub(crate) fn read_only(findings: &[Finding]) -> Result<(), String> {
     let reason = findings.iter().find_map(|finding| match finding {
         Finding::Changes(reason) => Some(reason.clone()),
@@ -38,7 +39,7 @@ pub(crate) fn read_only(findings: &[Finding]) -> Result<(), String> {
     }
 }
 
-/// Why only an exact rule allows a command, if so.
+/// Returns why only an exact rule allows a command, if that is so.
 pub(crate) fn exact_only(findings: &[Finding]) -> Option<&'static str> {
     findings.iter().find_map(|finding| match finding {
         Finding::ExactOnly(reason) | Finding::CommandsIn(reason) => Some(*reason),
@@ -47,7 +48,7 @@ pub(crate) fn exact_only(findings: &[Finding]) -> Option<&'static str> {
     })
 }
 
-/// Why hosts may be reached that aren't found.
+/// Returns why hosts may be reached that weren't found.
 pub(crate) fn unknown_host(argv: &[Word]) -> Option<String> {
     examine_command(argv, CommandInput::default()).into_iter().find_map(|finding| match finding {
         Finding::UnknownHost(why) => Some(why),
@@ -55,7 +56,7 @@ pub(crate) fn unknown_host(argv: &[Word]) -> Option<String> {
     })
 }
 
-/// What a command destroys that is no file of its words.
+/// Returns what a command destroys besides the files in its words.
 pub(crate) fn find_destruction(findings: &[Finding]) -> Option<&'static str> {
     findings.iter().find_map(|finding| match finding {
         Finding::Destroys(what) => Some(*what),
@@ -63,7 +64,7 @@ pub(crate) fn find_destruction(findings: &[Finding]) -> Option<&'static str> {
     })
 }
 
-/// The first critical path that a command removes.
+/// Returns the first critical path that a command removes.
 pub(crate) fn critical_removal(
     findings: &[Finding],
     here: &WorkingFolders,
@@ -77,23 +78,23 @@ pub(crate) fn critical_removal(
     })
 }
 
-/// Where a command runs.
+/// The place where a command runs.
 #[derive(Clone, Copy)]
 pub(crate) struct CommandPlace<'a> {
     pub(crate) here: &'a WorkingFolders,
     pub(crate) place: &'a ShellDirectories,
 }
 
-/// What a command touches.
+/// The effects of a command.
 pub(crate) struct CommandEffects {
-    /// Nothing if nothing is known.
+    /// `None` if nothing is known.
     pub(crate) effects: Option<Effects>,
-    /// Why only an exact rule allows it: it writes or runs something at a place that isn't known.
+    /// Why only an exact rule allows it: it writes or runs something at an unknown path.
     pub(crate) exact_only: Option<&'static str>,
 }
 
 impl CommandPlace<'_> {
-    /// What findings say about files and hosts, of a program by this name.
+    /// Returns the effects on files and hosts of a program with these findings.
     pub(crate) fn effects(&self, program: &str, parts: [&[Finding]; 2]) -> CommandEffects {
         let findings = || parts.into_iter().flatten();
         let has = |wanted: &Finding| findings().any(|finding| finding == wanted);
@@ -133,7 +134,7 @@ impl CommandPlace<'_> {
         CommandEffects { effects, exact_only }
     }
 
-    /// The folders whose repositories are looked at; nothing if one of them isn't known.
+    /// Returns the folders whose repositories are read, or `None` if one of them is unknown.
     pub(crate) fn looks_at(&self, findings: &[Finding]) -> Option<Vec<PathBuf>> {
         let folders = findings.iter().filter_map(|finding| match finding {
             Finding::LooksAt(folder) => Some(self.paths(folder)),
@@ -149,7 +150,7 @@ impl CommandPlace<'_> {
         )
     }
 
-    /// What findings say about repositories.
+    /// Returns the effects of findings on repositories.
     pub(crate) fn repository_use(&self, parts: [&[Finding]; 2]) -> RepositoryUse {
         let absolute = |path: PathBuf| self.place.cwd.join(path).components().collect();
         let found = parts.into_iter().flatten().filter_map(|finding| match finding {
@@ -162,7 +163,7 @@ impl CommandPlace<'_> {
         found.fold(RepositoryUse::default(), RepositoryUse::and)
     }
 
-    /// A program that may do anything does it where it runs.
+    /// A program with unknown effects has them in its working directory.
     fn moved(&self, program: &str, effects: &mut Effects) -> Option<&'static str> {
         if !self.here.moved() || !effects.unknown {
             return None;
@@ -193,7 +194,7 @@ impl CommandPlace<'_> {
         }
     }
 
-    /// Where a word may lead, if that is known, and how much below is meant where it is a pattern.
+    /// Returns the possible paths of a word if they are known, with the extent if it is a pattern.
     fn paths(&self, word: &Word) -> Option<(Vec<PathBuf>, Option<PathExtent>)> {
         match word {
             Word::Literal(text) => Some((self.here.join(Path::new(text))?, None)),
@@ -205,27 +206,29 @@ impl CommandPlace<'_> {
     }
 }
 
-/// Effects with what isn't known of them. What a program touches by its arguments it touches behind a wrapper as well,
-/// beside what that may add.
+/// Returns effects with their unknown part. A program has the effects of its arguments behind a wrapper as
+/// well, besides those that the wrapper adds.
 pub(crate) fn known_effects(mut effects: Effects, known: bool, argv: &[Word]) -> Effects {
-    // Names that another command or a loop gives are known well enough to look at, and not for rules about files.
+    // Names from another command or a loop are known well enough for reading, but not for rules about
+    // files.
     effects.unknown |= !known || argv.iter().any(Word::stands_for_names);
     if !names_something(&effects) && !known { Effects::unknown() } else { effects }
 }
 
-/// Whether some path or host is named.
+/// Returns whether a path or host is named.
 fn names_something(effects: &Effects) -> bool {
     effects.has_paths() || !effects.reaches.is_empty()
 }
 
-/// How much of a folder a pattern means: all of it, unless a part of it says more than that anything fits.
+/// Returns how much of a folder a pattern covers: all of it, unless a part of the pattern is more specific
+/// than "anything".
 fn pattern_extent(shape: &str) -> PathExtent {
     let mut parts = shape.split('/').filter(|part| part.contains(marks::GLOB));
     let fits_all = parts.all(|part| part.chars().all(|c| c == marks::GLOB));
     if fits_all { PathExtent::Tree } else { PathExtent::Part }
 }
 
-/// Adds what isn't there already.
+/// Adds paths that aren't in the list yet.
 fn add_paths(sets: &mut Vec<PathSet>, paths: Vec<PathBuf>, extent: PathExtent) {
     for path in paths {
         let set = match extent {
@@ -239,7 +242,7 @@ fn add_paths(sets: &mut Vec<PathSet>, paths: Vec<PathBuf>, extent: PathExtent) {
     }
 }
 
-/// The path of `~/…` where the home is known.
+/// Returns the path of `~/…` if the home directory is known.
 pub(crate) fn below_home(word: &Word, place: &ShellDirectories) -> Option<PathBuf> {
     let Word::Dynamic(open) = word else { return None };
     let rest = open.shape.strip_prefix(marks::HOME)?;
@@ -247,7 +250,7 @@ pub(crate) fn below_home(word: &Word, place: &ShellDirectories) -> Option<PathBu
     place.home.as_ref().filter(|_| plain).map(|home| home.join(rest.trim_start_matches('/')))
 }
 
-/// What everything that was found touches together.
+/// Returns the combined effects of the whole analysis.
 pub(crate) fn whole_effects(found: &CommandAnalysis) -> Effects {
     let mut effects = Effects::none();
     for command in found.commands.iter().filter(|command| !command.layers.is_empty()) {

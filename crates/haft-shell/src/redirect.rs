@@ -1,9 +1,9 @@
-//! Redirections, and here-documents, whose text comes only after the line that announces them.
+//! Redirections, and here-documents, whose text follows the line that announces them.
 
 use super::parse::{ParseResult, Parser, is_name};
 use super::tree::{RedirectNode, RedirectOperator, SourceWord};
 
-/// A here-document that was announced and not read yet.
+/// An announced here-document that has not been read yet.
 pub(super) struct PendingDocument {
     delimiter: String,
     quoted: bool,
@@ -12,7 +12,7 @@ pub(super) struct PendingDocument {
 }
 
 impl Parser<'_> {
-    /// A redirection, if one begins here.
+    /// Parses a redirection, if one begins here.
     pub(super) fn parse_redirect(&mut self) -> ParseResult<Option<RedirectNode>> {
         let start = self.pos;
         while self.peek().is_some_and(|b| b.is_ascii_digit()) {
@@ -66,7 +66,7 @@ impl Parser<'_> {
         Ok(Some(RedirectNode { op, target, document }))
     }
 
-    /// Reads the here-documents that were announced on the line before.
+    /// Reads the here-documents that the previous line announced.
     pub(super) fn parse_documents(&mut self) -> ParseResult<()> {
         for pending in std::mem::take(&mut self.pending) {
             let mut text = String::new();
@@ -75,7 +75,7 @@ impl Parser<'_> {
                     return Err(self.syntax_error("the end of a here-document"));
                 }
                 let mut line = self.take_line();
-                // Unless the delimiter is quoted, lines are joined before they are compared.
+                // Unless the delimiter is quoted, continued lines are joined before they are compared.
                 while !pending.quoted && line.bytes().rev().take_while(|b| *b == b'\\').count() % 2 == 1 {
                     if pending.tabs || self.pos >= self.src.len() {
                         return Err(self.syntax_error("a here-document without joined lines"));

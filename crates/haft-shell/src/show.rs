@@ -1,15 +1,15 @@
-//! The lines that a person is shown about a command, one for each part of it.
+//! The lines that describe a command to the user, one for each part of it.
 
 use super::{CommandAnalysis, Doubt, FileAccess};
 
-/// One part of a command and what there is to say about it.
+/// One part of a command with a note about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisplayLine {
     /// The part, as written, on one line.
     pub text: String,
-    /// How deep it stands in arguments of others.
+    /// The nesting depth in arguments of other commands.
     pub depth: usize,
-    /// Read-only, or what it touches, or why it asks.
+    /// Read-only, or its effects, or why it asks.
     pub note: String,
 }
 
@@ -59,7 +59,7 @@ impl CommandAnalysis {
                 note,
             });
         }
-        // What the line of the command says already isn't said twice.
+        // A doubt that a command's own line already expresses is omitted.
         let said = |doubt: &&Doubt| !matches!(doubt, Doubt::Starts(text) if self.commands.iter().any(|command| command.text == *text));
         let doubts = self.doubts.iter().filter(said);
         lines.extend(doubts.map(|doubt| DisplayLine {

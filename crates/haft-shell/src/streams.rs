@@ -1,18 +1,19 @@
-//! Names below `/dev` that are no files: reading them reads no file, and what is written to them is not stored.
+//! Names below `/dev` that are not files: reading them reads no file, and data written to them is not
+//! stored.
 
 use std::path::Path;
 
-/// Devices that hold nothing.
+/// Devices that store nothing.
 const DEVICES: &[&str] = &["full", "null", "random", "stderr", "stdin", "stdout", "tty", "urandom", "zero"];
 
-/// Whether a path names a stream of the program itself, or a device that holds nothing.
+/// Returns whether a path names a stream of the program itself, or a device that stores nothing.
 pub(super) fn is_stream(text: &str) -> bool {
     let descriptor = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
     let is_device = |name: &str| DEVICES.contains(&name) || name.strip_prefix("fd/").is_some_and(descriptor);
     text.strip_prefix("/dev/").is_some_and(is_device)
 }
 
-/// The number of the descriptor that a path stands for, by each of its names.
+/// Returns the descriptor that a path stands for, by each of its names.
 pub(super) fn parse_descriptor(text: &str) -> Option<u32> {
     let path = super::normalize_path(Path::new(text));
     let path = path.to_str().filter(|_| text.starts_with('/'))?;
@@ -30,13 +31,14 @@ pub(super) fn parse_descriptor(text: &str) -> Option<u32> {
     path.strip_prefix("/dev/fd/").or_else(of_process)?.parse().ok()
 }
 
-/// The same for a path, also where a copy would make an entry below it (`cp x /dev/null`).
+/// Returns the same for a path, including one where a copy would create an entry below it (`cp x
+/// /dev/null`).
 pub(super) fn is_stream_path(path: &Path) -> bool {
     let named = |path: &Path| path.to_str().is_some_and(is_stream);
     named(path) || path.parent().is_some_and(named)
 }
 
-/// Whether the target of `>&` is a descriptor.
+/// Returns whether the target of `>&` is a descriptor.
 pub(super) fn is_descriptor(text: &str) -> bool {
     let digits = text.strip_suffix('-').unwrap_or(text);
     text == "-" || (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))

@@ -1,32 +1,32 @@
 //! Words and operators of a line, also of one that can't be parsed.
 //!
-//! This knows no more of the grammar than where words, quotes and operators are. It serves rules and checks that only
-//! find more to stop: a line that isn't understood still shows what stands in it. What is run is found by
-//! [`super::analyse_command`].
+//! This knows no more of the grammar than where words, quotes and operators are. It serves rules and checks
+//! that only find more to stop: a line that isn't understood still shows what stands in it. What is run is
+//! found by [`super::analyse_command`].
 
 use super::{parse, programs};
 
 /// A word or an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// The kind of token.
     pub kind: TokenKind,
-    /// As written, without joined lines.
+    /// The text as written, with line continuations removed.
     pub text: String,
 }
 
-/// What a token is.
+/// The kinds of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// A word.
     Word,
-    /// Between two commands, or around a group of them: `|`, `;`, `$(`.
+    /// An operator between two commands, or around a group of them: `|`, `;`, `$(`.
     Separator,
-    /// An operator in front of a file: `>`, `2>>`, `<`.
+    /// An operator before a file: `>`, `2>>`, `<`.
     Redirection,
 }
 
-/// Longest first, so that the first that fits is the one that a shell takes.
+/// Longest first, so that the first match is the one that a shell takes.
 const OPERATORS: &[&str] = &[
     "&>>", "<<<", "<<-", "&&", "||", "|&", ";;", "&>", ">&", "<&", ">>", "<<", "<>", ">|", "|", ";", "&",
     ">", "<",
@@ -39,7 +39,8 @@ enum TokenNesting {
     Backticks,
 }
 
-/// The words and operators of a line. `|&` is read as `|`, and the end of a line as `;`; comments are left out.
+/// The words and operators of a line. `|&` is read as `|`, and the end of a line as `;`; comments are left
+/// out.
 ///
 /// ```
 /// use haft_shell::tokenize_line;
@@ -57,13 +58,13 @@ pub fn tokenize_line(line: &str) -> Vec<Token> {
     lexer.tokens
 }
 
-/// Whether a command begins behind this word: `then`, `sudo`, `time`.
+/// Returns whether a command begins after this word: `then`, `sudo`, `time`.
 pub fn precedes_command(word: &str) -> bool {
     parse::precedes_command(word) || programs::starts_operands(word)
 }
 
 impl Token {
-    /// The text without quotes and escapes.
+    /// Returns the text without quotes and escapes.
     pub fn unquoted(&self) -> String {
         let (mut text, mut quote) = (String::new(), None);
         let mut chars = self.text.chars();
@@ -87,7 +88,7 @@ struct Lexer {
 }
 
 impl Lexer {
-    /// Reads what begins here; returns how many bytes it takes.
+    /// Reads the token at this position. Returns its length in bytes.
     fn read(&mut self, c: char, rest: &str) -> usize {
         let quoted = self.nesting.last() == Some(&TokenNesting::Quotes);
         match c {
@@ -157,7 +158,7 @@ impl Lexer {
         if !operator.contains(['<', '>']) {
             self.separator(if *operator == "|&" { "|" } else { operator });
         } else if self.word.bytes().all(|b| b.is_ascii_digit()) {
-            // A number just before it is which descriptor is meant.
+            // A number directly before it is the descriptor.
             let text = format!("{}{operator}", std::mem::take(&mut self.word));
             self.tokens.push(Token { kind: TokenKind::Redirection, text });
         } else {
@@ -173,7 +174,7 @@ impl Lexer {
         operator.len()
     }
 
-    /// Returns the length of the blank that ends a word.
+    /// Ends a word. Returns the length of the space after it.
     fn end_word(&mut self) -> usize {
         let text = std::mem::take(&mut self.word);
         if !text.is_empty() {

@@ -1,16 +1,16 @@
-//! What a shell command is made of, once it is parsed: scripts, commands, words and redirections.
+//! The syntax tree of a shell command: scripts, commands, words and redirections.
 //!
-//! The tree keeps what matters for finding commands and judging them, and nothing for running them: a loop, a
-//! condition and a choice differ only in how often their bodies run. Substitutions hang at the word in which they
-//! stand, so a walk over all words finds them all.
+//! The tree keeps what is needed to find and judge commands, and nothing that only execution needs: a loop,
+//! a condition and a choice differ only in how often their bodies run. Substitutions are attached to the
+//! word that contains them, so a walk over all words finds them all.
 
 use super::{DynamicWord, marks, programs};
 
-/// Commands one after the other.
+/// A sequence of commands.
 #[derive(Debug, Default)]
 pub(super) struct ScriptNode {
     pub(super) items: Vec<AndOrList>,
-    /// What it prints becomes a part of an expression.
+    /// Its output becomes a part of an expression.
     pub(super) evaluated: bool,
 }
 
@@ -18,20 +18,20 @@ pub(super) struct ScriptNode {
 #[derive(Debug)]
 pub(super) struct AndOrList {
     pub(super) steps: Vec<PipelineStep>,
-    /// Ends in `&`, so runs in a shell of its own.
+    /// Ends in `&`, so it runs in a separate shell.
     pub(super) background: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct PipelineStep {
     pub(super) join: StepJoin,
-    /// Commands joined by `|`; each runs in a shell of its own if there are several.
+    /// Commands joined by `|`. If there are several, each runs in a separate shell.
     pub(super) commands: Vec<CommandNode>,
-    /// Negated or timed, so that what follows says nothing about its success.
+    /// Negated or timed, so that the next step says nothing about its success.
     pub(super) negated: bool,
 }
 
-/// How a step hangs on the one before it.
+/// How a step is joined to the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepJoin {
     First,
@@ -45,7 +45,7 @@ pub(super) enum CommandNode {
     Compound(CompoundCommand),
 }
 
-/// Assignments, words, redirections: the only thing that starts a program.
+/// Assignments, words and redirections. Only a simple command starts a program.
 #[derive(Debug, Default)]
 pub(super) struct SimpleCommand {
     pub(super) assignments: Vec<AssignmentNode>,
@@ -53,15 +53,15 @@ pub(super) struct SimpleCommand {
     pub(super) redirects: Vec<RedirectNode>,
 }
 
-/// Anything with a body.
+/// A command with a body.
 #[derive(Debug)]
 pub(super) struct CompoundCommand {
     pub(super) kind: CompoundKind,
-    /// What is looped over, tested or compared.
+    /// The words that are looped over, tested or compared.
     pub(super) words: Vec<SourceWord>,
     pub(super) bodies: Vec<ScriptNode>,
     pub(super) redirects: Vec<RedirectNode>,
-    /// Whether something in it changes the directory, or may.
+    /// Whether something in it changes the working directory, or may.
     pub(super) moves: bool,
 }
 
@@ -70,7 +70,7 @@ pub(super) enum CompoundKind {
     /// `( … )` and `coproc …`.
     Subshell,
     Group,
-    /// `if` and `case`: a body may run or not.
+    /// `if` and `case`: a body may or may not run.
     Choice,
     /// `for`, `select`, `while`, `until`, with the variable that is set.
     Loop(Option<String>),
@@ -82,7 +82,7 @@ pub(super) enum CompoundKind {
 #[derive(Debug)]
 pub(super) struct AssignmentNode {
     pub(super) name: String,
-    /// The scalar value; none for `name=` and for arrays.
+    /// The scalar value; `None` for `name=` and for arrays.
     pub(super) value: Option<SourceWord>,
     /// The elements of `name=( … )`, and words in a subscript.
     pub(super) others: Vec<SourceWord>,
@@ -92,7 +92,7 @@ pub(super) struct AssignmentNode {
 #[derive(Debug)]
 pub(super) struct RedirectNode {
     pub(super) op: RedirectOperator,
-    /// The target; the delimiter for a here-document.
+    /// The target, or the delimiter of a here-document.
     pub(super) target: SourceWord,
     /// The number of the here-document.
     pub(super) document: Option<usize>,
@@ -112,21 +112,21 @@ pub(super) enum RedirectOperator {
     Here,
 }
 
-/// One word as it stands in the source.
+/// One word of the source.
 #[derive(Debug, Default)]
 pub(super) struct SourceWord {
     /// As written.
     pub(super) raw: String,
     pub(super) pieces: Vec<WordPiece>,
-    /// Every script in a substitution of this word.
+    /// The scripts in all substitutions of this word.
     pub(super) scripts: Vec<ScriptNode>,
-    /// Some part is quoted, so an empty word is a word.
+    /// A part is quoted, so an empty word is a word.
     pub(super) quoted: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WordPiece {
-    /// Stands for itself.
+    /// Literal text.
     Text(String),
     /// An unquoted `*`, `?` or `[`.
     Glob(char),
@@ -134,12 +134,12 @@ pub(super) enum WordPiece {
     Brace,
     /// `~` or `~name` at the start.
     Tilde(String),
-    /// `$x`, `$(…)`, `<(…)` and the like; `quoted` ones make exactly one word.
+    /// `$x`, `$(…)`, `<(…)` and the like. A quoted one makes exactly one word.
     Expansion { quoted: bool },
 }
 
 impl SourceWord {
-    /// A word that stands for itself.
+    /// Creates a word of literal text.
     pub(super) fn plain(text: &str) -> SourceWord {
         SourceWord {
             raw: text.to_owned(),
@@ -148,7 +148,7 @@ impl SourceWord {
         }
     }
 
-    /// The text of the word, if nothing in it is expanded.
+    /// Returns the text of the word, if it has no expansions.
     pub(super) fn literal(&self) -> Option<&str> {
         match &self.pieces[..] {
             [] => Some(""),
@@ -157,13 +157,13 @@ impl SourceWord {
         }
     }
 
-    /// The word as a program gets it.
+    /// Converts the word to the argument that a program receives.
     pub(super) fn to_argument(&self) -> super::Word {
         if let Some(text) = self.literal() {
             return super::Word::Literal(text.to_owned());
         }
         let mut shape = String::new();
-        // Lists stay lists in quotes; an address with `@` is none.
+        // Lists remain lists in quotes. An address with `@` is not a list.
         let mut splits =
             ["$@", "${@", "[@]", "@}", "[*]", "$*", "${*"].iter().any(|list| self.raw.contains(list));
         for piece in &self.pieces {
@@ -187,7 +187,7 @@ impl SourceWord {
         super::Word::Dynamic(DynamicWord { written: self.raw.clone(), shape, splits })
     }
 
-    /// The literal text before the first expansion.
+    /// Returns the literal text before the first expansion.
     pub(super) fn prefix(&self) -> &str {
         match self.pieces.first() {
             Some(WordPiece::Text(text)) => text,
@@ -195,12 +195,12 @@ impl SourceWord {
         }
     }
 
-    /// What its substitutions print, from the given one on, is evaluated.
+    /// Marks the output of its substitutions, beginning with the given one, as evaluated.
     pub(super) fn evaluate_from(&mut self, first: usize) {
         self.scripts.iter_mut().skip(first).for_each(|script| script.evaluated = true);
     }
 
-    /// Adds the pieces and scripts of another word.
+    /// Appends the pieces and scripts of another word.
     pub(super) fn append(&mut self, other: SourceWord) {
         for piece in other.pieces {
             match piece {
@@ -211,7 +211,7 @@ impl SourceWord {
         self.scripts.extend(other.scripts);
     }
 
-    /// Adds text; two pieces of text never stand side by side.
+    /// Appends text. Adjacent pieces of text are merged.
     pub(super) fn push_text(&mut self, part: &str) {
         if let Some(WordPiece::Text(text)) = self.pieces.last_mut() {
             text.push_str(part);
@@ -226,7 +226,7 @@ impl ScriptNode {
         ScriptNode { items: vec![AndOrList { steps: vec![step], background: false }], evaluated: false }
     }
 
-    /// Whether something in it changes the directory of the shell that runs it, or may.
+    /// Returns whether something in it changes the working directory of its shell, or may.
     pub(super) fn moves(&self) -> bool {
         self.items.iter().flat_map(|item| &item.steps).flat_map(|step| &step.commands).any(|command| {
             match command {

@@ -1,8 +1,8 @@
 //! Walks a parsed command: finds every program that could be started, and follows `cd`.
 //!
-//! The order of the walk is the order of execution, so that a relative path counts from the folder that the command
-//! would be in. A `cd` may fail, so after it there are two folders, unless `&&` says that it didn't; where a loop, a
-//! function or something unknown moves, the folder is unknown and so is every relative path.
+//! The walk is in execution order, so that a relative path has its run-time base. A `cd` may fail, so after
+//! it there are two possible folders, unless `&&` proves its success. If a loop, a function or something
+//! unknown changes the directory, the folder and every relative path are unknown.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ use super::{
 
 pub(super) fn walk_command(command: &str, place: &ShellDirectories) -> CommandAnalysis {
     let walker = Walker::new(place, true).walk_all(command);
-    // A variable of a loop that something else sets as well isn't what the loop says.
+    // If something else sets a loop variable too, its value isn't the one from the loop.
     let walker = if walker.rebinds { Walker::new(place, false).walk_all(command) } else { walker };
     walker.found
 }
@@ -38,20 +38,20 @@ struct Walker<'p> {
     found: CommandAnalysis,
     depth: usize,
     within: Option<usize>,
-    /// A function or trap moves, so no folder is known any more.
+    /// A function or trap changes the directory, so no folder is known any more.
     lost: bool,
-    /// Whether some text evaluates, and some hides what could be evaluated.
+    /// Whether a text is evaluated, and whether one contains what could be evaluated.
     notes: (bool, bool),
-    /// Variables of loops, with a word that all of their values fit.
+    /// Loop variables, each with a pattern that matches all of its values.
     bound: Vec<(String, Word)>,
     variables: VariableBindings,
-    /// A simple command certainly runs, in this shell.
+    /// The simple command certainly runs, in this shell.
     is_certain: bool,
     binds: bool,
     rebinds: bool,
     /// The names of files that the last command prints.
     prints: Option<Word>,
-    /// Whether the last command prints nothing but numbers.
+    /// Whether the last command prints only numbers.
     prints_numbers: bool,
     expressions: ExpressionCheck,
     /// Assignments that no program sees unless a later one is started.
@@ -98,7 +98,7 @@ impl<'p> Walker<'p> {
         self
     }
 
-    /// An expression may hold a substitution that comes from elsewhere, and run it.
+    /// Adds a doubt if an expression may contain a substitution from elsewhere and run it.
     fn distrust(&mut self, command: &str) {
         const WHY: &str = "evaluates text that is known only when it runs";
         if self.found.commands.is_empty() {
@@ -114,7 +114,7 @@ impl<'p> Walker<'p> {
     }
 }
 
-/// Where the shell is after a step that went well, and after one that didn't.
+/// The folders after a step that succeeded, and after one that failed.
 type FoldersAfter = (WorkingFolders, WorkingFolders);
 
 impl Walker<'_> {
@@ -124,7 +124,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Parses a text and walks it; returns where it ends.
+    /// Parses a text and walks it. Returns the folders at its end.
     fn walk_text(&mut self, text: &str, here: WorkingFolders) -> WorkingFolders {
         match parse::parse_text(text, self.depth) {
             Ok(tree) => {
@@ -136,7 +136,7 @@ impl Walker<'_> {
                 }
                 for text in &tree.notes.expressions {
                     self.expressions.evaluate(text);
-                    // An expression may assign.
+                    // An expression may assign variables.
                     for name in evaluation::names_in(text) {
                         self.rebinds |= self.variables.assign(&name);
                     }
@@ -276,7 +276,7 @@ impl Walker<'_> {
                 for body in &compound.bodies {
                     self.walk_script(body, tree, at.clone());
                 }
-                // What a loop leaves behind is any of its values, and may be none.
+                // After a loop the variable has any of its values, or none.
                 self.bound.truncate(bound);
             }
             CompoundKind::Function(name) => {
@@ -284,7 +284,7 @@ impl Walker<'_> {
                     self.add_doubt(Doubt::Elsewhere(format!("{name} ()")));
                 }
                 self.lost |= compound.moves;
-                // It is called from wherever the shell is then.
+                // The function may be called from any folder.
                 let body_at =
                     if tree.script.moves() || self.lost { WorkingFolders::Unknown } else { here.clone() };
                 for body in &compound.bodies {
@@ -295,8 +295,8 @@ impl Walker<'_> {
         at
     }
 
-    /// Walks the substitutions of a word, each in a shell of its own. Whether the word may become any text by them, or by
-    /// names of files.
+    /// Walks the substitutions of a word, each in a separate shell. Returns whether they or file names may
+    /// give the word any text.
     fn walk_substitutions(
         &mut self,
         word: &tree::SourceWord,
@@ -331,7 +331,7 @@ impl Walker<'_> {
                 _ => FileAccess::Write,
             },
         };
-        // What `~` is, the shell says: the likely file counts for rules that stop, and it asks all the same.
+        // The shell decides what `~` is. Rules see the likely file, and the command asks in any case.
         let paths = match target.literal() {
             Some(text) => here.join(Path::new(text)),
             None => questions::below_home(&target, self.place).map(|path| vec![path]),
@@ -400,7 +400,7 @@ impl Walker<'_> {
         let incoming = CommandInput { text: input.flatten(), names: names.as_ref() };
         let started = StartedCommand { argv, written: &written, assignments, heaviest, incoming };
         let after = self.walk_command(started, here);
-        // What goes wrong may be any text.
+        // Error output may be any text.
         self.prints_numbers &=
             simple.redirects.iter().all(|redirect| redirect.op != RedirectOperator::DupOut);
         after
@@ -439,7 +439,7 @@ impl Walker<'_> {
         self.found.commands.len() - 1
     }
 
-    /// One command with its words: takes wrappers off, judges what is left, and walks what it holds.
+    /// Analyzes one command: removes wrappers, judges the rest, and walks the commands that it contains.
     fn walk_command(&mut self, started: StartedCommand<'_>, here: &WorkingFolders) -> FoldersAfter {
         let StartedCommand { argv, written, assignments, heaviest, incoming } = started;
         let front = assignments.iter().map(|assignment| &*assignment.text);
@@ -480,7 +480,7 @@ impl Walker<'_> {
         let repository = command_place.repository_use(files);
         let effects = touched.effects.filter(|_| !(contained && outer.is_empty()));
         exact_only = exact_only.or(touched.exact_only);
-        // A program that reads what isn't known may read what rules deny.
+        // A program that reads unknown files may read files that rules deny.
         if read_only.is_ok() && (!known || effects.as_ref().is_none_or(|effects| effects.unknown)) {
             read_only = Err("which files it reads isn't known".to_owned());
         }
@@ -519,7 +519,7 @@ impl Walker<'_> {
         after
     }
 
-    /// Takes wrappers off until there is something that starts nothing with its last words.
+    /// Removes wrappers until the command starts nothing with its last words.
     fn unwrap(
         &mut self,
         layers: &mut Vec<CommandLayer>,
@@ -579,7 +579,7 @@ impl Walker<'_> {
         }
     }
 
-    /// What isn't known of what a command starts.
+    /// Adds a doubt for each unknown command that is started.
     fn add_doubts(&mut self, findings: &[Finding], argv: &[Word], text: Option<&str>) {
         for finding in findings {
             match finding {
@@ -597,7 +597,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Variables that a command sets.
+    /// Records the variables that a command sets.
     fn set_variables(&mut self, findings: &[Finding]) -> VariableWeight {
         let mut heaviest = VariableWeight::Harmless;
         for finding in findings {
@@ -612,7 +612,7 @@ impl Walker<'_> {
         heaviest
     }
 
-    /// Where the shell is after this command.
+    /// Returns the folders after this command.
     fn folders_after(
         &mut self,
         findings: &[Finding],
@@ -641,14 +641,14 @@ impl Walker<'_> {
             },
         };
         match target.filter(|target| !target.as_os_str().is_empty()) {
-            // Back to where the session is.
+            // Back to the session's directory.
             Some(target) if normalize_path(&target) == self.place.cwd => (WorkingFolders::Start, stay),
             Some(target) => (at.enter(&target), stay),
             None => (WorkingFolders::Unknown, stay),
         }
     }
 
-    /// Walks the commands in the arguments of another. Returns where the shell is then, if it is the same shell.
+    /// Walks the commands in another one's arguments. Returns the folders afterwards for the same shell.
     fn walk_held(
         &mut self,
         held: Vec<HeldFinding>,
@@ -659,7 +659,7 @@ impl Walker<'_> {
         let mut after = None;
         self.depth += 1;
         for HeldFinding { command, elsewhere, shell, .. } in held {
-            // Past the bound there is a doubt already, and nothing more to find.
+            // Over the limit there already is a doubt, and nothing more to find.
             if self.found.commands.len() >= COMMANDS_MAX {
                 break;
             }
@@ -671,7 +671,7 @@ impl Walker<'_> {
                         self.lost |=
                             parse::parse_text(&text, self.depth).is_ok_and(|tree| tree.script.moves());
                     }
-                    // Another shell knows no variables of this one.
+                    // Another shell doesn't have the variables of this one.
                     let another = shell == HeldShell::Another;
                     let variables = another.then(|| std::mem::take(&mut self.variables));
                     let end = self.walk_text(&text, start);
@@ -688,7 +688,7 @@ impl Walker<'_> {
         after
     }
 
-    /// A command whose words are given by another.
+    /// Walks a command whose words another command provides.
     fn walk_given(&mut self, argv: Vec<Word>, at: &WorkingFolders) {
         if self.depth > DEPTH_MAX * 2 {
             return self.add_doubt(Doubt::TooDeep);
@@ -703,7 +703,7 @@ impl Walker<'_> {
         self.depth -= 1;
     }
 
-    /// A word that all values of a loop fit, if they are names of files here.
+    /// Returns a pattern that matches all values of a loop, if they are file names in this folder.
     fn loop_values(&self, words: &[tree::SourceWord]) -> Option<Word> {
         let words: Vec<Word> = words.iter().map(|word| self.resolve_word(word)).collect();
         let plain = |word: &Word| match word {
@@ -719,7 +719,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A word for those who judge it.
+    /// Resolves the known variables and loop values in a word.
     fn resolve_word(&self, from: &tree::SourceWord) -> Word {
         let bound = |(name, _): &&(String, Word)| {
             from.raw == format!("\"${name}\"") || from.raw == format!("\"${{{name}}}\"")
@@ -745,12 +745,12 @@ struct StartedCommand<'a> {
     incoming: CommandInput<'a>,
 }
 
-/// What is left when all wrappers are taken off.
+/// A command without its wrappers.
 #[derive(Default)]
 struct UnwrappedCommand {
-    /// Of the last layer.
+    /// The findings of the last layer.
     findings: Vec<Finding>,
-    /// What wrappers do beside starting it.
+    /// What wrappers do besides starting it.
     outer: Vec<Finding>,
     exact_only: Option<&'static str>,
     /// The first program that does more than start it.
@@ -759,7 +759,7 @@ struct UnwrappedCommand {
     contained: bool,
 }
 
-/// What a wrapper does beside starting a command.
+/// Returns whether a finding is an effect of a wrapper besides starting a command.
 fn is_beside(finding: &Finding) -> bool {
     matches!(
         finding,
@@ -786,7 +786,7 @@ fn held_of(finding: &Finding) -> Option<&HeldFinding> {
     }
 }
 
-/// The words of a layer as written; what isn't as it was written is shown as it is started.
+/// Returns the words of a layer as written. Words that were changed are shown as they are started.
 fn as_written(written: &[String], layer: &LayerFinding) -> Vec<String> {
     match layer.from {
         Some(from) => written.get(from..).unwrap_or(&[]).to_vec(),
@@ -797,7 +797,7 @@ fn as_written(written: &[String], layer: &LayerFinding) -> Vec<String> {
     }
 }
 
-/// The beginning of a command, for a doubt about it.
+/// Returns the beginning of a command, for a doubt about it.
 fn display_argv(argv: &[Word]) -> String {
     argv.iter().take(4).map(Word::plain).collect::<Vec<_>>().join(" ")
 }

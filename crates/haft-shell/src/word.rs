@@ -1,20 +1,21 @@
-//! Words: quotes, escapes, and everything that is expanded in them.
+//! Words: quotes, escapes and expansions.
 //!
-//! A word is read into pieces, so that later steps can tell what is known of it from what is not. Substitutions are
-//! parsed on the spot with the same bounds. What is quoted and would be a substitution if it were evaluated is noted,
-//! because some constructs do.
+//! A word is parsed into pieces, so that later steps can tell its known parts from the unknown ones.
+//! Substitutions are parsed immediately, with the same limits. Quoted text that would be a substitution if
+//! it were evaluated is recorded, because some constructs evaluate it.
 
 use super::parse::{ParseResult, Parser, is_invisible, is_meta, is_name};
 use super::tree::{SourceWord, WordPiece};
 
 impl Parser<'_> {
-    /// An ordinary word, up to a blank or an operator.
+    /// Parses an ordinary word, up to a space or an operator.
     pub(super) fn parse_word(&mut self) -> ParseResult<SourceWord> {
         let word = self.parse_value()?;
         if word.raw.is_empty() { Err(self.syntax_error("a word")) } else { Ok(word) }
     }
 
-    /// The value of an assignment: `~` counts after `:` as well, and nothing is a pattern or a list.
+    /// Parses the value of an assignment: `~` is expanded after `:` as well, and there are no patterns and
+    /// lists.
     pub(super) fn parse_value(&mut self) -> ParseResult<SourceWord> {
         let start = self.pos;
         let mut word = SourceWord::default();
@@ -24,7 +25,7 @@ impl Parser<'_> {
         Ok(word)
     }
 
-    /// The word after `=~`, in which parentheses and `|` are part of the expression.
+    /// Parses the word after `=~`, in which parentheses and `|` are part of the expression.
     pub(super) fn parse_regex(&mut self) -> ParseResult<SourceWord> {
         let start = self.pos;
         let mut word = SourceWord::default();
@@ -112,7 +113,7 @@ impl Parser<'_> {
                         word.pieces.push(WordPiece::Glob(b as char));
                     }
                 }
-                // In a word like an assignment bash expands it there too.
+                // In a word that looks like an assignment bash expands it there too.
                 b'~' if self.pos > 0 && matches!(self.src.as_bytes()[self.pos - 1], b'=' | b':') => {
                     self.pos += 1;
                     word.pieces.push(WordPiece::Tilde(String::new()));
@@ -137,7 +138,7 @@ impl Parser<'_> {
                     if is_invisible(c) {
                         return Err(super::Doubt::Character(c));
                     }
-                    // A run of plain characters at once; in braces some are special.
+                    // A run of plain characters at once. Inside braces some characters are special.
                     let end = rest.bytes().position(|b| {
                         let plain = matches!(b, b'-' | b'_' | b'/' | b'=' | b':' | b'@' | b'+' | b'%');
                         !(b.is_ascii_alphanumeric() || plain || (!brace && matches!(b, b'.' | b',')))
@@ -150,7 +151,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Inside double quotes, after the opening one.
+    /// Parses text inside double quotes, after the opening one.
     fn parse_double_quotes(&mut self, word: &mut SourceWord) -> ParseResult<()> {
         word.quoted = true;
         word.push_text("");
@@ -169,7 +170,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A here-document with expansions; double quotes stand for themselves.
+    /// Parses a here-document with expansions, in which double quotes are literal.
     pub(super) fn parse_document(&mut self) -> ParseResult<SourceWord> {
         let mut word = SourceWord { quoted: true, ..SourceWord::default() };
         self.in_document = true;
@@ -191,7 +192,7 @@ impl Parser<'_> {
         self.pos += end;
     }
 
-    /// A backslash inside double quotes.
+    /// Parses a backslash inside double quotes.
     fn parse_escape(&mut self, word: &mut SourceWord) -> ParseResult<()> {
         self.pos += 1;
         match self.src[self.pos..].chars().next() {
@@ -261,7 +262,7 @@ impl Parser<'_> {
                 self.parse_ansi_quotes(word)?;
             }
             Some(b'"') if !quoted => {
-                // Translated before it is used, so its text isn't known.
+                // The text is translated before it is used, so it is unknown.
                 self.pos += 1;
                 self.parse_double_quotes(word)?;
                 word.pieces.push(WordPiece::Expansion { quoted: true });
@@ -270,7 +271,7 @@ impl Parser<'_> {
                 let rest = &self.src[self.pos..];
                 let end = rest.bytes().position(|b| !(b.is_ascii_alphanumeric() || b == b'_'));
                 let name = &rest[..end.unwrap_or(rest.len())];
-                // `$a[…]` isn't a subscript in bash; nothing more to read.
+                // `$a[…]` isn't a subscript in bash, so the word ends here.
                 word.pieces.push(expansion_piece(name, quoted));
                 self.pos += name.len();
             }
@@ -283,7 +284,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `${…}`, after the brace.
+    /// Parses `${…}`, after the brace.
     fn parse_parameter(&mut self, word: &mut SourceWord, quoted: bool) -> ParseResult<()> {
         let start = self.pos;
         if matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'|' | b'(')) {
@@ -362,7 +363,7 @@ impl Parser<'_> {
         self.parse_operand(word, quoted)
     }
 
-    /// The rest of `${name…}` up to its brace.
+    /// Parses the rest of `${name…}` up to its brace.
     fn parse_operand(&mut self, word: &mut SourceWord, quoted: bool) -> ParseResult<()> {
         let mut inside = SourceWord::default();
         loop {
@@ -413,7 +414,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What stands in `[…]` after a name, up to and with the bracket. Bash evaluates it.
+    /// Parses the content of `[…]` after a name, including the closing bracket. Bash evaluates it.
     pub(super) fn parse_subscript(&mut self) -> ParseResult<SourceWord> {
         let (mut word, start) = (SourceWord::default(), self.pos);
         loop {
@@ -432,7 +433,7 @@ impl Parser<'_> {
         Ok(word)
     }
 
-    /// An expression up to `))`, after the opening.
+    /// Parses an expression up to `))`, after the opening.
     pub(super) fn parse_arithmetic(&mut self, word: &mut SourceWord) -> ParseResult<()> {
         self.enter()?;
         let (mut open, start, first) = (0_usize, self.pos, word.scripts.len());
@@ -465,7 +466,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The text since a place, and what substitutions of the word print, is an expression.
+    /// Records the text since `start`, and the output of the word's substitutions, as an expression.
     fn note_expression(&mut self, word: &mut SourceWord, first: usize, start: usize) {
         let text = &self.src[start..self.pos];
         word.evaluate_from(first);
@@ -474,7 +475,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `$'…'`, after the opening quote.
+    /// Parses `$'…'`, after the opening quote.
     fn parse_ansi_quotes(&mut self, word: &mut SourceWord) -> ParseResult<()> {
         word.quoted = true;
         word.push_text("");
@@ -513,7 +514,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Up to `digits` digits as a character. Bytes outside ASCII make no character alone, and NUL ends the text.
+    /// Parses up to `digits` digits as a character. A single byte outside ASCII is not a character, and NUL
+    /// ends the text.
     fn parse_number(&mut self, radix: u32, digits: usize) -> ParseResult<char> {
         let rest = &self.src[self.pos..];
         let end = rest.bytes().take(digits).take_while(|b| (*b as char).is_digit(radix)).count();
@@ -524,7 +526,7 @@ impl Parser<'_> {
     }
 }
 
-/// What stands for `$name`. The home is what `~` is; setting it is refused elsewhere.
+/// Returns the piece for `$name`. `$HOME` is the same as `~`; setting it is rejected elsewhere.
 fn expansion_piece(name: &str, quoted: bool) -> WordPiece {
     if name == "HOME" { WordPiece::Tilde(String::new()) } else { WordPiece::Expansion { quoted } }
 }

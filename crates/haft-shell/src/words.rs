@@ -1,41 +1,41 @@
-//! Reads the words of a command by the entry of its program: options with their values, and operands.
+//! Parses the words of a command by the entry of its program: options with their values, and operands.
 //!
-//! An option that isn't listed may take the next word or not, and a shortened name may be one of several. Then there are
-//! several readings, and what is found is what any of them finds: a rule that denies sees all, and nothing is read-only
-//! that isn't certain.
+//! An option that isn't listed may or may not take the next word, and an abbreviated name may be ambiguous.
+//! Then there are several readings, and the findings of all of them count: a deny rule sees all of them,
+//! and nothing uncertain counts as read-only.
 
 use std::borrow::Cow;
 
 use super::model::*;
 use super::{DynamicWord, Word, marks};
 
-/// How many readings of one command are looked at.
+/// The maximum number of readings of one command.
 const READINGS_MAX: usize = 8;
 
-/// One way in which the words may be read.
+/// One possible reading of the words.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WordReading<'w> {
     pub(crate) options: Vec<GivenOption<'w>>,
-    /// Which words are operands.
+    /// The indexes of operands.
     pub(crate) operands: Vec<usize>,
-    /// Which words are values of options.
+    /// The indexes of option values.
     pub(crate) values: Vec<usize>,
     pub(crate) modes: ModeBits,
-    /// Words with an option that isn't listed.
+    /// The indexes of words with an option that isn't listed.
     pub(crate) unknown: Vec<usize>,
-    /// A long name was shortened, or a value looks like an option: versions of a program may differ.
+    /// A long name was abbreviated, or a value looks like an option: versions of a program may differ.
     pub(crate) loose: bool,
-    /// The first operand that no option can be.
+    /// The index of the first operand that can't be an option.
     pub(crate) options_end: usize,
-    /// How many operands stand before `--`.
+    /// The number of operands before `--`.
     pub(crate) dashes: Option<usize>,
-    /// A command that must be ended isn't.
+    /// A command that needs a terminator has none.
     pub(crate) unfinished: bool,
     next: usize,
     ended: bool,
 }
 
-/// An option that was given.
+/// An option in the words.
 #[derive(Debug, Clone)]
 pub(crate) struct GivenOption<'w> {
     pub(crate) spec: &'static OptionSpec,
@@ -44,13 +44,14 @@ pub(crate) struct GivenOption<'w> {
     pub(crate) at: usize,
     /// The value is a part of the word.
     pub(crate) attached: bool,
-    /// Its name was shortened.
+    /// The name was abbreviated.
     pub(crate) shortened: bool,
 }
 
 static PLUS: OptionSpec = flags("+");
 
-/// Every way in which words may be read; the likeliest first, and one if all options are known.
+/// Returns every possible reading of the words, the most likely first. If all options are known there is
+/// only one.
 pub(crate) fn read_words<'w>(entry: &'static ProgramEntry, words: &'w [Word]) -> Vec<WordReading<'w>> {
     let (mut next, mut open, mut closed) = (Some(WordReading::default()), Vec::new(), Vec::new());
     while let Some(reading) = next.take().or_else(|| open.pop()) {
@@ -136,7 +137,7 @@ impl<'w> WordReader<'w> {
         let ends = match stop {
             StopRule::AtOperand => true,
             StopRule::AfterOperands(number) => count > number,
-            // What isn't listed takes the options of the program as well.
+            // An operand that isn't a listed sub-command leaves the program's options in effect.
             StopRule::Never | StopRule::Expression => {
                 self.words[at].literal().is_some_and(|name| self.entry.subcommand(name).is_some())
             }
@@ -147,7 +148,7 @@ impl<'w> WordReader<'w> {
         }
     }
 
-    /// `--name` or `--name=value`.
+    /// Reads `--name` or `--name=value`.
     fn read_long(&mut self, at: usize, text: &str) {
         let word = &self.words[at];
         let dashes = word.prefix().len() - text.len();
@@ -155,7 +156,7 @@ impl<'w> WordReader<'w> {
             Some((name, _)) => (name, Some(without_front(word, dashes + name.len() + 1))),
             None => (text, None),
         };
-        // The name itself is known only when it runs.
+        // The name itself is known only at run time.
         if word.literal().is_none() && inline.is_none() {
             if self.entry.syntax.one_dash
                 && let Some(spec) = find_attached(self.entry, name)
@@ -173,9 +174,10 @@ impl<'w> WordReader<'w> {
         {
             return self.read_option(spec, Some(without_front(word, 2)), at);
         }
-        let shortened: Vec<&'static OptionSpec> = match self.entry.syntax.abbreviations {
-            true => self.entry.all_options().filter(|spec| is_beginning(spec, name)).collect(),
-            false => Vec::new(),
+        let shortened: Vec<&'static OptionSpec> = if self.entry.syntax.abbreviations {
+            self.entry.all_options().filter(|spec| is_beginning(spec, name)).collect()
+        } else {
+            Vec::new()
         };
         let Some((first, others)) = shortened.split_first() else {
             return self.add_unknown(at, inline.is_some());
@@ -190,7 +192,7 @@ impl<'w> WordReader<'w> {
         self.shortened = false;
     }
 
-    /// One letter, perhaps with its value, for programs that don't join letters.
+    /// Reads one letter, possibly with its value, for programs without clusters of letters.
     fn read_letter(&mut self, at: usize, text: &str) {
         let word = &self.words[at];
         let first = text.chars().next().map_or(0, char::len_utf8);
@@ -204,7 +206,7 @@ impl<'w> WordReader<'w> {
         }
     }
 
-    /// Letters in one word: the first with a value takes the rest, or the next word.
+    /// Reads letters in one word: the first with a value takes the rest, or the next word.
     fn read_letters(&mut self, at: usize, letters: &str, front: usize, in_order: bool) {
         let word = &self.words[at];
         for (place, letter) in letters.char_indices() {
@@ -229,7 +231,7 @@ impl<'w> WordReader<'w> {
         }
     }
 
-    /// An option that isn't listed.
+    /// Adds an option that isn't listed.
     fn add_unknown(&mut self, at: usize, has_value: bool) {
         let policy = self.entry.unknown;
         if self.reading.unknown.last() != Some(&at) {
@@ -292,7 +294,7 @@ impl<'w> WordReader<'w> {
         Some(word)
     }
 
-    /// The next word as a value; one that looks like an option is read differently by some.
+    /// Takes the next word as a value. Programs differ on a word that looks like an option.
     fn take_value(&mut self) {
         let Some(word) = self.take_word() else { return };
         let text = word.prefix();
@@ -302,7 +304,7 @@ impl<'w> WordReader<'w> {
         self.reading.loose |= like_option && text.len() > 1;
     }
 
-    /// Where the values end, if a word is there that ends them.
+    /// Returns the end of the values, if a word ends them.
     fn take_until_end(&mut self, inline: Option<&Word>) -> Option<usize> {
         let mut last = inline.and_then(Word::literal);
         while let Some(word) = self.take_word() {
@@ -339,7 +341,7 @@ impl<'w> WordReader<'w> {
     }
 }
 
-/// What a plus word means.
+/// Returns whether the option is a plus word.
 pub(crate) fn is_plus(spec: &'static OptionSpec) -> bool {
     std::ptr::eq(spec, &PLUS)
 }
@@ -357,7 +359,7 @@ fn find_long(entry: &ProgramEntry, name: &str) -> Option<&'static OptionSpec> {
     entry.all_options().find(|spec| spec.filter.may_hold(name) && spec.names.split(' ').any(is))
 }
 
-/// `?` stands for one character other than the first, in names of three or more.
+/// `?` matches one character other than the first, in names of three or more characters.
 fn is_wild(pattern: &str, name: &str) -> bool {
     pattern.len() == name.len()
         && pattern.len() > 2
@@ -365,7 +367,7 @@ fn is_wild(pattern: &str, name: &str) -> bool {
         && pattern.bytes().zip(name.bytes()).all(|(sign, byte)| sign == b'?' || sign == byte)
 }
 
-/// An option of one letter whose value follows at once, where names have one dash.
+/// Finds an option of one letter with an attached value, where long names have one dash.
 fn find_attached(entry: &ProgramEntry, text: &str) -> Option<&'static OptionSpec> {
     let first = text.chars().next().filter(char::is_ascii)?;
     let is = |token: &str| token.len() == 1 && token.starts_with(first);
@@ -373,7 +375,7 @@ fn find_attached(entry: &ProgramEntry, text: &str) -> Option<&'static OptionSpec
     fitting.find(|spec| spec.arity != ValueArity::None && spec.names.split(' ').any(is))
 }
 
-/// A name with one dash among letters, with its length: `-TT`.
+/// Finds a name with one dash among letters, and returns it with its length: `-TT`.
 fn find_dashed(entry: &ProgramEntry, text: &str) -> Option<(&'static OptionSpec, usize)> {
     entry.all_options().filter(|spec| spec.filter.has_dashed).find_map(|spec| {
         let names = spec.names.split(' ').filter_map(|token| token.strip_prefix('='));
@@ -393,7 +395,7 @@ fn is_beginning(spec: &OptionSpec, name: &str) -> bool {
             .any(|token| token.len() > 1 && !token.starts_with(['-', '=']) && token.starts_with(name))
 }
 
-/// A word without so many bytes in front, all of which are known.
+/// Removes the given number of known bytes from the front of a word.
 pub(crate) fn without_front(word: &Word, front: usize) -> Word {
     match word {
         Word::Literal(text) => Word::Literal(text[front..].to_owned()),
@@ -405,7 +407,7 @@ pub(crate) fn without_front(word: &Word, front: usize) -> Word {
     }
 }
 
-/// Whether a word is known to be exactly one word that isn't an option.
+/// Returns whether a word is known to be exactly one word that isn't an option.
 pub(crate) fn is_certain(word: &Word) -> bool {
     match word {
         Word::Literal(_) => true,
@@ -413,7 +415,7 @@ pub(crate) fn is_certain(word: &Word) -> bool {
     }
 }
 
-/// A word in which a mark is replaced by something unknown.
+/// Replaces a placeholder in a word by something unknown.
 pub(crate) fn replace_mark(word: &Word, mark: &str, shape: &str) -> Word {
     match word {
         Word::Literal(text) if text.contains(mark) => Word::Dynamic(DynamicWord {
@@ -425,7 +427,7 @@ pub(crate) fn replace_mark(word: &Word, mark: &str, shape: &str) -> Word {
     }
 }
 
-/// A text as words, if it holds nothing that a shell or the like would read in another way.
+/// Splits a text into words, if it contains nothing that a shell would treat specially.
 pub(crate) fn plain_words(text: &str) -> Option<Vec<Word>> {
     let plain = |c: char| c.is_alphanumeric() || " _-./=:,@%+".contains(c);
     let words: Vec<Word> =
@@ -433,7 +435,7 @@ pub(crate) fn plain_words(text: &str) -> Option<Vec<Word>> {
     (text.chars().all(plain) && !words.is_empty()).then_some(words)
 }
 
-/// A file below the home, which the shell would write with `~`.
+/// Returns a file below the home directory, which the shell would write with `~`.
 pub(crate) fn at_home(rest: &str) -> Word {
     Word::Dynamic(DynamicWord {
         written: format!("~{rest}"),

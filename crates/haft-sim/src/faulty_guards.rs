@@ -164,9 +164,10 @@ impl Authorizer for SimulatedRules {
         match dice.roll(20) {
             0 => {
                 self.world.bar_call(mark, "the rules could not be read");
-                match self.world.has_bug(PlantedBug::RulesFailOpen) {
-                    true => by_rule(Verdict::Allow, "a planted bug"),
-                    false => std::panic::panic_any(PANIC_TEXT.to_owned()),
+                if self.world.has_bug(PlantedBug::RulesFailOpen) {
+                    by_rule(Verdict::Allow, "a planted bug")
+                } else {
+                    std::panic::panic_any(PANIC_TEXT.to_owned())
                 }
             }
             1 => {

@@ -160,9 +160,10 @@ async fn run_tool(
     }
     if tool == "outside" {
         let there = world.0.root.join("outside").join(&mark);
-        let written = match world.has_bug(PlantedBug::WritesOutside) {
-            true => std::fs::write(&there, "x").is_ok(),
-            false => cx.files().write(&there, b"x", WriteMode::Replace).await.is_ok(),
+        let written = if world.has_bug(PlantedBug::WritesOutside) {
+            std::fs::write(&there, "x").is_ok()
+        } else {
+            cx.files().write(&there, b"x", WriteMode::Replace).await.is_ok()
         };
         world.log(format!("{mark} tries to write outside: {}", if written { "done" } else { "refused" }));
     }

@@ -38,9 +38,10 @@ impl SimulationReport {
         for line in &self.trace {
             text.push_str(&format!("  {line}\n"));
         }
-        match self.violations.is_empty() {
-            true => text.push_str("all invariants hold\n"),
-            false => self.violations.iter().for_each(|line| text.push_str(&format!("BROKEN {line}\n"))),
+        if self.violations.is_empty() {
+            text.push_str("all invariants hold\n")
+        } else {
+            self.violations.iter().for_each(|line| text.push_str(&format!("BROKEN {line}\n")))
         }
         text
     }

@@ -451,9 +451,10 @@ impl PromptPanel {
                     line.push(&format!("   {description}"), Style::DIM);
                 }
                 // The choice that Enter would take is not truncated.
-                match place == at {
-                    true => lines.extend(line.wrap(columns, 6)),
-                    false => lines.push(line.truncate_to(columns)),
+                if place == at {
+                    lines.extend(line.wrap(columns, 6))
+                } else {
+                    lines.push(line.truncate_to(columns))
                 }
             }
         }
@@ -568,25 +569,22 @@ fn approval_lines(approval: &ApprovalRequest, columns: usize, most: usize, cwd: 
         fact("to allow", Line::plain(content));
     }
     let room = most.saturating_sub(lines.len() + facts.len());
-    let shown = match folded_lines::has_change(&approval.view) {
-        true => {
-            fold_body(&approval.view, columns, room.saturating_sub(1).max(1)).with_count(6, " (v shows all)")
+    let shown = if folded_lines::has_change(&approval.view) {
+        fold_body(&approval.view, columns, room.saturating_sub(1).max(1)).with_count(6, " (v shows all)")
+    } else {
+        let field_lines = if most >= UNFOLDED_LINES_MAX { most } else { FIELD_LINES };
+        let visible_texts =
+            [Some(&*title), approval.description.as_deref(), approval.view.summary.as_deref()];
+        let visible_texts: Vec<&str> = visible_texts.into_iter().flatten().collect();
+        let mut pieces =
+            input_lines(&approval.input, &visible_texts, &highlighted_parts, columns, field_lines);
+        let mut hidden = 0;
+        if pieces.len() > room {
+            let cut = pieces.split_off(room.saturating_sub(1));
+            hidden = cut.iter().map(|piece| piece.stands_for).sum();
         }
-        false => {
-            let field_lines = if most >= UNFOLDED_LINES_MAX { most } else { FIELD_LINES };
-            let visible_texts =
-                [Some(&*title), approval.description.as_deref(), approval.view.summary.as_deref()];
-            let visible_texts: Vec<&str> = visible_texts.into_iter().flatten().collect();
-            let mut pieces =
-                input_lines(&approval.input, &visible_texts, &highlighted_parts, columns, field_lines);
-            let mut hidden = 0;
-            if pieces.len() > room {
-                let cut = pieces.split_off(room.saturating_sub(1));
-                hidden = cut.iter().map(|piece| piece.stands_for).sum();
-            }
-            let lines = pieces.into_iter().map(|piece| piece.line).collect();
-            folded_lines::FoldedLines { lines, hidden }.with_count(6, " (v shows all)")
-        }
+        let lines = pieces.into_iter().map(|piece| piece.line).collect();
+        folded_lines::FoldedLines { lines, hidden }.with_count(6, " (v shows all)")
     };
     lines.extend(shown);
     lines.append(&mut facts);

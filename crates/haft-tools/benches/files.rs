@@ -1,9 +1,9 @@
-//! What the file tools cost: searches against ripgrep, descriptors against `std::fs`, tools against what they are made of, in
-//! the same run.
+//! What the file tools cost: searches against ripgrep, descriptors against `std::fs`, tools against what they
+//! are made of, in the same run.
 //!
-//! Rounds of both alternate, so that a busy machine slows both; the ratio is the median over the rounds. ripgrep is a
-//! process that is started, and its output read; the tools are calls through an engine. The variable `RG` names it;
-//! `cargo xtask bench` installs one where there is none.
+//! Rounds of both alternate, so that a busy machine slows both; the ratio is the median over the rounds.
+//! ripgrep is a process that is started, and its output read; the tools are calls through an engine. The
+//! variable `RG` names it; `cargo xtask bench` installs one where there is none.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -40,7 +40,8 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     println!("| what | yardstick | measured | ratio | to reach |");
     println!("|---|---|---|---|---|");
-    // Who asks for these runs on the runtime already; from a thread beside it each call would be two ways between threads.
+    // Who asks for these runs on the runtime already; from a thread beside it each call would be two ways
+    // between threads.
     let here = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tools(&here);
     let tree = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! What a script call costs through the engine, against the same processes started by a shell, in one run.
 //!
-//! Fifty calls of one `sh` script, ten at once, each with its arguments on standard input; the shell does the same in a
-//! loop with `wait -n`. Both go in turns, so that whatever else the machine does meets both alike. Then starts from a host with
-//! much memory against one with little: they cost the same, since nothing of the host is copied. `cargo xtask bench` runs
-//! this and keeps what it prints.
+//! Fifty calls of one `sh` script, ten at once, each with its arguments on standard input; the shell does the
+//! same in a loop with `wait -n`. Both go in turns, so that whatever else the machine does meets both alike.
+//! Then starts from a host with much memory against one with little: they cost the same, since nothing of the
+//! host is copied. `cargo xtask bench` runs this and keeps what it prints.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 

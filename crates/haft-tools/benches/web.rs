@@ -1,5 +1,5 @@
-//! How fast pages become Markdown, and how fast one that was made to be slow does. `cargo xtask bench` runs this and keeps what
-//! it prints.
+//! How fast pages become Markdown, and how fast one that was made to be slow does. `cargo xtask bench` runs
+//! this and keeps what it prints.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::time::Instant;

@@ -30,8 +30,8 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     let work = Arc::new(Mutex::new(Some(work)));
     let theirs = work.clone();
     let begin = || tokio::task::spawn_blocking(move || take_work(&theirs).map(|work| work(&flag)));
-    // The runtime panics where the machine gives it no thread, which is no fault of the tool. It keeps the work for whoever
-    // gets one later, so that is taken back: what was refused must not be done after all.
+    // The runtime panics where the machine gives it no thread, which is no fault of the tool. It keeps the
+    // work for whoever gets one later, so that is taken back: what was refused must not be done after all.
     let Ok(begun) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(begin)) else {
         let words = match take_work(&work) {
             Some(_) => "no thread can be had for it, too many run already; try again later",

@@ -1,12 +1,13 @@
 //! Tools on a real Chromium, one for each session, started by the first call that needs it.
 //!
-//! The browser is a child of the session like any other: in its sandbox, which sees to it that pages reach what rules allow
-//! and no more, with a profile of its own that ends with it. It is talked to over two pipes in its own protocol (CDP), by a
-//! small client of ours: what is needed of the protocol is a dozen commands, and what has to be right about it (bounds, time
-//! limits, requests that wait for a verdict) is the part that a library would hide.
+//! The browser is a child of the session like any other: in its sandbox, which sees to it that pages reach
+//! what rules allow and no more, with a profile of its own that ends with it. It is talked to over two pipes
+//! in its own protocol (CDP), by a small client of ours: what is needed of the protocol is a dozen commands,
+//! and what has to be right about it (bounds, time limits, requests that wait for a verdict) is the part that
+//! a library would hide.
 //!
-//! Calls of one browser run one after another. What a call acts on is the page that was open when it was judged; if the page
-//! went on to another host meanwhile, it isn't done.
+//! Calls of one browser run one after another. What a call acts on is the page that was open when it was
+//! judged; if the page went on to another host meanwhile, it isn't done.
 //!
 //! - `wire` is the connection, `book` what is known from its events, `guard` which requests may go.
 //! - `launch` starts it, `live` is one that runs, `acts` what is done in a page.
@@ -122,8 +123,8 @@ impl std::ops::Deref for BrowserTurn {
 }
 
 impl Browser {
-    /// Browsers that are found by their names and reach nothing of this machine. Without a sandbox they reach the hosts that
-    /// the session's [`Processes::check_host`](haft::ports::Processes::check_host) allows.
+    /// Browsers that are found by their names and reach nothing of this machine. Without a sandbox they reach
+    /// the hosts that the session's [`Processes::check_host`](haft::ports::Processes::check_host) allows.
     pub fn new() -> Browser {
         Browser::default()
     }
@@ -243,12 +244,13 @@ impl Browser {
         let (turn, target) = self.open(cx).await?;
         let Some(host) = request_filter::host_of(&target.url) else { return Ok((turn, target)) };
         let judged = self.judged().get(&call_hash(key)).is_some_and(|judged| judged.contains(&host));
-        match judged {
-            true => Ok((turn, target)),
-            false => Err(ToolError::new(format!(
+        if judged {
+            Ok((turn, target))
+        } else {
+            Err(ToolError::new(format!(
                 "the page went on to {host} since this call was judged, so nothing was done; look at it with BrowserSnapshot and \
                  call again"
-            ))),
+            )))
         }
     }
 
@@ -258,7 +260,8 @@ impl Browser {
 
     /// What acting on the open page touches: the browser, and the host of the page.
     ///
-    /// Which session calls isn't known here, so it is the pages of all sessions of these tools; there is one as a rule.
+    /// Which session calls isn't known here, so it is the pages of all sessions of these tools; there is one
+    /// as a rule.
     fn acts(&self, key: &impl std::fmt::Debug) -> Effects {
         let hosts: Vec<String> = self.peek(|live| {
             let book = live.book();

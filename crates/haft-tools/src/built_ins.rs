@@ -1,7 +1,7 @@
 //! The tools of a build, put together: a group at a time, as the host wants them.
 //!
-//! The lists are written out: a tool that isn't here isn't there. Tools of one group share what they know of a session
-//! (what was read of files, plans, task lists), so they are made together.
+//! The lists are written out: a tool that isn't here isn't there. Tools of one group share what they know of
+//! a session (what was read of files, plans, task lists), so they are made together.
 
 #[cfg(feature = "cron")]
 use std::sync::Arc;
@@ -70,7 +70,8 @@ pub struct SessionArguments {
     pub settings: Option<SettingsSource>,
 }
 
-/// The tools that belong to one session: with [arguments](SessionArguments) of their own, and what sessions share of them.
+/// The tools that belong to one session: with [arguments](SessionArguments) of their own, and what sessions
+/// share of them.
 ///
 /// ```
 /// # #[cfg(feature = "planning")] {
@@ -162,16 +163,16 @@ impl BuiltIns {
         self
     }
 
-    /// Whether a file has to be read before `Write` replaces it: where calls of a session come one after another. Default:
-    /// no.
+    /// Whether a file has to be read before `Write` replaces it: where calls of a session come one after
+    /// another. Default: no.
     #[cfg(feature = "files")]
     pub fn reads_first(mut self, reads_first: bool) -> BuiltIns {
         self.reads_first = reads_first;
         self
     }
 
-    /// Keeps task lists, plans and checkpoints in the folders of their sessions; those of one that `continues` are there
-    /// from the beginning. Default: in memory.
+    /// Keeps task lists, plans and checkpoints in the folders of their sessions; those of one that
+    /// `continues` are there from the beginning. Default: in memory.
     #[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
     pub fn kept_in(mut self, shelf: SessionFolders, continues: Option<&str>) -> BuiltIns {
         self.shelf = shelf;
@@ -227,7 +228,8 @@ impl BuiltIns {
         self
     }
 
-    /// The tools, by name. Those of one list share what they know of a session: `Edit` knows what `Read` has read.
+    /// The tools, by name. Those of one list share what they know of a session: `Edit` knows what `Read` has
+    /// read.
     #[cfg_attr(
         not(all(feature = "files", feature = "shell")),
         allow(unused_mut, reason = "only both share anything")

@@ -1,7 +1,8 @@
 //! Prompts that are planned for later: when they are due, who keeps them, who is told.
 //!
-//! `CronCreate`, `CronDelete` and `CronList` share the [`CronTable`] of their session; without one they are not offered. A loop takes what is [due](CronTable::due) as words for the model. Times are those of a zone: see [`CronExpression`] for what
-//! happens where its clocks are changed.
+//! `CronCreate`, `CronDelete` and `CronList` share the [`CronTable`] of their session; without one they are
+//! not offered. A loop takes what is [due](CronTable::due) as words for the model. Times are those of a zone:
+//! see [`CronExpression`] for what happens where its clocks are changed.
 //!
 //! - `expression` is minute, hour, day, month and weekday, and the next time that fits.
 //! - `table` keeps prompts and waits for the first one.

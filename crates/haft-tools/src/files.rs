@@ -1,7 +1,7 @@
 //! Tools that work on files: what is in them, what is changed in them, and what was before.
 //!
-//! Each tool is one file. What they share is here too: paths, what a session has seen, checkpoints, and the readers of what is
-//! no plain text.
+//! Each tool is one file. What they share is here too: paths, what a session has seen, checkpoints, and the
+//! readers of what is no plain text.
 
 pub mod apply_patch;
 pub(crate) mod charset;

@@ -1,10 +1,11 @@
-//! The head of a Markdown file: a few keys between two lines of dashes, and the text after them. Agents and skills have one.
+//! The head of a Markdown file: a few keys between two lines of dashes, and the text after them. Agents and
+//! skills have one.
 //!
-//! It is written in YAML by habit, by people and by models, and only the plain part of that is understood: `key: value`, values
-//! in quotes, lists in brackets, with commas or one `- item` a line, and texts that go on over indented lines. A colon in a
-//! value, which would end a YAML parser, is part of it. A head that has no end, or a line that is no key, is an error with
-//! its line: half of a head could let somebody do more than its author meant. A value of another form is an error of
-//! that value, for who needs it.
+//! It is written in YAML by habit, by people and by models, and only the plain part of that is understood:
+//! `key: value`, values in quotes, lists in brackets, with commas or one `- item` a line, and texts that go
+//! on over indented lines. A colon in a value, which would end a YAML parser, is part of it. A head that has
+//! no end, or a line that is no key, is an error with its line: half of a head could let somebody do more
+//! than its author meant. A value of another form is an error of that value, for who needs it.
 
 use haft::text::truncate_chars;
 

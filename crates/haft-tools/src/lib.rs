@@ -1,9 +1,9 @@
 //! The built-in tools, one file each, on the same public API that a stranger's tool would use.
 //!
-//! A tool here uses what its [`Context`](haft::Context) hands it and its own libraries. It looks up no other tool,
-//! reads no environment variable, and opens no path that the context did not grant. Groups of tools are features of
-//! this crate and folders of it, so that a host takes only what it wants; which of them a session offers is the host's decision, made
-//! with rules and gates.
+//! A tool here uses what its [`Context`](haft::Context) hands it and its own libraries. It looks up no other
+//! tool, reads no environment variable, and opens no path that the context did not grant. Groups of tools are
+//! features of this crate and folders of it, so that a host takes only what it wants; which of them a session
+//! offers is the host's decision, made with rules and gates.
 //!
 //! ```
 //! # fn main() -> Result<(), haft::registry::RegistryError> {

@@ -1,8 +1,8 @@
 //! What tools remember of each session, for as long as the session is used, and beyond where it has a folder.
 //!
-//! One set of tools may serve many sessions, as in a server. Each has its own value, found by the session's id; sub-agents
-//! have the id of their session and share it. The number of sessions has a bound: the one that was not used for longest is
-//! forgotten, and comes back from its folder or begins anew.
+//! One set of tools may serve many sessions, as in a server. Each has its own value, found by the session's
+//! id; sub-agents have the id of their session and share it. The number of sessions has a bound: the one that
+//! was not used for longest is forgotten, and comes back from its folder or begins anew.
 
 use std::sync::{Arc, Mutex};
 
@@ -49,7 +49,8 @@ impl<T: Default + Serialize + DeserializeOwned> PerSession<T> {
         self.shelf.take(session, self.file)
     }
 
-    /// Looks at the value of the call's session, or changes it. Others wait meanwhile: be quick, and take no other lock.
+    /// Looks at the value of the call's session, or changes it. Others wait meanwhile: be quick, and take no
+    /// other lock.
     pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut T) -> R) -> R {
         let mut sessions = lock(&self.sessions);
         let id = cx.call().session_id();

@@ -1,17 +1,17 @@
 //! Script tools: a folder with `tool.json` and a program in any language.
 //!
-//! The arguments of a call go to the program as one JSON object on standard input, what it prints is the result, and an
-//! exit code other than 0 is an error with standard error as its words. [`load`] makes tools of a folder of such folders;
-//! they go through everything that any tool goes through. The program itself is run by the host's
-//! [`Processes`](haft::ports::Processes): where that doesn't confine it, its declared effects are only believed, so every
-//! call asks unless it is allowed by name.
+//! The arguments of a call go to the program as one JSON object on standard input, what it prints is the
+//! result, and an exit code other than 0 is an error with standard error as its words. [`load`] makes tools
+//! of a folder of such folders; they go through everything that any tool goes through. The program itself is
+//! run by the host's [`Processes`](haft::ports::Processes): where that doesn't confine it, its declared
+//! effects are only believed, so every call asks unless it is allowed by name.
 //!
 //! - `manifest` is `tool.json`: its fields, its schema, what is wrong with one.
 //! - `effects` turns what it declares and one call's arguments into [`Effects`].
 //! - `run` is one call.
 //!
-//! One bad `tool.json` takes no other tool down. Which folders are read is the host's decision: this part looks at the
-//! one that it is given, reads no environment variable but `PATH`, and starts nothing.
+//! One bad `tool.json` takes no other tool down. Which folders are read is the host's decision: this part
+//! looks at the one that it is given, reads no environment variable but `PATH`, and starts nothing.
 
 mod manifest;
 mod script_effects;
@@ -66,7 +66,8 @@ pub struct ScriptTool {
 impl LoadedScripts {
     /// These tools besides those of a registry, and why others are missing.
     ///
-    /// Never fails: what can't be registered, and what has a name of a built-in tool, is left out with its problem.
+    /// Never fails: what can't be registered, and what has a name of a built-in tool, is left out with its
+    /// problem.
     pub fn register(
         self,
         registry: &Registry,
@@ -140,10 +141,11 @@ impl fmt::Display for ScriptProblem {
     }
 }
 
-/// Loads the script tools of a folder: each of its folders that has a `tool.json`, or the folder itself if it has one.
+/// Loads the script tools of a folder: each of its folders that has a `tool.json`, or the folder itself if it
+/// has one.
 ///
-/// Links are followed. Folders without a `tool.json` are no tools and no problem. Of two tools with one name the later
-/// one is left out; so is one with an alias that another has as its name, or before it as an alias.
+/// Links are followed. Folders without a `tool.json` are no tools and no problem. Of two tools with one name
+/// the later one is left out; so is one with an alias that another has as its name, or before it as an alias.
 ///
 /// # Errors
 /// The folder itself can't be read.
@@ -192,7 +194,8 @@ pub fn load_scripts(dir: &Path) -> io::Result<LoadedScripts> {
 }
 
 impl LoadedScripts {
-    /// Leaves out what has a name of another: first by the names, so that no alias takes one away, then by the aliases.
+    /// Leaves out what has a name of another: first by the names, so that no alias takes one away, then by
+    /// the aliases.
     fn leave_clashes_out(&mut self) {
         let mut owners: HashMap<String, PathBuf> = HashMap::new();
         for names in [true, false] {
@@ -299,7 +302,8 @@ fn build_tool(checked: CheckedManifest, folder: &Path) -> Result<AnyTool, Vec<In
     tool.build().map_err(|bad| vec![InputViolation::new("/input_schema", bad.reason)])
 }
 
-/// The program as it is started: a file of the tool's folder, an absolute path, or a name that is found on `PATH`.
+/// The program as it is started: a file of the tool's folder, an absolute path, or a name that is found on
+/// `PATH`.
 fn resolve_program(command: &str, folder: &Path) -> Result<PathBuf, Vec<InputViolation>> {
     let wrong = |words: String| vec![InputViolation::new("/command/0", words)];
     let file = match command.strip_prefix("./") {
@@ -312,9 +316,10 @@ fn resolve_program(command: &str, folder: &Path) -> Result<PathBuf, Vec<InputVio
             return Err(wrong(format!("`{command}` is a folder; name a program, such as `./run`")));
         }
         None if !command.contains('/') => {
-            return match on_path(command) {
-                true => Ok(PathBuf::from(command)),
-                false => Err(wrong(format!("no folder of PATH has a program `{command}`"))),
+            return if on_path(command) {
+                Ok(PathBuf::from(command))
+            } else {
+                Err(wrong(format!("no folder of PATH has a program `{command}`")))
             };
         }
         None => {
@@ -341,7 +346,8 @@ fn is_executable(metadata: &fs::Metadata) -> bool {
     metadata.is_file() && std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0
 }
 
-/// Whether a program of this name is found, as far as can be told now; it is looked for again when it is started.
+/// Whether a program of this name is found, as far as can be told now; it is looked for again when it is
+/// started.
 fn on_path(name: &str) -> bool {
     // Without a PATH the system has a list of its own.
     let Some(path) = std::env::var_os("PATH") else { return true };

@@ -1,9 +1,10 @@
-//! The folder of a session, where it keeps what is to be there when it is continued: task lists, plans, checkpoints.
+//! The folder of a session, where it keeps what is to be there when it is continued: task lists, plans,
+//! checkpoints.
 //!
-//! The host says where the folders of sessions are, and makes them; where a session has none, as in a single call or where
-//! no journal is wanted, everything is in memory only. A file is replaced in one step, so a program that is killed leaves
-//! the old one or the new one. What can't be written is left: the session goes on with what it knows, and only a later
-//! one misses it.
+//! The host says where the folders of sessions are, and makes them; where a session has none, as in a single
+//! call or where no journal is wanted, everything is in memory only. A file is replaced in one step, so a
+//! program that is killed leaves the old one or the new one. What can't be written is left: the session goes
+//! on with what it knows, and only a later one misses it.
 
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -1,8 +1,9 @@
 //! `Skill`: instructions for a kind of work, loaded when they are needed.
 //!
-//! The model is told names and descriptions with the tool, in a bounded text; what a skill says comes when it is called; files
-//! beside it are read when its words say so. Tools that a skill may use unasked are granted until the user speaks again, by a
-//! port of the host: where that is absent they ask as always. A skill that grants something is itself asked about.
+//! The model is told names and descriptions with the tool, in a bounded text; what a skill says comes when it
+//! is called; files beside it are read when its words say so. Tools that a skill may use unasked are granted
+//! until the user speaks again, by a port of the host: where that is absent they ask as always. A skill that
+//! grants something is itself asked about.
 //!
 //! - `load` finds skills in folders.
 
@@ -56,8 +57,8 @@ pub struct Skill {
     grants: Option<TurnGrants>,
 }
 
-/// Adds allow rules until the user speaks again: all of them or, with the reason, none. What denies and what asks still does:
-/// a grant is an allow rule that is taken away again.
+/// Adds allow rules until the user speaks again: all of them or, with the reason, none. What denies and what
+/// asks still does: a grant is an allow rule that is taken away again.
 pub type TurnGrants = Arc<dyn Fn(&[String]) -> Result<(), String> + Send + Sync>;
 
 impl Skill {
@@ -73,8 +74,8 @@ impl Skill {
         self
     }
 
-    /// Lets the tools of a skill run unasked, and says so; nothing if it has none. What is beside the user's own skills can be
-    /// read: it was put there to be.
+    /// Lets the tools of a skill run unasked, and says so; nothing if it has none. What is beside the user's
+    /// own skills can be read: it was put there to be.
     fn grant(&self, skill: &SkillFile, cx: &Context) -> String {
         if let Some(grants) = &self.grants
             && let Some(rule) = own_files(skill, cx)

@@ -1,7 +1,7 @@
 //! `Sleep`: waits, and nothing else.
 //!
-//! For what has no better sign of being done: a server that comes up, a limit of requests that passes. It holds no lock, runs
-//! beside others, and an interrupt ends it at once.
+//! For what has no better sign of being done: a server that comes up, a limit of requests that passes. It
+//! holds no lock, runs beside others, and an interrupt ends it at once.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// Waits for a number of seconds, then returns.
 ///
-/// Use it only where nothing tells you that something is done, for example before you ask a server again that is just
-/// starting. To wait for a command use TaskOutput or Monitor, which return as soon as there is something. A user can
-/// interrupt it at any time. For a longer wait than 300 seconds call it again.
+/// Use it only where nothing tells you that something is done, for example before you ask a server again that
+/// is just starting. To wait for a command use TaskOutput or Monitor, which return as soon as there is
+/// something. A user can interrupt it at any time. For a longer wait than 300 seconds call it again.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct SleepInput {
     /// How long to wait, in seconds; fractions are allowed.

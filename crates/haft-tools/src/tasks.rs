@@ -1,9 +1,10 @@
 //! The task list of a session: what is to be done, by whom, and what waits for what.
 //!
-//! One list for a session and its sub-agents, with bounds, kept in the session's folder if it has one. `TaskCreate`, `TaskGet`, `TaskList` and `TaskUpdate`
-//! work on single tasks, `TodoWrite` on the whole list; both see the same. Only one direction of a dependency is kept
-//! (`blocked_by`), the other follows from it, so that the two can't disagree. A cycle would never be done and is refused.
-//! That a task waits for others means something: it can't be begun or completed before them.
+//! One list for a session and its sub-agents, with bounds, kept in the session's folder if it has one.
+//! `TaskCreate`, `TaskGet`, `TaskList` and `TaskUpdate` work on single tasks, `TodoWrite` on the whole list;
+//! both see the same. Only one direction of a dependency is kept (`blocked_by`), the other follows from it,
+//! so that the two can't disagree. A cycle would never be done and is refused. That a task waits for others
+//! means something: it can't be begun or completed before them.
 
 use std::collections::BTreeSet;
 
@@ -163,9 +164,10 @@ impl SessionTasks {
         let id = parse_task_id(name)?;
         self.find(id).ok_or_else(|| {
             let known: Vec<String> = self.tasks.iter().take(50).map(|task| format!("#{}", task.id)).collect();
-            let known = match known.is_empty() {
-                true => "there are none; make one with TaskCreate".to_owned(),
-                false => format!("there are {}", known.join(", ")),
+            let known = if known.is_empty() {
+                "there are none; make one with TaskCreate".to_owned()
+            } else {
+                format!("there are {}", known.join(", "))
             };
             ToolError::invalid_input(format!("no task #{id}; {known}"))
         })
@@ -252,13 +254,15 @@ impl SessionTasks {
         line
     }
 
-    /// What a person is shown of the list: all of a short one, of a long one what is being done and what comes next.
+    /// What a person is shown of the list: all of a short one, of a long one what is being done and what
+    /// comes next.
     pub(crate) fn view(&self, title: &str) -> CallView {
         let shown = |task: &TaskEntry| {
             let owner = task.owner.as_ref().map(|owner| format!("  ({owner})")).unwrap_or_default();
-            let waits = match task.status == TaskStatus::Pending && !self.open_blockers(task).is_empty() {
-                true => "  waits",
-                false => "",
+            let waits = if task.status == TaskStatus::Pending && !self.open_blockers(task).is_empty() {
+                "  waits"
+            } else {
+                ""
             };
             format!("{} {}{owner}{waits}", task.status.mark(), task.title())
         };

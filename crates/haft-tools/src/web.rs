@@ -23,8 +23,9 @@ pub use web_search::WebSearch;
 
 /// A model that answers a question about a page, where the host has one.
 ///
-/// Called once for each fetch that has a `prompt`, with the page as text between marks that say what it is. Whoever implements
-/// this gives that model no tools. An error is words for the model that asked, which then gets the page itself.
+/// Called once for each fetch that has a `prompt`, with the page as text between marks that say what it is.
+/// Whoever implements this gives that model no tools. An error is words for the model that asked, which then
+/// gets the page itself.
 pub trait PageReader: Send + Sync + 'static {
     /// The answer.
     fn answer<'a>(&'a self, question: &'a str, page: &'a str) -> BoxFuture<'a, Result<String, String>>;

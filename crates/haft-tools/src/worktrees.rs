@@ -1,13 +1,14 @@
 //! Git worktrees of agents: where they are, what would be lost with one, and how one is made and removed.
 //!
-//! They lie in `.haft/worktrees/NAME` of the working directory, on a branch `haft/NAME`, so whatever a session left behind
-//! is found by name (`git worktree list`, `git branch --list 'haft/*'`), and a session can go on in one. Nothing is removed
-//! here that can't be had again: changes that were not committed and commits that no other branch has are a reason to stop
-//! until somebody says otherwise. The branch goes only while it is what was looked at.
+//! They lie in `.haft/worktrees/NAME` of the working directory, on a branch `haft/NAME`, so whatever a
+//! session left behind is found by name (`git worktree list`, `git branch --list 'haft/*'`), and a session
+//! can go on in one. Nothing is removed here that can't be had again: changes that were not committed and
+//! commits that no other branch has are a reason to stop until somebody says otherwise. The branch goes only
+//! while it is what was looked at.
 //!
-//! The way to them is never a link: a repository can have `.haft` or `.haft/worktrees` as one, and git would follow it. The
-//! files of a new worktree are checked out in a second step, because only there git can say which programs the repository
-//! would have it start.
+//! The way to them is never a link: a repository can have `.haft` or `.haft/worktrees` as one, and git would
+//! follow it. The files of a new worktree are checked out in a second step, because only there git can say
+//! which programs the repository would have it start.
 
 pub mod enter_worktree;
 pub mod exit_worktree;
@@ -133,12 +134,13 @@ pub fn name_fits(name: &str) -> Result<(), ToolError> {
         && !name.contains("..")
         && !name.ends_with('.')
         && !name.ends_with(".lock");
-    match fits {
-        true => Ok(()),
-        false => Err(ToolError::invalid_input(format!(
+    if fits {
+        Ok(())
+    } else {
+        Err(ToolError::invalid_input(format!(
             "`name` must begin with a letter or digit and have at most {NAME_CHARS_MAX} letters, digits, `-`, `_` and \
              single `.`; leave it out to get one"
-        ))),
+        )))
     }
 }
 
@@ -163,22 +165,23 @@ impl GitWorktree {
         let found = haft::files::resolve_path(around, &self.path).map_err(unclear)?;
         let expected =
             haft::files::resolve_path(around, around).map_err(unclear)?.real.join(FOLDER).join(&self.name);
-        match found.real == expected {
-            true => Ok(()),
-            false => Err(ToolError::new(format!(
+        if found.real == expected {
+            Ok(())
+        } else {
+            Err(ToolError::new(format!(
                 "there can be no worktree in `{}`: a link leads from there to `{}`; `.haft` and `{FOLDER}` have to be \
                  plain folders",
                 self.path.display(),
                 found.real.display()
-            ))),
+            )))
         }
     }
 
     /// Makes it, at the commit that the calling agent has in front of it.
     ///
     /// # Errors
-    /// The working directory is not the top of a repository or has no commit, a link is in the way, the name is taken, or
-    /// git refuses.
+    /// The working directory is not the top of a repository or has no commit, a link is in the way, the name
+    /// is taken, or git refuses.
     pub async fn add(&self, cx: &Context) -> Result<NewWorktree, ToolError> {
         self.is_plain()?;
         let around = self.around();
@@ -217,12 +220,13 @@ impl GitWorktree {
             commit.as_ref(),
         ];
         git::run_changing(cx, around, None, add).await.map_err(|error| {
-            match error.message().contains("already exists") {
-                true => ToolError::new(format!(
+            if error.message().contains("already exists") {
+                ToolError::new(format!(
                     "a worktree or a branch `{}` is there already; give another name",
                     self.branch
-                )),
-                false => error,
+                ))
+            } else {
+                error
             }
         })?;
         if let Some(folder) = self.path.parent() {
@@ -292,7 +296,8 @@ impl GitWorktree {
         })
     }
 
-    /// Removes it with its branch. Unless everything is to go, git itself looks once more whether something would be lost.
+    /// Removes it with its branch. Unless everything is to go, git itself looks once more whether something
+    /// would be lost.
     ///
     /// # Errors
     /// Something would be lost, or git refuses.

@@ -1,7 +1,7 @@
 //! What the engine costs, as ratios to a floor measured in the same run, from inside a runtime worker.
 //!
-//! Rounds of floor and engine alternate, so that a busy machine slows both; the ratio is the median over the rounds.
-//! `cargo xtask bench` runs this and keeps what it prints.
+//! Rounds of floor and engine alternate, so that a busy machine slows both; the ratio is the median over the
+//! rounds. `cargo xtask bench` runs this and keeps what it prints.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -165,7 +165,8 @@ async fn all() {
 
 /// The memory of calls that wait, per call: their inputs alone, and all of it.
 ///
-/// Read off the process, so no allocator has to be replaced; many calls make what the allocator keeps for itself small.
+/// Read off the process, so no allocator has to be replaced; many calls make what the allocator keeps for
+/// itself small.
 fn memory() -> (usize, usize) {
     const CALLS: usize = 100_000;
     let grown = |before: usize| resident().saturating_sub(before) / CALLS;

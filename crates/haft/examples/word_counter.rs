@@ -33,8 +33,8 @@ impl Tool for WordCounter {
         ToolSpec::new("count_words").result_limit(Chars(100))
     }
 
-    /// Read-only, side by side with others, unasked inside the working directory: all follow from this line. Leave it
-    /// out and the tool still works: alone, and only after asking.
+    /// Read-only, side by side with others, unasked inside the working directory: all follow from this line.
+    /// Leave it out and the tool still works: alone, and only after asking.
     fn effects(&self, input: &CountWords) -> Effects {
         Effects::reads(&input.path)
     }

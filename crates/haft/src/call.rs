@@ -7,7 +7,8 @@ use serde_json::Value;
 /// One call of a tool, as it came from a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// The id that the result has to carry. Need not be unique: one result comes back for each call all the same.
+    /// The id that the result has to carry. Need not be unique: one result comes back for each call all the
+    /// same.
     pub id: Arc<str>,
     /// The name of the tool.
     pub name: Arc<str>,

@@ -1,9 +1,10 @@
 //! The record of a session's calls: what ran, what it touched, whether it failed.
 //!
-//! It is a hook after calls, and what tools read that compare what was done with something else: one value for both. In memory and bounded: the newest calls are
-//! kept, with inputs cut to what is needed to tell one call from another. A journal on disk is something else, and refuses
-//! calls that it can't write down; this one never stands in anybody's way. Where a session goes on in another process, the
-//! journal is where the calls of the one before come from.
+//! It is a hook after calls, and what tools read that compare what was done with something else: one value
+//! for both. In memory and bounded: the newest calls are kept, with inputs cut to what is needed to tell one
+//! call from another. A journal on disk is something else, and refuses calls that it can't write down; this
+//! one never stands in anybody's way. Where a session goes on in another process, the journal is where the
+//! calls of the one before come from.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -88,10 +89,12 @@ impl CallLog {
         CallLog::default()
     }
 
-    /// The session goes on in this process: `earlier` says how many calls ran before, and the newest of them, oldest first.
+    /// The session goes on in this process: `earlier` says how many calls ran before, and the newest of them,
+    /// oldest first.
     ///
-    /// It is asked once, and only when somebody wants to know: to read them may take a while. What they touched is what the
-    /// tools of the registry say of these inputs now. None of these tools may hold this log: they would keep each other alive.
+    /// It is asked once, and only when somebody wants to know: to read them may take a while. What they
+    /// touched is what the tools of the registry say of these inputs now. None of these tools may hold this
+    /// log: they would keep each other alive.
     pub fn goes_on(
         &self,
         registry: Registry,
@@ -106,7 +109,8 @@ impl CallLog {
         }));
     }
 
-    /// The calls that are known, oldest first, those of sub-agents too. Only calls whose execution began are there.
+    /// The calls that are known, oldest first, those of sub-agents too. Only calls whose execution began are
+    /// there.
     pub fn calls(&self) -> Vec<PastCall> {
         self.known().calls.iter().cloned().collect()
     }
@@ -185,8 +189,8 @@ impl PostHook for CallLog {
     }
 }
 
-/// The value with at most so many characters of text in all; what comes too late is left out. Inputs don't nest deeper
-/// than [`limits::INPUT_DEPTH_MAX`].
+/// The value with at most so many characters of text in all; what comes too late is left out. Inputs don't
+/// nest deeper than [`limits::INPUT_DEPTH_MAX`].
 fn truncate_value(value: &Value, left: &mut usize) -> Value {
     match value {
         Value::String(text) => {

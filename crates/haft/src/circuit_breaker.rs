@@ -1,8 +1,8 @@
 //! The circuit breaker of tools, provider endpoints and MCP servers.
 //!
-//! It counts failures in a row. After too many of them it opens: callers are refused until a pause is over. Then one caller
-//! probes, and its outcome closes the breaker or opens it again. What counts as a failure, and what a refused caller is told,
-//! the owner decides.
+//! It counts failures in a row. After too many of them it opens: callers are refused until a pause is over.
+//! Then one caller probes, and its outcome closes the breaker or opens it again. What counts as a failure,
+//! and what a refused caller is told, the owner decides.
 
 use std::time::Duration;
 

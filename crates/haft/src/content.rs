@@ -136,17 +136,19 @@ impl ToolOutput {
         ToolOutput { blocks: BlockList::List(blocks), view: None, kept: None, response: None, cached: false }
     }
 
-    /// Says what a person sees of this result, in place of what [`Tool::view`](crate::Tool::view) makes of it.
+    /// Says what a person sees of this result, in place of what [`Tool::view`](crate::Tool::view) makes of
+    /// it.
     ///
-    /// For what the model need not read, such as the lines of a change that it wrote itself. It stays in the process:
-    /// a result that is kept in a file, or comes from an isolated tool, has none.
+    /// For what the model need not read, such as the lines of a change that it wrote itself. It stays in the
+    /// process: a result that is kept in a file, or comes from an isolated tool, has none.
     #[must_use]
     pub fn with_view(mut self, view: CallView) -> ToolOutput {
         self.view = Some(Box::new(view));
         self
     }
 
-    /// Says what hooks are given of this result, where people's hooks expect the tool to answer with an object.
+    /// Says what hooks are given of this result, where people's hooks expect the tool to answer with an
+    /// object.
     #[must_use]
     pub fn with_response(mut self, response: Value) -> ToolOutput {
         self.response = Some(Box::new(response));
@@ -224,7 +226,8 @@ impl ToolOutput {
         ToolOutput::new(self.into_blocks().into_iter().map(bounded).collect())
     }
 
-    /// The output as JSON: a string for text, the value for a structured result, an array of blocks otherwise.
+    /// The output as JSON: a string for text, the value for a structured result, an array of blocks
+    /// otherwise.
     pub fn to_json(&self) -> Value {
         match self.blocks() {
             [] => Value::String(String::new()),

@@ -1,11 +1,12 @@
 //! What a tool may know and use: one immutable value for each call, cheap to clone.
 //!
-//! Everything that a tool touches goes through its context. It carries authority, not configuration: `files()` opens
-//! only what was granted to this call, also inside `check`, when nothing beyond the working directories is.
+//! Everything that a tool touches goes through its context. It carries authority, not configuration:
+//! `files()` opens only what was granted to this call, also inside `check`, when nothing beyond the working
+//! directories is.
 //!
-//! [`Context`] itself has what most tools use; the rest is found by topic in the groups that [`Context::call`],
-//! [`location`](Context::location), [`ports`](Context::ports), [`background`](Context::background) and
-//! [`tracing`](Context::tracing) return.
+//! [`Context`] itself has what most tools use; the rest is found by topic in the groups that
+//! [`Context::call`], [`location`](Context::location), [`ports`](Context::ports),
+//! [`background`](Context::background) and [`tracing`](Context::tracing) return.
 
 mod groups;
 
@@ -220,8 +221,8 @@ impl Context {
         }
     }
 
-    /// The context of a call in the child process of an isolated tool; paths start at `cwd`, which need not be visible from
-    /// there.
+    /// The context of a call in the child process of an isolated tool; paths start at `cwd`, which need not
+    /// be visible from there.
     pub(crate) fn for_child(
         host: Arc<AgentHost>,
         turn: u64,
@@ -280,8 +281,8 @@ impl Context {
         });
     }
 
-    /// Tells watchers what a child process wrote as a line to its descriptor for progress: a JSON object such as
-    /// `{"progress": 0.5, "message": "half"}`, each part optional. Other lines are ignored.
+    /// Tells watchers what a child process wrote as a line to its descriptor for progress: a JSON object such
+    /// as `{"progress": 0.5, "message": "half"}`, each part optional. Other lines are ignored.
     pub fn tell_progress_line(&self, line: &[u8]) {
         #[derive(serde::Deserialize)]
         struct ProgressLine {
@@ -295,7 +296,8 @@ impl Context {
         }
     }
 
-    /// Shows watchers a part of the output before the whole is there. The result itself is what `call` returns.
+    /// Shows watchers a part of the output before the whole is there. The result itself is what `call`
+    /// returns.
     pub fn partial(&self, text: impl Into<String>) {
         let call = &*self.call;
         call.host.tell(call.turn, Some(&call.reference), || {
@@ -311,9 +313,10 @@ impl Context {
         call.host.tell(call.turn, Some(&call.reference), || EventKind::Warning(words.into()));
     }
 
-    /// Waits until no other call of the same message runs, and keeps others from running until this one has ended: for a call
-    /// that is about to touch more than its tool declared, because the user allowed it. Where calls are not scheduled, as in
-    /// the child process of an [isolated](crate::isolated) tool, it returns at once.
+    /// Waits until no other call of the same message runs, and keeps others from running until this one has
+    /// ended: for a call that is about to touch more than its tool declared, because the user allowed it.
+    /// Where calls are not scheduled, as in the child process of an [isolated](crate::isolated) tool, it
+    /// returns at once.
     ///
     /// # Cancel safety
     /// If the future is dropped, return from the call; don't wait again.

@@ -1,7 +1,8 @@
 //! The decision on a call: one value, computed by one function.
 //!
-//! Each source gives [`DecisionReason`]s: rules, mode, effects, the tool itself, hooks, the classifier, the user. [`decide`] folds them into a [`Decision`]. The pipeline acts on that value, and `check` shows
-//! the same value without running the call.
+//! Each source gives [`DecisionReason`]s: rules, mode, effects, the tool itself, hooks, the classifier, the
+//! user. [`decide`] folds them into a [`Decision`]. The pipeline acts on that value, and `check` shows the
+//! same value without running the call.
 //!
 //! A deny is final. An ask stands until a source that may lift it allows the call:
 //!
@@ -10,8 +11,9 @@
 //! | protected paths, a rule, the tool, a hook | a permission hook, the user |
 //! | mode, sandbox, effects, grants | these, a hook before the call, the classifier; the tool, if the effects are known and inside |
 //!
-//! What an allowed call may touch is a second value, [`CallGrants`]: of what the call declares, what the working
-//! directories, rules for paths and hosts, or an approval open. A mode or a rule for a command opens nothing.
+//! What an allowed call may touch is a second value, [`CallGrants`]: of what the call declares, what the
+//! working directories, rules for paths and hosts, or an approval open. A mode or a rule for a command opens
+//! nothing.
 //!
 //! Nothing here looks at the disk, calls foreign code or waits.
 
@@ -113,7 +115,8 @@ impl DecisionSource {
         matches!(self, S::Mode | S::Sandbox | S::Effects | S::Grants)
     }
 
-    /// Whether an allow of this source lifts an ask of that one. `may_vouch` says whether the tool is believed.
+    /// Whether an allow of this source lifts an ask of that one. `may_vouch` says whether the tool is
+    /// believed.
     fn can_lift(self, ask: DecisionSource, may_vouch: bool) -> bool {
         match self {
             DecisionSource::PermissionHook | DecisionSource::User => true,
@@ -377,8 +380,8 @@ impl GrantedPaths {
 }
 
 impl CallGrants {
-    /// Everything that a call declared. Of the hosts that its commands name the names alone: an address, or the user's
-    /// own machine, is opened by a rule for it.
+    /// Everything that a call declared. Of the hosts that its commands name the names alone: an address, or
+    /// the user's own machine, is opened by a rule for it.
     pub fn everything(effects: &ResolvedEffects) -> CallGrants {
         let hosts = effects.hosts().filter(|(host, by_command)| !by_command || is_name(host));
         let mut hosts: Vec<String> = hosts.map(|(host, _)| host.to_owned()).collect();
@@ -389,8 +392,8 @@ impl CallGrants {
         CallGrants { reads, writes, deletes, hosts, hidden: None }
     }
 
-    /// What a call with these grants, which declared these effects, may touch in a workspace. A call of which nothing is
-    /// known may change everything that the session may.
+    /// What a call with these grants, which declared these effects, may touch in a workspace. A call of which
+    /// nothing is known may change everything that the session may.
     pub(crate) fn access(&self, effects: &ResolvedEffects, workspace: &Workspace) -> GrantedAccess {
         let mut access = workspace.access();
         access.never_written = workspace.protected().to_vec();
@@ -456,8 +459,9 @@ pub struct Decision {
 
 /// Decides on a call.
 ///
-/// `rules` are the authorizer's reasons; if it has none, the effects decide whether the call asks. `others` are the reasons of
-/// tool, hooks, classifier and user so far. The order of the reasons doesn't matter for the verdict.
+/// `rules` are the authorizer's reasons; if it has none, the effects decide whether the call asks. `others`
+/// are the reasons of tool, hooks, classifier and user so far. The order of the reasons doesn't matter for
+/// the verdict.
 pub fn decide(
     effects: CallEffects,
     context: &DecisionContext<'_>,
@@ -637,10 +641,12 @@ impl CallEffects {
 
     /// What no source can allow.
     fn forbidding_reason(&self, context: &DecisionContext<'_>) -> Option<DecisionReason> {
-        // What a child declares is read from a text that may mean all of a disk: `rm -rf /` is for rules and user.
-        let protected = match context.runs_in_child {
-            true => self.resolved.within_protected(context.workspace),
-            false => self.resolved.meets_protected(context.workspace),
+        // What a child declares is read from a text that may mean all of a disk: `rm -rf /` is for rules and
+        // user.
+        let protected = if context.runs_in_child {
+            self.resolved.within_protected(context.workspace)
+        } else {
+            self.resolved.meets_protected(context.workspace)
         };
         if let Some(place) = protected {
             let text = format!("no tool may write `{}`, in any mode", place.display());
@@ -650,7 +656,8 @@ impl CallEffects {
             .then(|| DecisionReason::new(DecisionSource::NoUser, Verdict::Deny, NEEDS_USER))
     }
 
-    /// The reason of the effects, where the rules have none. An allow is left out if there is no other reason.
+    /// The reason of the effects, where the rules have none. An allow is left out if there is no other
+    /// reason.
     fn reason(&self, workspace: &Workspace, others: &[DecisionReason]) -> Option<DecisionReason> {
         let ask =
             |text: Cow<'static, str>| Some(DecisionReason::new(DecisionSource::Effects, Verdict::Ask, text));

@@ -1,8 +1,9 @@
 //! What a call will touch: the one declaration that dispatcher, rules, sandbox, display and journal read.
 //!
-//! A tool answers one question about one parsed input with an [`Effects`] value. Everything else is derived, by the
-//! one table in [`table`]: whether the call may run beside others, whether it asks, whether it destroys, whether it
-//! may be run again after a crash. A tool never answers those by itself; it can only be stricter.
+//! A tool answers one question about one parsed input with an [`Effects`] value. Everything else is derived,
+//! by the one table in [`table`]: whether the call may run beside others, whether it asks, whether it
+//! destroys, whether it may be run again after a crash. A tool never answers those by itself; it can only be
+//! stricter.
 //!
 //! [`Effects::default`] is *unknown*, the strictest value; [`Effects::none`] has to be said.
 
@@ -88,7 +89,8 @@ pub struct HostEffect {
     pub access: AccessKind,
 }
 
-/// The [resource](ResourceEffect::resource) that tools change which add or remove worktrees of the repository.
+/// The [resource](ResourceEffect::resource) that tools change which add or remove worktrees of the
+/// repository.
 pub const WORKTREES: &str = "git:worktrees";
 
 /// A named resource that a call uses.
@@ -138,14 +140,14 @@ pub enum AccessKind {
     Change,
 }
 
-/// What a tool says about a call beyond the table: stricter answers, and concurrency safety for writes that the
-/// tool synchronises itself.
+/// What a tool says about a call beyond the table: stricter answers, and concurrency safety for writes that
+/// the tool synchronises itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EffectClaims {
     /// Overrides [`EffectClass::read_only`](table::EffectClass::read_only).
     pub read_only: Option<bool>,
-    /// True makes [`EffectClass::destructive`](table::EffectClass::destructive) true. False leaves it as it is, and only takes the
-    /// mark from the question that a person is asked; see [`Effects::recoverable`].
+    /// True makes [`EffectClass::destructive`](table::EffectClass::destructive) true. False leaves it as it
+    /// is, and only takes the mark from the question that a person is asked; see [`Effects::recoverable`].
     pub destructive: Option<bool>,
     /// Overrides [`EffectClass::concurrency_safe`](table::EffectClass::concurrency_safe).
     pub concurrency_safe: Option<bool>,
@@ -298,8 +300,9 @@ impl Effects {
         self
     }
 
-    /// Claims that whatever the call overwrites can be brought back from the call itself, as an edit that names the old text
-    /// can: a person who is asked isn't warned of it. Rules, modes and the table judge it as before.
+    /// Claims that whatever the call overwrites can be brought back from the call itself, as an edit that
+    /// names the old text can: a person who is asked isn't warned of it. Rules, modes and the table judge it
+    /// as before.
     #[must_use]
     pub fn recoverable(mut self) -> Effects {
         self.claims.destructive = Some(false);
@@ -328,7 +331,8 @@ impl Effects {
     /// Refuses claims that contradict what is declared.
     ///
     /// # Errors
-    /// Read-only beside a write; not destructive beside a removal; safe beside others although anything may happen.
+    /// Read-only beside a write; not destructive beside a removal; safe beside others although anything may
+    /// happen.
     pub fn consistent(&self) -> Result<(), ClaimContradiction> {
         let (changes, removes, anything) =
             (self.changes_something(), self.removes_something(), self.is_open());

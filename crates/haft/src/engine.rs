@@ -47,8 +47,9 @@ use crate::tool::{AnyTool, SiblingPolicy};
 /// # Ok(()) }
 /// ```
 ///
-/// Without an [`Asker`](crate::ports::Asker) the session is not interactive: what would ask is denied. Clones share one session; it ends,
-/// with everything that it started, when the last of them and the last turn are gone.
+/// Without an [`Asker`](crate::ports::Asker) the session is not interactive: what would ask is denied. Clones
+/// share one session; it ends, with everything that it started, when the last of them and the last turn are
+/// gone.
 #[derive(Clone)]
 pub struct Engine {
     session: Arc<EngineSession>,
@@ -120,7 +121,8 @@ struct ToolState {
 }
 
 impl Engine {
-    /// An engine with these tools and the defaults of [`EngineBuilder`]: it works in the current directory, without a user to ask.
+    /// An engine with these tools and the defaults of [`EngineBuilder`]: it works in the current directory,
+    /// without a user to ask.
     pub fn new(registry: Registry) -> Engine {
         Engine::builder(registry).build()
     }
@@ -143,10 +145,11 @@ impl Engine {
         Turn::new(self.session.clone(), shared.clone(), snapshot, number)
     }
 
-    /// Takes one call, complete as it is; from any task or thread. It is ordered after all calls that came before, of turns
-    /// and submitted ones, and waits for those that it conflicts with.
+    /// Takes one call, complete as it is; from any task or thread. It is ordered after all calls that came
+    /// before, of turns and submitted ones, and waits for those that it conflicts with.
     ///
-    /// Too many unfinished calls are answered with an error ([`UNFINISHED_CALLS_MAX`](crate::limits::UNFINISHED_CALLS_MAX)).
+    /// Too many unfinished calls are answered with an error
+    /// ([`UNFINISHED_CALLS_MAX`](crate::limits::UNFINISHED_CALLS_MAX)).
     pub fn submit(&self, call: ToolCall) -> PendingCall {
         self.turn().submit(call)
     }
@@ -161,8 +164,8 @@ impl Engine {
         lock(&self.shared().tools).snapshot.clone()
     }
 
-    /// Brings in what changed between turns: tools that became available or not, rules that deny one by name, tools that the
-    /// model found.
+    /// Brings in what changed between turns: tools that became available or not, rules that deny one by name,
+    /// tools that the model found.
     pub fn refresh(&self) {
         self.shared().change_tools(|_| {});
     }
@@ -172,7 +175,8 @@ impl Engine {
         self.shared().change_tools(|tools| tools.registry = registry);
     }
 
-    /// Fits the tools to the context window of a model, from the next turn on: those that take too much of it are deferred.
+    /// Fits the tools to the context window of a model, from the next turn on: those that take too much of it
+    /// are deferred.
     pub fn fit_window(&self, tokens: Option<u64>) {
         self.shared().change_tools(|tools| tools.gates.window_tokens = tokens);
     }
@@ -190,8 +194,8 @@ impl Engine {
         known.iter().map(|name| name.to_string()).collect()
     }
 
-    /// Looks at a call as step 5 would, without making it: reads the input and shows the request to `look`. No hook, no
-    /// sense check and nobody is asked, and the tool need not be one that is offered.
+    /// Looks at a call as step 5 would, without making it: reads the input and shows the request to `look`.
+    /// No hook, no sense check and nobody is asked, and the tool need not be one that is offered.
     ///
     /// # Errors
     /// An input that doesn't fit.
@@ -205,9 +209,10 @@ impl Engine {
         authorize::consider_call(self.shared(), tool, origin, input, look)
     }
 
-    /// Decides on a call as step 5 does, without making it: reads the input, asks the tool for its opinion, and shows
-    /// request and decision to `look`. `hooks` is what hooks before the call are taken to say. No hook, no sense check,
-    /// no classifier that runs a program and nobody is asked; the tool need not be one that is offered.
+    /// Decides on a call as step 5 does, without making it: reads the input, asks the tool for its opinion,
+    /// and shows request and decision to `look`. `hooks` is what hooks before the call are taken to say. No
+    /// hook, no sense check, no classifier that runs a program and nobody is asked; the tool need not be one
+    /// that is offered.
     ///
     /// # Errors
     /// An input that doesn't fit.
@@ -227,9 +232,9 @@ impl Engine {
         lock(&self.shared().tools).registry.clone()
     }
 
-    /// A builder for the engine of a sub-agent that works for the call of `cx`: fewer tools, the same session, locks and
-    /// results. The engine is cancelled with that call and works in the same directories. Its calls are judged by the
-    /// parent's rules; rules of its own can only be stricter.
+    /// A builder for the engine of a sub-agent that works for the call of `cx`: fewer tools, the same
+    /// session, locks and results. The engine is cancelled with that call and works in the same directories.
+    /// Its calls are judged by the parent's rules; rules of its own can only be stricter.
     pub fn child(&self, agent: impl Into<Arc<str>>, registry: Registry, cx: &Context) -> EngineBuilder {
         let config = &self.session.config;
         let nearest = cx.entry().map(|entry| cx.running().ancestor(entry));
@@ -250,7 +255,8 @@ impl Engine {
     /// Moves the main agent to where it was in an earlier process: calls that begin now work there.
     ///
     /// # Errors
-    /// In words: it is no directory, or lies outside of those that the session works in. It stays where it is, then.
+    /// In words: it is no directory, or lies outside of those that the session works in. It stays where it
+    /// is, then.
     pub fn move_to(&self, moved: &DirectoryChange) -> Result<(), String> {
         let host = &self.shared().host;
         let from = host.workspace.cwd();
@@ -351,7 +357,8 @@ impl EngineCore {
             tools.version += 1;
             (tools.gates.clone(), tools.registry.clone(), tools.loaded.clone(), tools.version)
         };
-        // Foreign code (`unavailable_reason`, rules) runs here, so not under the lock. Who comes later knows more.
+        // Foreign code (`unavailable_reason`, rules) runs here, so not under the lock. Who comes later knows
+        // more.
         let snapshot = assemble_snapshot(&registry, &loaded, &gates, &*self.authorizer, &self.host.ports);
         let mut tools = lock(&self.tools);
         if tools.version == version {

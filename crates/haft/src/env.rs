@@ -1,8 +1,8 @@
 //! The environment variables of `haft`, and how their values are read.
 //!
-//! Nothing in this crate looks at the environment by itself: a host asks these functions and hands over the answers.
-//! Each takes the look-up as an argument, so that a program says where values come from. A variable that is empty
-//! counts as not set.
+//! Nothing in this crate looks at the environment by itself: a host asks these functions and hands over the
+//! answers. Each takes the look-up as an argument, so that a program says where values come from. A variable
+//! that is empty counts as not set.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,22 +12,24 @@ use std::time::Duration;
 
 use crate::text::truncate_chars;
 
-/// How many calls of a turn run at once: a whole number from 1 on. Default: 10. The flag `--max-concurrency` wins.
+/// How many calls of a turn run at once: a whole number from 1 on. Default: 10. The flag `--max-concurrency`
+/// wins.
 pub const HAFT_MAX_CONCURRENCY: &str = "HAFT_MAX_CONCURRENCY";
 /// The folder for what outlives a session, results that were too long for the model among it.
 /// Default: `$XDG_STATE_HOME/haft`, or `~/.local/state/haft`. No tool can write there.
 pub const HAFT_STATE_DIR: &str = "HAFT_STATE_DIR";
-/// The folder for the user's settings. Default: `$XDG_CONFIG_HOME/haft`, or `~/.config/haft`. No tool can write there.
+/// The folder for the user's settings. Default: `$XDG_CONFIG_HOME/haft`, or `~/.config/haft`. No tool can
+/// write there.
 pub const HAFT_CONFIG_DIR: &str = "HAFT_CONFIG_DIR";
-/// Set for processes that are started as MCP servers. A `haft serve` that finds it connects to no servers of its own: files of
-/// clients name `haft serve` too, and it would start itself without end.
+/// Set for processes that are started as MCP servers. A `haft serve` that finds it connects to no servers of
+/// its own: files of clients name `haft serve` too, and it would start itself without end.
 pub const HAFT_MCP_SERVER: &str = "HAFT_MCP_SERVER";
 /// How long a command of Bash runs before it goes on in the background, in milliseconds. Default: 120000.
 pub const HAFT_BASH_TIMEOUT_MS: &str = "HAFT_BASH_TIMEOUT_MS";
 /// How long a call of Bash may ask to run in the foreground, in milliseconds. Default: 600000.
 pub const HAFT_BASH_TIMEOUT_MAX_MS: &str = "HAFT_BASH_TIMEOUT_MAX_MS";
-/// The Chromium that the browser tools start: a path, or a name to be looked for on `PATH`. Default: the first that is found by its
-/// usual names (`chromium_path`, `google-chrome` …).
+/// The Chromium that the browser tools start: a path, or a name to be looked for on `PATH`. Default: the
+/// first that is found by its usual names (`chromium_path`, `google-chrome` …).
 pub const HAFT_CHROMIUM: &str = "HAFT_CHROMIUM";
 
 /// Finds the value of a variable; usually [`std::env::var_os`].

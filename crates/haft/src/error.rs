@@ -1,7 +1,7 @@
 //! Why a call did not succeed: a kind for code, words for the model, a source for the log.
 //!
-//! Like `anyhow::Error`, [`ToolError`] does not implement [`std::error::Error`]: that is what lets `?` work in a
-//! tool's body on any error.
+//! Like `anyhow::Error`, [`ToolError`] does not implement [`std::error::Error`]: that is what lets `?` work
+//! in a tool's body on any error.
 
 use std::error::Error;
 use std::fmt;
@@ -108,8 +108,8 @@ impl ToolError {
         }))
     }
 
-    /// The call was cancelled for this reason. For a tool that has something to say about it; the engine answers for the
-    /// others.
+    /// The call was cancelled for this reason. For a tool that has something to say about it; the engine
+    /// answers for the others.
     pub fn cancelled(cause: Cause, words: &str) -> ToolError {
         let mut error = ToolError::with_kind(ErrorKind::Cancelled, words);
         error.0.cause = Some(cause);

@@ -1,7 +1,7 @@
 //! Events: what happens, told sideways to whoever watches.
 //!
-//! Nothing depends on an event being seen. The engine never waits for a sink; a sink that can't keep up loses events
-//! by a stated rule and counts what it lost.
+//! Nothing depends on an event being seen. The engine never waits for a sink; a sink that can't keep up loses
+//! events by a stated rule and counts what it lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 use crate::result::ToolResult;
 use crate::view::{CallProgress, CallView};
 
-/// Takes events. Called from the engine's tasks, so it must neither block nor panic; a panic is caught and the event
-/// lost.
+/// Takes events. Called from the engine's tasks, so it must neither block nor panic; a panic is caught and
+/// the event lost.
 pub trait EventSink: Send + Sync + 'static {
     /// Takes one event.
     fn send(&self, event: Event);
@@ -88,8 +88,8 @@ impl EventKind {
 
 /// A bounded queue of events.
 ///
-/// When it is more than half full, progress and partial output are dropped; when it is full, everything is. What was
-/// dropped is counted: [`EventReceiver::take_lost`].
+/// When it is more than half full, progress and partial output are dropped; when it is full, everything is.
+/// What was dropped is counted: [`EventReceiver::take_lost`].
 pub fn channel(capacity: usize) -> (EventSender, EventReceiver) {
     let (sender, receiver) = mpsc::channel(capacity.max(2));
     let lost = Arc::new(AtomicU64::new(0));

@@ -1,17 +1,18 @@
 //! Files as tools see them: a port that opens only what a call was granted.
 //!
-//! Whoever authorizes a call writes down what it may touch as an [`GrantedAccess`]: real paths, each one file or a whole
-//! subtree. A tool holds a [`ScopedFiles`], which pairs that access with a [`Files`] and the
-//! working directory; it cannot name the access, so it cannot widen it. [`DirFiles`] is the file
-//! system of the machine; tests and remote workspaces bring their own.
+//! Whoever authorizes a call writes down what it may touch as an [`GrantedAccess`]: real paths, each one file
+//! or a whole subtree. A tool holds a [`ScopedFiles`], which pairs that access with a [`Files`] and the
+//! working directory; it cannot name the access, so it cannot widen it. [`DirFiles`] is the file system of
+//! the machine; tests and remote workspaces bring their own.
 //!
 //! Deliberately absent: rules and questions (the access is their result), effects (they use
-//! [`resolve_path`](fn@resolve_path) and decide before), and processes, which are held back by the sandbox instead.
+//! [`resolve_path`](fn@resolve_path) and decide before), and processes, which are held back by the sandbox
+//! instead.
 //!
-//! The decision to question: authority is not a comparison of paths. Comparing says what a path was; opening says
-//! what it is, and between the two a link can be swapped in. So the file is opened in a way that cannot leave the
-//! root, and everything after that happens on the descriptor. Comparing component by component only chooses
-//! *which* root to open through.
+//! The decision to question: authority is not a comparison of paths. Comparing says what a path was; opening
+//! says what it is, and between the two a link can be swapped in. So the file is opened in a way that cannot
+//! leave the root, and everything after that happens on the descriptor. Comparing component by component only
+//! chooses *which* root to open through.
 
 mod attributes;
 pub mod checkpoint_plan;
@@ -61,11 +62,13 @@ pub struct GrantedAccess {
     pub hidden: Option<HiddenPaths>,
     /// Hosts that a child process of the call may reach beside those that the session opens.
     pub hosts: Vec<String>,
-    /// Of what was granted outside of the workspace, what it was when that was decided: for who shows it to a child.
+    /// Of what was granted outside of the workspace, what it was when that was decided: for who shows it to a
+    /// child.
     pub held: PinnedPaths,
 }
 
-/// Says which files may not be read although they lie in a folder that may: they aren't there, for who walks it.
+/// Says which files may not be read although they lie in a folder that may: they aren't there, for who walks
+/// it.
 #[derive(Clone)]
 pub struct HiddenPaths {
     paths: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
@@ -81,9 +84,9 @@ impl HiddenPaths {
         HiddenPaths { paths: Arc::new(hides), hard_links: Vec::new() }
     }
 
-    /// The same, and `refuses` is asked about each file that is opened for reading and has several names (hard links): one
-    /// of the others may be hidden. It returns the end of a sentence that begins with the path. It may read the disk.
-    /// A panic refuses.
+    /// The same, and `refuses` is asked about each file that is opened for reading and has several names
+    /// (hard links): one of the others may be hidden. It returns the end of a sentence that begins with the
+    /// path. It may read the disk. A panic refuses.
     #[must_use]
     pub fn with_hard_links(
         mut self,
@@ -207,22 +210,22 @@ impl GrantedRoot {
 /// The file system behind the tools.
 ///
 /// # Who calls it
-/// [`ScopedFiles`], on behalf of one call, from that call's task; many calls at the same time,
-/// in any order. Calls that touch the same files are kept apart by the scheduler, not here. Paths are absolute and
+/// [`ScopedFiles`], on behalf of one call, from that call's task; many calls at the same time, in any order.
+/// Calls that touch the same files are kept apart by the scheduler, not here. Paths are absolute and
 /// otherwise as the model wrote them: `.`, `..` and links are allowed.
 ///
 /// # What an implementer promises
-/// - Nothing is opened, changed or made visible that the [`GrantedAccess`] of that very operation does not cover, whatever
-///   other processes do to the directories meanwhile. In doubt the answer is
+/// - Nothing is opened, changed or made visible that the [`GrantedAccess`] of that very operation does not
+///   cover, whatever other processes do to the directories meanwhile. In doubt the answer is
 ///   [`NotGranted`](error::FileErrorKind::NotGranted).
 /// - A refusal tells nothing about what lies outside, not even whether it exists.
 /// - No operation waits for another process: pipes, sockets and devices are refused, not read.
-/// - An error leaves things as they were, except that missing parent directories may have been created, and that a file
-///   may be in place of which the disk didn't confirm that it stays: the error says so.
+/// - An error leaves things as they were, except that missing parent directories may have been created, and
+///   that a file may be in place of which the disk didn't confirm that it stays: the error says so.
 ///
 /// # Cancel safety
-/// A future that is dropped stops at its next await. A write that has begun either finishes or leaves the old file
-/// whole; which of the two is not known to the one who dropped it.
+/// A future that is dropped stops at its next await. A write that has begun either finishes or leaves the old
+/// file whole; which of the two is not known to the one who dropped it.
 ///
 /// # Example
 /// ```
@@ -265,7 +268,8 @@ pub trait Files: Send + Sync + 'static {
 
     /// Lists one directory, sorted by the bytes of the names, without `.` and `..`. Needs a read grant.
     ///
-    /// More than [`LIST_ENTRIES_MAX`](crate::limits::LIST_ENTRIES_MAX) entries are an error, never a silent cut.
+    /// More than [`LIST_ENTRIES_MAX`](crate::limits::LIST_ENTRIES_MAX) entries are an error, never a silent
+    /// cut.
     fn list<'a>(
         &'a self,
         access: &'a GrantedAccess,
@@ -283,11 +287,12 @@ pub trait Files: Send + Sync + 'static {
 
     /// Writes a whole file, all of it or nothing, and creates missing parent directories.
     ///
-    /// A grant for one file includes the directories that lead to it, as far as they do not exist. A link at the
-    /// end of the path is written *at its target*, which must be covered. The file is replaced, not written into:
-    /// its mode, extended attributes and access control list are kept, and its owner where that is possible; its other
-    /// hard links keep the old content, so a second name that lies outside cannot be written through. [`WriteOutcome`] says
-    /// what could not be kept. A file that the user made read-only is refused.
+    /// A grant for one file includes the directories that lead to it, as far as they do not exist. A link at
+    /// the end of the path is written *at its target*, which must be covered. The file is replaced, not
+    /// written into: its mode, extended attributes and access control list are kept, and its owner where that
+    /// is possible; its other hard links keep the old content, so a second name that lies outside cannot be
+    /// written through. [`WriteOutcome`] says what could not be kept. A file that the user made read-only is
+    /// refused.
     fn write<'a>(
         &'a self,
         access: &'a GrantedAccess,
@@ -299,8 +304,9 @@ pub trait Files: Send + Sync + 'static {
     /// Replaces a file that is still `old`, as [`write`](Files::write) does it; otherwise it is
     /// [`Changed`](error::FileErrorKind::Changed) and stays as it is.
     ///
-    /// Between the comparison and the replacement nobody else who writes through this file system changes the file,
-    /// in this process or another: whoever reads, changes and swaps loses no change of others who do the same.
+    /// Between the comparison and the replacement nobody else who writes through this file system changes the
+    /// file, in this process or another: whoever reads, changes and swaps loses no change of others who do
+    /// the same.
     ///
     /// Both contents are shared and not copied, as who swaps mostly keeps them.
     fn swap<'a>(
@@ -311,11 +317,12 @@ pub trait Files: Send + Sync + 'static {
         new: Bytes,
     ) -> BoxFuture<'a, Result<WriteOutcome, FileError>>;
 
-    /// Removes a file, a link (never its target) or an empty directory. Needs a write grant for the name itself.
+    /// Removes a file, a link (never its target) or an empty directory. Needs a write grant for the name
+    /// itself.
     ///
     /// With `old`, only a file that is still exactly that; otherwise it is
-    /// [`Changed`](error::FileErrorKind::Changed) and stays. Nobody else who writes through this file system changes the
-    /// file between the comparison and its end, as in [`swap`](Files::swap).
+    /// [`Changed`](error::FileErrorKind::Changed) and stays. Nobody else who writes through this file system
+    /// changes the file between the comparison and its end, as in [`swap`](Files::swap).
     fn remove<'a>(
         &'a self,
         access: &'a GrantedAccess,
@@ -323,10 +330,11 @@ pub trait Files: Send + Sync + 'static {
         old: Option<&'a [u8]>,
     ) -> BoxFuture<'a, Result<(), FileError>>;
 
-    /// Renames a file, a link (never its target) or a directory. Nothing is replaced: that there is something at `to` is
-    /// an error.
+    /// Renames a file, a link (never its target) or a directory. Nothing is replaced: that there is something
+    /// at `to` is an error.
     ///
-    /// Needs write grants for both names, of whole subtrees if it is a directory. Missing parents of `to` are created.
+    /// Needs write grants for both names, of whole subtrees if it is a directory. Missing parents of `to` are
+    /// created.
     fn rename<'a>(
         &'a self,
         access: &'a GrantedAccess,
@@ -359,12 +367,13 @@ pub trait OpenFile: Send {
 /// A directory that was opened for walking what is beneath it.
 ///
 /// # Who calls it
-/// A tool that walks a tree, from threads of its own: the methods block, and several threads may share one directory.
-/// Never from a task of the runtime, which may be the one that has to answer.
+/// A tool that walks a tree, from threads of its own: the methods block, and several threads may share one
+/// directory. Never from a task of the runtime, which may be the one that has to answer.
 ///
 /// # What an implementer promises
-/// What [`Files`] promises, and: everything is found by its name in this very directory, whatever happens to the path
-/// that led here. No link is followed. A name is one name: with a slash in it, or `.` or `..`, it is refused.
+/// What [`Files`] promises, and: everything is found by its name in this very directory, whatever happens to
+/// the path that led here. No link is followed. A name is one name: with a slash in it, or `.` or `..`, it is
+/// refused.
 pub trait OpenDir: Send + Sync {
     /// Shows every entry but `.` and `..`, in no particular order.
     fn each(&self, show: &mut dyn FnMut(&OsStr, FileKind)) -> Result<(), FileError>;

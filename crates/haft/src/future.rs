@@ -31,7 +31,8 @@ impl<T: Default> Future for ReadyFuture<T> {
     }
 }
 
-/// The work within a limit. The timer is only set once the work has to wait, so what is ready at once costs nothing.
+/// The work within a limit. The timer is only set once the work has to wait, so what is ready at once costs
+/// nothing.
 pub(crate) async fn with_timeout<T>(limit: Duration, mut work: impl Future<Output = T> + Unpin) -> Option<T> {
     let at_once = poll_fn(|cx| match Pin::new(&mut work).poll(cx) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
@@ -43,7 +44,8 @@ pub(crate) async fn with_timeout<T>(limit: Duration, mut work: impl Future<Outpu
     }
 }
 
-/// Waits for a future on a thread that may block: not one of the runtime's own, which may be the one that has to go on.
+/// Waits for a future on a thread that may block: not one of the runtime's own, which may be the one that has
+/// to go on.
 #[cfg(test)]
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);

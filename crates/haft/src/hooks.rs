@@ -1,11 +1,12 @@
-//! Hooks: before a call, when it would ask, when it was denied, after it ran, and after all calls of a message.
+//! Hooks: before a call, when it would ask, when it was denied, after it ran, and after all calls of a
+//! message.
 //!
-//! Hooks run in the order in which they were given; each sees what the ones before it made of the input. Before a
-//! call they fail closed: an error, a panic or too long a time stops the call, and the model is told that a hook
-//! failed and not that it was denied. After a call they can't lose the result.
+//! Hooks run in the order in which they were given; each sees what the ones before it made of the input.
+//! Before a call they fail closed: an error, a panic or too long a time stops the call, and the model is told
+//! that a hook failed and not that it was denied. After a call they can't lose the result.
 //!
-//! One hook here may stand for many: those that settings configure are programs, run at once by a single hook, which
-//! says in `by` whose word it is. So both kinds have one order and one type of outcome.
+//! One hook here may stand for many: those that settings configure are programs, run at once by a single
+//! hook, which says in `by` whose word it is. So both kinds have one order and one type of outcome.
 
 use std::fmt;
 use std::path::Path;
@@ -80,8 +81,8 @@ pub trait PostHook: Send + Sync + 'static {
     }
 }
 
-/// Runs when a call was denied: by a rule, a mode, the tool itself, or because nobody could be asked. Not when the user
-/// said no, nor when a hook did.
+/// Runs when a call was denied: by a rule, a mode, the tool itself, or because nobody could be asked. Not
+/// when the user said no, nor when a hook did.
 pub trait DeniedHook: Send + Sync + 'static {
     /// A name to report failures under.
     fn name(&self) -> &str;
@@ -128,7 +129,8 @@ pub struct HookCall<'a> {
     pub input: &'a Value,
     /// Session, working directory, ids.
     pub context: &'a Context,
-    /// What ends the hook early. After a call that is not the call's own cancellation where that is used up already.
+    /// What ends the hook early. After a call that is not the call's own cancellation where that is used up
+    /// already.
     pub cancel: &'a Cancel,
     /// Where this very hook made the input: what it said then. It need not judge its own work again.
     pub rewrote: Option<&'a InputRewrite>,
@@ -142,7 +144,8 @@ pub struct PermissionRequest<'a> {
     pub reason: &'a str,
     /// What would allow it for good, in words for a person, where there is such a change.
     pub proposed_rule: Option<&'a str>,
-    /// The rules that would allow it for good, one for each part that needs one; none if there are no such rules.
+    /// The rules that would allow it for good, one for each part that needs one; none if there are no such
+    /// rules.
     pub lasting_rules: &'a [String],
 }
 

@@ -1,9 +1,10 @@
 //! Code of this program that runs in a child process of its own.
 //!
-//! A tool is code in the host's process, so nothing confines it to what it declared. One that opts in with [`isolated`]
-//! is confined: each call runs in a child, which is this program again, speaks the protocol of [script tools] and sees what
-//! the call declared. What decodes foreign data takes the same way with [`IsolatedRun`]: its data reaches the child as a
-//! descriptor, and the child sees no file at all. A crash, a loop or a decompression bomb is one failed call.
+//! A tool is code in the host's process, so nothing confines it to what it declared. One that opts in with
+//! [`isolated`] is confined: each call runs in a child, which is this program again, speaks the protocol of
+//! [script tools] and sees what the call declared. What decodes foreign data takes the same way with
+//! [`IsolatedRun`]: its data reaches the child as a descriptor, and the child sees no file at all. A crash, a
+//! loop or a decompression bomb is one failed call.
 //!
 //! | descriptor | is |
 //! |---|---|
@@ -13,10 +14,11 @@
 //! | 3 | progress, one JSON object a line |
 //! | 4 | the content to decode, if there is any |
 //!
-//! The child is started through the port [`Processes`](crate::ports::Processes), which confines it to its declared effects
-//! as it confines scripts, ends it when its time is over, and ends whatever it started. Its address space has a limit of
-//! [`ISOLATED_MEMORY_BYTES_MAX`](limits::ISOLATED_MEMORY_BYTES_MAX), which the child sets itself before it reads anything:
-//! so it holds where no sandbox can be made, too. How the child finds its code is in `code_address`.
+//! The child is started through the port [`Processes`](crate::ports::Processes), which confines it to its
+//! declared effects as it confines scripts, ends it when its time is over, and ends whatever it started. Its
+//! address space has a limit of [`ISOLATED_MEMORY_BYTES_MAX`](limits::ISOLATED_MEMORY_BYTES_MAX), which the
+//! child sets itself before it reads anything: so it holds where no sandbox can be made, too. How the child
+//! finds its code is in `code_address`.
 //!
 //! The decision to question: one process for one call, so nothing of a call is left for the next.
 //!
@@ -50,16 +52,19 @@ use crate::tool::{AnyTool, IntoTools, InvalidTool, Tool};
 
 /// Opts a tool in to run in a process of its own.
 ///
-/// It is the tool that `make` gives: the host asks it for spec, effects, sense and views. Only its calls go elsewhere,
-/// to a child process in which `make` is called again. So `make` takes nothing from its surroundings, and a tool that
-/// keeps something between calls, a cache or a connection, is not one to isolate.
+/// It is the tool that `make` gives: the host asks it for spec, effects, sense and views. Only its calls go
+/// elsewhere, to a child process in which `make` is called again. So `make` takes nothing from its
+/// surroundings, and a tool that keeps something between calls, a cache or a connection, is not one to
+/// isolate.
 ///
-/// The child sees the system and what the call declared, and has a limit of memory; the tool's time limit ends it. Where
-/// the host can't confine children, every call asks, as for [`ToolSpec::in_child`](crate::ToolSpec::in_child). A tool whose
-/// effects are unknown gets what the session may do.
+/// The child sees the system and what the call declared, and has a limit of memory; the tool's time limit
+/// ends it. Where the host can't confine children, every call asks, as for
+/// [`ToolSpec::in_child`](crate::ToolSpec::in_child). A tool whose effects are unknown gets what the session
+/// may do.
 ///
-/// In the child a context has files within the declared effects, progress, and no port: a tool that needs one, or the user,
-/// can't be isolated, and registering it is an error. A cancelled call is killed; it doesn't see its cancellation.
+/// In the child a context has files within the declared effects, progress, and no port: a tool that needs
+/// one, or the user, can't be isolated, and registering it is an error. A cancelled call is killed; it
+/// doesn't see its cancellation.
 ///
 /// ```
 /// use haft::{Context, NoInput, Registry, Tool, ToolError, ToolSpec, isolated};
@@ -175,10 +180,11 @@ impl ChildCode {
 /// A function that a child process runs: it gets its input, and what else the child was given.
 pub type IsolatedFunction<I, O> = fn(I, &ChildResources) -> Result<O, ToolError>;
 
-/// A function of this program that runs once in a child process, which sees the system and no file of the user's.
+/// A function of this program that runs once in a child process, which sees the system and no file of the
+/// user's.
 ///
-/// For what decodes foreign data on behalf of a tool. The function has to be in the executable file of the program, and
-/// takes nothing from its surroundings.
+/// For what decodes foreign data on behalf of a tool. The function has to be in the executable file of the
+/// program, and takes nothing from its surroundings.
 ///
 /// ```no_run
 /// use haft::isolate::{ChildResources, IsolatedRun};
@@ -235,8 +241,8 @@ impl<'a> IsolatedRun<'a> {
     /// Runs the function.
     ///
     /// # Errors
-    /// The function's own error. [`ErrorKind::Panicked`] if it panicked, [`ErrorKind::TimedOut`] if it took too long, and
-    /// [`ErrorKind::Failed`] if its process ended without a result or could not be started.
+    /// The function's own error. [`ErrorKind::Panicked`] if it panicked, [`ErrorKind::TimedOut`] if it took
+    /// too long, and [`ErrorKind::Failed`] if its process ended without a result or could not be started.
     ///
     /// # Cancel safety
     /// Dropping the future kills the child.

@@ -1,18 +1,18 @@
-//! The tool system of a language-model agent: everything between "the model asked for these calls" and "here are the
-//! results".
+//! The tool system of a language-model agent: everything between "the model asked for these calls" and "here
+//! are the results".
 //!
-//! A model can only produce text; tools are its hands. This crate has the contract of a [`Tool`], the [`Registry`] that
-//! holds tools, the [pipeline] that every call goes through, the [scheduler](dispatch) that runs
-//! many calls safely at once, and the results. It knows no vendor, no protocol, no terminal and no settings file:
-//! those reach it through [ports].
+//! A model can only produce text; tools are its hands. This crate has the contract of a [`Tool`], the
+//! [`Registry`] that holds tools, the [pipeline] that every call goes through, the [scheduler](dispatch) that
+//! runs many calls safely at once, and the results. It knows no vendor, no protocol, no terminal and no
+//! settings file: those reach it through [ports].
 //!
-//! The root of the crate is for tool authors: what a tool is written with, and what runs it in a test or a small program.
-//! Everything that only a host needs is in a module.
+//! The root of the crate is for tool authors: what a tool is written with, and what runs it in a test or a
+//! small program. Everything that only a host needs is in a module.
 //!
 //! # The one idea
 //!
-//! A call declares its [`Effects`], and everything reads that one declaration: whether it may run beside others,
-//! whether it asks, what a sandbox lets it touch, whether it may be repeated, what a person is shown.
+//! A call declares its [`Effects`], and everything reads that one declaration: whether it may run beside
+//! others, whether it asks, what a sandbox lets it touch, whether it may be repeated, what a person is shown.
 //!
 //! # Writing tools
 //!
@@ -40,9 +40,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`serde`], [`schemars`] and [`serde_json`] are re-exported, so that a crate with tools needs no dependency on them: the
-//! two `crate = …` attributes tell the derive macros where they are. A crate that depends on them itself leaves the
-//! attributes out; it has to use the same major versions.
+//! [`serde`], [`schemars`] and [`serde_json`] are re-exported, so that a crate with tools needs no dependency
+//! on them: the two `crate = …` attributes tell the derive macros where they are. A crate that depends on
+//! them itself leaves the attributes out; it has to use the same major versions.
 //!
 //! | for | read |
 //! |---|---|
@@ -55,7 +55,8 @@
 //!
 //! # Hosting an engine
 //!
-//! A host builds an [`Engine`] with an [`EngineBuilder`] and takes one [turn](dispatch::Turn) for each message of the model.
+//! A host builds an [`Engine`] with an [`EngineBuilder`] and takes one [turn](dispatch::Turn) for each
+//! message of the model.
 //!
 //! | for | read |
 //! |---|---|

@@ -68,8 +68,8 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const RESOLVE_TRIES_MAX: usize = 8;
 /// How often an opening beneath a root is tried again when the kernel saw a rename go by.
 pub const BENEATH_TRIES_MAX: usize = 32;
-/// How many places outside of the workspace are held open for a call from its authorization on; further ones are looked
-/// up when it starts.
+/// How many places outside of the workspace are held open for a call from its authorization on; further ones
+/// are looked up when it starts.
 pub const HELD_PLACES_MAX: usize = 64;
 /// How long a write waits for other processes that write in the same folder, before it is an error.
 pub const FOLDER_LOCK_WAIT: Duration = Duration::from_secs(20);
@@ -104,18 +104,20 @@ pub const OFFLOAD_NAME_TRIES: usize = 16;
 /// Characters of the reason that a preview gives for a result that could not be kept.
 pub const OFFLOAD_REASON_CHARS: usize = 120;
 
-/// Bytes of one stream of a child process that are kept in memory, where a request states no bound of its own; of a
-/// longer one the beginning and the end.
+/// Bytes of one stream of a child process that are kept in memory, where a request states no bound of its
+/// own; of a longer one the beginning and the end.
 pub const PROCESS_OUTPUT_BYTES: usize = 1024 * 1024;
 
-/// Bytes of a child's output that one file takes when it is too long for memory. What comes after is read and dropped.
+/// Bytes of a child's output that one file takes when it is too long for memory. What comes after is read and
+/// dropped.
 pub const SPILL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// How many calls of an agent run at once, unless the host says otherwise.
 pub const CONCURRENCY: usize = 10;
 /// How many calls of an agent are prepared at once. Calls that wait for the user don't count.
 pub const PREPARING_MAX: usize = 32;
-/// How many calls of an agent may be unfinished when another one is submitted. Calls of turns count and aren't refused.
+/// How many calls of an agent may be unfinished when another one is submitted. Calls of turns count and
+/// aren't refused.
 pub const UNFINISHED_CALLS_MAX: usize = 4096;
 /// How often the input of one call may be rewritten by guards, hooks and the user.
 pub const REWRITES_MAX: usize = 3;
@@ -125,8 +127,8 @@ pub const ATTEMPTS_MAX: u32 = 10;
 pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long a call may run, unless its tool says otherwise.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long a call that is past its limit has to end before it is answered in its place. One that was cancelled has
-/// until the second look of the watchdog.
+/// How long a call that is past its limit has to end before it is answered in its place. One that was
+/// cancelled has until the second look of the watchdog.
 pub const CANCEL_GRACE: Duration = Duration::from_millis(100);
 /// How long the timer of a session stays set after its last call.
 pub const SUPERVISOR_IDLE: Duration = Duration::from_secs(1);
@@ -140,11 +142,13 @@ pub const RECORD_TIMEOUT: Duration = Duration::from_secs(30);
 pub const WATCHDOG_PERIOD: Duration = Duration::from_millis(250);
 /// For how long a call may keep a thread busy before that is reported.
 pub const BLOCKING_REPORTED_AFTER: Duration = Duration::from_millis(500);
-/// How many threads of blocking calls that were given up there may be; then further blocking calls are refused.
+/// How many threads of blocking calls that were given up there may be; then further blocking calls are
+/// refused.
 pub const ABANDONED_THREADS_MAX: usize = 64;
 /// How many calls of a session may run in the background.
 pub const TASKS_MAX: usize = 500;
-/// Agents that are told only once of a background task that may touch anything; any more are told at each call.
+/// Agents that are told only once of a background task that may touch anything; any more are told at each
+/// call.
 pub const BACKGROUND_AGENTS_TOLD_MAX: usize = 64;
 /// How many background tasks are remembered, ended ones included.
 pub const TASKS_KEPT_MAX: usize = 1_000;
@@ -187,7 +191,8 @@ pub const VIEW_LINES_MAX: usize = 5_000;
 /// How many parts a view may have.
 pub const VIEW_PARTS_MAX: usize = 32;
 
-/// How much address space the process of an isolated tool, and of a decoder of foreign data, may have, in bytes.
+/// How much address space the process of an isolated tool, and of a decoder of foreign data, may have, in
+/// bytes.
 pub const ISOLATED_MEMORY_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// The stack of the thread on which isolated code runs, in bytes; memory is only used as far as it is needed.
 pub const ISOLATED_STACK_BYTES: usize = 64 * 1024 * 1024;

@@ -1,7 +1,7 @@
 //! The simple rules: allow, ask and deny by tool name, and a mode.
 //!
-//! The whole rule language lives in a crate of its own behind the same port. What this one says holds there too:
-//! deny before ask before allow, and no allow lifts a deny.
+//! The whole rule language lives in a crate of its own behind the same port. What this one says holds there
+//! too: deny before ask before allow, and no allow lifts a deny.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,8 @@ struct PermissionState {
     mode: AtomicUsize,
     /// Whether anything was remembered; nearly always not, and every call asks.
     remembers: AtomicBool,
-    /// What the user allowed for the session: a tool inside of the working directories, or a path outside for it.
+    /// What the user allowed for the session: a tool inside of the working directories, or a path outside for
+    /// it.
     session: Mutex<BTreeSet<(String, Option<PathBuf>)>>,
 }
 
@@ -270,7 +271,8 @@ fn only_edits(request: &AuthorizationRequest<'_>) -> bool {
     !more && declared.state.is_empty() && !request.unconfined_child && !request.external
 }
 
-/// The folder that would have to be added for a path; nothing if none would help, or if it would be everything.
+/// The folder that would have to be added for a path; nothing if none would help, or if it would be
+/// everything.
 fn folder_to_add<'a>(request: &AuthorizationRequest<'_>, path: &'a Path) -> Option<&'a Path> {
     let dir = path.ancestors().find(|dir| dir.is_dir())?;
     // What lies there are views of the kernel and devices, which no folder opens.
@@ -290,7 +292,8 @@ impl ModeControl for PermissionRules {
 }
 
 impl AuthorizationRequest<'_> {
-    /// The paths that this call touches outside of the working directories, those first that nobody could resolve.
+    /// The paths that this call touches outside of the working directories, those first that nobody could
+    /// resolve.
     pub fn outside(&self) -> impl Iterator<Item = &Path> {
         self.effects.outside(self.workspace)
     }

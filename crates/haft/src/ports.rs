@@ -1,9 +1,9 @@
 //! Ports: the small traits through which tools and engine reach the world.
 //!
-//! The engine knows these traits and nothing behind them; the other crates implement them, and the host hands them
-//! over when it builds an [`Engine`](crate::Engine). A tool names the ports it can't do without
-//! ([`ToolSpec::needs`](crate::ToolSpec::needs)); where one is absent the tool isn't offered. There is no lookup by
-//! name and no downcast: a port is a field.
+//! The engine knows these traits and nothing behind them; the other crates implement them, and the host hands
+//! them over when it builds an [`Engine`](crate::Engine). A tool names the ports it can't do without
+//! ([`ToolSpec::needs`](crate::ToolSpec::needs)); where one is absent the tool isn't offered. There is no
+//! lookup by name and no downcast: a port is a field.
 
 mod asker;
 mod authorizer;

@@ -1,8 +1,8 @@
 //! Replaces a file of the program's own state in one step, for its owner alone.
 //!
-//! The content is written to a new file beside it, which is renamed over it: another process reads the old content or the
-//! new one, and a program that is killed leaves one of them. Files that tools write are written through
-//! [`files`](crate::files), which keep mode and owner.
+//! The content is written to a new file beside it, which is renamed over it: another process reads the old
+//! content or the new one, and a program that is killed leaves one of them. Files that tools write are
+//! written through [`files`](crate::files), which keep mode and owner.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -45,8 +45,8 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
 /// ```
 ///
 /// # Errors
-/// What the operating system says; the old content is left then. Only where the directory can't be flushed is the new
-/// content in place.
+/// What the operating system says; the old content is left then. Only where the directory can't be flushed is
+/// the new content in place.
 pub fn replace_private_file(path: &Path, bytes: &[u8], options: &ReplaceOptions) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let (temporary, mut file) = create_beside(path)?;

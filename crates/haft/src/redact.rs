@@ -1,9 +1,9 @@
 //! Redaction of secrets in what leaves a session for people and programs: logs, exports, telemetry.
 //!
-//! Access tokens are recognized by the prefix that their issuer gives them, JSON Web Tokens and private keys by their form,
-//! passwords by their place in a URL. A secret without a form of its own, such as a random password, isn't recognized;
-//! the journal's redactor replaces those by their values. What goes to a model, a tool or the journal isn't redacted: a
-//! resumed request must be the same bytes.
+//! Access tokens are recognized by the prefix that their issuer gives them, JSON Web Tokens and private keys
+//! by their form, passwords by their place in a URL. A secret without a form of its own, such as a random
+//! password, isn't recognized; the journal's redactor replaces those by their values. What goes to a model, a
+//! tool or the journal isn't redacted: a resumed request must be the same bytes.
 
 use std::borrow::Cow;
 
@@ -15,8 +15,8 @@ struct TokenForm {
     chars_min: usize,
     /// Characters of the rest beside letters, digits and `_`.
     extra: &'static [u8],
-    /// Whether the prefix may also stand in ordinary words, so that it counts only at the beginning of a word, and only
-    /// before at least one digit.
+    /// Whether the prefix may also stand in ordinary words, so that it counts only at the beginning of a
+    /// word, and only before at least one digit.
     is_common: bool,
 }
 
@@ -171,7 +171,8 @@ fn is_end_of_text(rest: &[u8]) -> bool {
     rest.is_empty() || rest.starts_with("…".as_bytes())
 }
 
-/// Whether no word goes on here. An escape of JSON before it ends in a letter or digit and is no part of a word.
+/// Whether no word goes on here. An escape of JSON before it ends in a letter or digit and is no part of a
+/// word.
 fn begins_word(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     let is_escape = |length: usize| {

@@ -1,8 +1,8 @@
 //! The tools that there are, and the snapshot of them that one turn works with.
 //!
-//! A [`Registry`] is immutable: registering gives a new one, and a clash of names is an error there and not at run
-//! time. For each turn a [`Snapshot`] is taken *before* the request is sent; calls of that turn are dispatched from
-//! it and from nothing else, so what was advertised is what can be called.
+//! A [`Registry`] is immutable: registering gives a new one, and a clash of names is an error there and not
+//! at run time. For each turn a [`Snapshot`] is taken *before* the request is sent; calls of that turn are
+//! dispatched from it and from nothing else, so what was advertised is what can be called.
 
 mod assemble;
 mod closest;
@@ -115,8 +115,8 @@ impl RegisteredTool {
 }
 
 impl RegisteredTool {
-    /// About how many tokens the definition of this tool takes: a quarter of its characters, for lack of the model's own
-    /// count. Worked out when first needed.
+    /// About how many tokens the definition of this tool takes: a quarter of its characters, for lack of the
+    /// model's own count. Worked out when first needed.
     pub fn tokens_guess(&self) -> u64 {
         *self.tokens.get_or_init(|| {
             let schema = LengthCounter::count_json(self.tool.input_schema());
@@ -169,8 +169,8 @@ impl Registry {
         self.add(tools, &ToolOrigin::BuiltIn)
     }
 
-    /// Tools from outside: an MCP server, a folder of scripts. They never shadow what is there: one whose name a
-    /// built-in tool has is withheld when a snapshot is made, and says so there.
+    /// Tools from outside: an MCP server, a folder of scripts. They never shadow what is there: one whose
+    /// name a built-in tool has is withheld when a snapshot is made, and says so there.
     ///
     /// # Errors
     /// A tool that can't be registered, or two of this source with one name.
@@ -214,8 +214,8 @@ impl Registry {
         Registry { entries: Arc::new(self.entries.iter().filter(|entry| keep(entry)).cloned().collect()) }
     }
 
-    /// The same tools, with those of `replacements` in the place of tools that have their name and origin: for tools that
-    /// belong to one session, where several sessions share the others.
+    /// The same tools, with those of `replacements` in the place of tools that have their name and origin:
+    /// for tools that belong to one session, where several sessions share the others.
     #[must_use]
     pub fn replace_tools(&self, replacements: &Registry) -> Registry {
         let replacement = |entry: &Arc<RegisteredTool>| {
@@ -417,8 +417,9 @@ pub(super) fn pin_tools(
 ) -> Snapshot {
     let by_name: HashMap<_, _, ShortNames> =
         offers.iter().enumerate().map(|(at, offer)| (offer.name.clone(), at)).collect();
-    // An alias leads to its tool where no tool is called that. What a built-in tool has goes first, then the sources by their
-    // names; they take no name of a tool that isn't offered, since a tool that is denied keeps its names.
+    // An alias leads to its tool where no tool is called that. What a built-in tool has goes first, then the
+    // sources by their names; they take no name of a tool that isn't offered, since a tool that is denied
+    // keeps its names.
     let mut taken: HashSet<&str> = by_name.keys().map(|name| &**name).collect();
     let (built_in, mut external): (Vec<usize>, Vec<usize>) =
         (0..offers.len()).partition(|at| *offers[*at].origin() == ToolOrigin::BuiltIn);
@@ -437,8 +438,8 @@ pub(super) fn pin_tools(
     Snapshot(Arc::new(PinnedTools { offers, by_name, aliases, withheld }))
 }
 
-/// FNV-1a: quick for short names. The keys are tools that were registered; what a model asks for is only looked up,
-/// so there is nothing to flood.
+/// FNV-1a: quick for short names. The keys are tools that were registered; what a model asks for is only
+/// looked up, so there is nothing to flood.
 #[derive(Clone, Copy, Default)]
 struct ShortNames;
 

@@ -49,8 +49,8 @@ impl ToolResult {
         ToolResult(Arc::new(parts))
     }
 
-    /// The result of a call that was never given to an engine, because something was wrong with it: for hosts that tell of
-    /// all calls of a message.
+    /// The result of a call that was never given to an engine, because something was wrong with it: for hosts
+    /// that tell of all calls of a message.
     pub fn not_taken(call: &ToolCall, error: ToolError) -> ToolResult {
         ToolResult::refused(call.id.clone(), call.name.clone(), error)
     }
@@ -112,7 +112,8 @@ impl ToolResult {
         &self.0.call_id
     }
 
-    /// The tool that was called: its own name where the call used an alias, what the call said where there is none.
+    /// The tool that was called: its own name where the call used an alias, what the call said where there is
+    /// none.
     pub fn tool_name(&self) -> &str {
         &self.0.tool_name
     }
@@ -175,8 +176,8 @@ impl ToolResult {
         &self.0.notes
     }
 
-    /// Whether the turn ends with this result: the user said a bare no, or a hook stopped it. The model should not be
-    /// asked again before the user said something.
+    /// Whether the turn ends with this result: the user said a bare no, or a hook stopped it. The model
+    /// should not be asked again before the user said something.
     pub fn ends_turn(&self) -> bool {
         self.0.stop.is_some() || self.error().is_some_and(ToolError::ends_turn)
     }
@@ -246,7 +247,8 @@ impl std::fmt::Debug for ToolResult {
 pub struct ResultJson {
     /// The tool that was called.
     pub tool_name: String,
-    /// A string for text, the value for a structured result, an array of content blocks otherwise; null on error.
+    /// A string for text, the value for a structured result, an array of content blocks otherwise; null on
+    /// error.
     pub output: Value,
     /// Why the call failed; null if it did not.
     pub error: Option<ErrorJson>,
@@ -275,7 +277,8 @@ pub struct ErrorJson {
     pub retryable: bool,
 }
 
-/// Brings the notes of all results within `most` characters together, the same for each; returns what they have.
+/// Brings the notes of all results within `most` characters together, the same for each; returns what they
+/// have.
 fn bound_notes(results: &mut [ToolResult], most: usize) -> usize {
     let chars = |result: &ToolResult| result.notes().iter().map(|note| note.chars().count()).sum::<usize>();
     let all: usize = results.iter().map(chars).sum();

@@ -1,14 +1,15 @@
 //! How much of a result the model sees, and where the rest of it stays.
 //!
 //! A result over its limit is not cut and forgotten: [`limit_output`] writes the whole of it to a file of the
-//! [`OffloadStore`] and gives the model the beginning, the end, the size, the path and how to read on. When all
-//! results of a turn are there, [`fit_to_budget`] holds their sum to the turn's budget in the same way.
+//! [`OffloadStore`] and gives the model the beginning, the end, the size, the path and how to read on. When
+//! all results of a turn are there, [`fit_to_budget`] holds their sum to the turn's budget in the same way.
 //!
-//! Only text and structured blocks count, in characters, each as [`ResultBlock::to_text`] writes it; pictures,
-//! documents and links pass through untouched and are bounded by whoever makes them. What a tool says about its
-//! own limit lives with the tool; which results belong to one turn is the engine's knowledge. This part calls no
-//! tool, asks nobody and never fails: a file that can't be written costs the middle of the result, says so, and
-//! still keeps the limit. (Sending the full text instead, as others do, breaks the next request.)
+//! Only text and structured blocks count, in characters, each as [`ResultBlock::to_text`] writes it;
+//! pictures, documents and links pass through untouched and are bounded by whoever makes them. What a tool
+//! says about its own limit lives with the tool; which results belong to one turn is the engine's knowledge.
+//! This part calls no tool, asks nobody and never fails: a file that can't be written costs the middle of the
+//! result, says so, and still keeps the limit. (Sending the full text instead, as others do, breaks the next
+//! request.)
 //!
 //! - `keeping` writes a result that is too long for memory to its file while it comes.
 //! - `store` keeps files: private, never through a link, removed by age and size.
@@ -49,7 +50,8 @@ use preview::{PreviewSource, RestLocation};
 pub enum ResultLimit {
     /// At most so many characters; a longer result goes to a file.
     Chars(usize),
-    /// The tool pages by itself. Only a turn's budget shortens its results: to a page, or to a file if it takes no `offset`.
+    /// The tool pages by itself. Only a turn's budget shortens its results: to a page, or to a file if it
+    /// takes no `offset`.
     Unlimited,
 }
 
@@ -177,9 +179,9 @@ impl LimitedOutput {
 
 /// Brings one result below its limit.
 ///
-/// A result within the limit comes back untouched and uncopied. Otherwise the whole text is in a file of `store`,
-/// and one text block stands in place of all text and structured blocks. `tool` names the file and is never
-/// trusted as a path.
+/// A result within the limit comes back untouched and uncopied. Otherwise the whole text is in a file of
+/// `store`, and one text block stands in place of all text and structured blocks. `tool` names the file and
+/// is never trusted as a path.
 ///
 /// ```
 /// use haft::{ResultBlock, ToolOutput};
@@ -226,7 +228,8 @@ pub(crate) fn output_bytes(output: &ToolOutput) -> usize {
     output.blocks().iter().filter_map(counted_block).map(of).sum()
 }
 
-/// No number is longer than this: an upper bound that costs nothing, since [`output_bytes`] only has to bound.
+/// No number is longer than this: an upper bound that costs nothing, since [`output_bytes`] only has to
+/// bound.
 const SCALAR_BYTES_MAX: usize = 32;
 
 /// Returns the characters of all text, structured blocks included.

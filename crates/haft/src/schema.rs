@@ -1,9 +1,9 @@
 //! From the text a model sent to the value a tool takes.
 //!
-//! The way is: `json` makes a value of the text, [`InputSchema::validate`] holds it against the
-//! schema, [`decode_input`] makes the typed input. Each step either succeeds or says, in
-//! [`InputViolation`]s, which field is wrong, what came and what is accepted; [`describe_violations`] writes them
-//! as the one message that the model reads.
+//! The way is: `json` makes a value of the text, [`InputSchema::validate`] holds it against the schema,
+//! [`decode_input`] makes the typed input. Each step either succeeds or says, in [`InputViolation`]s, which
+//! field is wrong, what came and what is accepted; [`describe_violations`] writes them as the one message
+//! that the model reads.
 //!
 //! There are two sources of schemas and they are trusted differently. Those derived from a Rust
 //! type are ours: they are closed, inlined and bounded in `derive`. Those known only at run time
@@ -114,9 +114,9 @@ impl std::error::Error for SchemaError {}
 
 /// The schema of a tool's input: what is sent to a model, and the validator made from it.
 ///
-/// Cheap to clone; all clones share one validator. That of a schema known only at run time is made once to see that it can be made, and
-/// again when the first input comes: there may be thousands of such tools, few are ever called, and a validator takes ten times the
-/// room of its schema.
+/// Cheap to clone; all clones share one validator. That of a schema known only at run time is made once to
+/// see that it can be made, and again when the first input comes: there may be thousands of such tools, few
+/// are ever called, and a validator takes ten times the room of its schema.
 #[derive(Clone)]
 pub struct InputSchema {
     inner: Arc<CompiledSchema>,
@@ -251,7 +251,8 @@ impl InputSchema {
         self.validate_bounded(input)
     }
 
-    /// [`validate`](InputSchema::validate) for an input whose depth was checked before, as that of parsed text.
+    /// [`validate`](InputSchema::validate) for an input whose depth was checked before, as that of parsed
+    /// text.
     pub(crate) fn validate_bounded(&self, input: Value) -> Result<Value, Vec<InputViolation>> {
         let inner = &*self.inner;
         if inner.validator().is_valid(&input) {
@@ -276,8 +277,9 @@ impl InputSchema {
         Err(violations)
     }
 
-    /// Returns the input with integral floats as integers, JSON in strings as JSON and without the nulls that stand
-    /// for what was left out, where the schema wants that. `None` if nothing changed or the result does not fit.
+    /// Returns the input with integral floats as integers, JSON in strings as JSON and without the nulls that
+    /// stand for what was left out, where the schema wants that. `None` if nothing changed or the result does
+    /// not fit.
     ///
     /// JSON Schema takes `5.0` for an integer and serde does not, so a valid input can still fail
     /// to decode; this is what to try then.
@@ -348,7 +350,8 @@ fn schema_error(error: &jsonschema::ValidationError<'_>) -> SchemaError {
     }
 }
 
-/// Says what is wrong with a text that is no JSON, and where, in the words that a model reads of its arguments.
+/// Says what is wrong with a text that is no JSON, and where, in the words that a model reads of its
+/// arguments.
 ///
 /// ```
 /// let error = serde_json::from_str::<serde_json::Value>("{a: 1}").unwrap_err();

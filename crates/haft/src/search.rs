@@ -1,7 +1,9 @@
-//! Finding tools that the model was not shown: the index, the search of an engine over its tools, and the tool.
+//! Finding tools that the model was not shown: the index, the search of an engine over its tools, and the
+//! tool.
 //!
-//! With hundreds of tools a model is sent few with their schemas and the names of the rest. [`ToolSearch`] is what it finds
-//! the rest by. An engine has the search over its tools by itself; a host registers the tool and refreshes between turns:
+//! With hundreds of tools a model is sent few with their schemas and the names of the rest. [`ToolSearch`] is
+//! what it finds the rest by. An engine has the search over its tools by itself; a host registers the tool
+//! and refreshes between turns:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -133,8 +135,8 @@ fn definition(offer: &OfferedTool) -> Value {
 
 /// Finds tools that you were given only the names of, and gives you their descriptions and schemas.
 ///
-/// You can call what it finds from your next message on. Ask for what you want to do ("send a message"), or for names
-/// that you know.
+/// You can call what it finds from your next message on. Ask for what you want to do ("send a message"), or
+/// for names that you know.
 #[derive(Deserialize, JsonSchema)]
 pub struct ToolSearchInput {
     /// Words for what the tool should do. `+word` has to be there. `select:NAME,NAME` takes exactly these.

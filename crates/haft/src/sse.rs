@@ -1,8 +1,8 @@
 //! Server-sent events, as providers and MCP servers stream them.
 //!
-//! [`EventReader`] takes bytes in whatever chunks they come and gives whole events. One buffer holds the line that is not
-//! complete yet and one the data of the event, both bounded; a line that lies whole in the bytes is not copied, and one that
-//! came in many pieces becomes the data of its event as it is.
+//! [`EventReader`] takes bytes in whatever chunks they come and gives whole events. One buffer holds the line
+//! that is not complete yet and one the data of the event, both bounded; a line that lies whole in the bytes
+//! is not copied, and one that came in many pieces becomes the data of its event as it is.
 
 use std::borrow::Cow;
 
@@ -162,9 +162,10 @@ impl EventReader {
 
     fn parse_line(&mut self, line: &[u8]) -> StreamLine {
         let length = line.len();
-        let line = match std::mem::replace(&mut self.begun, true) {
-            false => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line),
-            true => line,
+        let line = if std::mem::replace(&mut self.begun, true) {
+            line
+        } else {
+            line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
         };
         if line.is_empty() {
             return StreamLine::End;

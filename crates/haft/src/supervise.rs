@@ -1,9 +1,10 @@
 //! The time of running calls, watched from outside.
 //!
-//! A tool that waits is cancelled at its limit and answers for itself. One that never yields can't be: after a short
-//! grace its call is answered in its place and the work abandoned. One task for each session does this, for all its
-//! calls, with one timer. A thread beside it reports calls that keep a runtime thread busy, and answers those that the
-//! task can't: because all threads of the runtime are busy, or because a call that was cancelled doesn't notice.
+//! A tool that waits is cancelled at its limit and answers for itself. One that never yields can't be: after
+//! a short grace its call is answered in its place and the work abandoned. One task for each session does
+//! this, for all its calls, with one timer. A thread beside it reports calls that keep a runtime thread busy,
+//! and answers those that the task can't: because all threads of the runtime are busy, or because a call that
+//! was cancelled doesn't notice.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -128,8 +129,9 @@ impl<C: WatchedCall> CallSupervisor<C> {
                 self.wake.notify_one();
             }
             if gone || asleep {
-                // What a runtime thread wakes waits in a slot of that thread from which no other can take it, and the
-                // call may be about to block this one. The next task to come moves it to where others can.
+                // What a runtime thread wakes waits in a slot of that thread from which no other can take it,
+                // and the call may be about to block this one. The next task to come moves it to where others
+                // can.
                 drop(tokio::spawn(std::future::ready(())));
             }
         }
@@ -160,8 +162,8 @@ impl<C: WatchedCall> CallSupervisor<C> {
                 late.push(watch.call.clone());
             }
         }
-        // Between calls the timer stays set for a while: calls come one after the other, and each would have to wake
-        // this task again.
+        // Between calls the timer stays set for a while: calls come one after the other, and each would have
+        // to wake this task again.
         if watches.next_key != watches.last_key {
             watches.last_key = watches.next_key;
             watches.idle_at = Some(now + limits::SUPERVISOR_IDLE);
@@ -175,7 +177,8 @@ impl<C: WatchedCall> CallSupervisor<C> {
         timer
     }
 
-    /// One look of the watchdog: reports calls that keep a thread busy, and answers those that nobody else can.
+    /// One look of the watchdog: reports calls that keep a thread busy, and answers those that nobody else
+    /// can.
     fn look(&self, since_last: Duration) {
         let (mut stuck, mut abandoned) = (Vec::new(), Vec::new());
         let now = std::time::Instant::now();
@@ -225,8 +228,8 @@ async fn run_supervisor<C: WatchedCall>(supervisor: Weak<CallSupervisor<C>>, wak
     }
 }
 
-/// Starts the thread that looks after what the task can't: it needs no runtime. It ends when its supervisor is gone;
-/// where it can't be started, calls that never yield are answered late.
+/// Starts the thread that looks after what the task can't: it needs no runtime. It ends when its supervisor
+/// is gone; where it can't be started, calls that never yield are answered late.
 fn start_watchdog<C: WatchedCall>(supervisor: Weak<CallSupervisor<C>>) -> bool {
     let look = move || {
         while let Some(supervisor) = supervisor.upgrade() {
@@ -255,8 +258,8 @@ impl<C: WatchedCall> Drop for WatchGuard<'_, C> {
 
 /// Threads of blocking tools.
 ///
-/// Each call has a thread of its own. One whose call was given up goes on until its code returns: nothing can stop a
-/// thread. Those are counted, and too many of them refuse further blocking calls.
+/// Each call has a thread of its own. One whose call was given up goes on until its code returns: nothing can
+/// stop a thread. Those are counted, and too many of them refuse further blocking calls.
 #[derive(Default)]
 pub(crate) struct BlockingThreads {
     abandoned: AtomicUsize,

@@ -1,8 +1,9 @@
 //! Doubles for tests of tools, hosts and the engine itself: everything in memory, scripted and recorded.
 //!
-//! Behind the feature `testing`. There is a double for every [port](crate::ports), a [tool](scripted_tool) whose test says
-//! when it ends, a [caller](TestCaller) in place of a model, and a [clock](ManualClock) that stands still. None of them
-//! sleeps: a test waits for what happened, not for a time in which it should have happened.
+//! Behind the feature `testing`. There is a double for every [port](crate::ports), a [tool](scripted_tool)
+//! whose test says when it ends, a [caller](TestCaller) in place of a model, and a [clock](ManualClock) that
+//! stands still. None of them sleeps: a test waits for what happened, not for a time in which it should have
+//! happened.
 //!
 //! Clones of a double share what it holds, so a test gives one to the engine and asks the other:
 //!
@@ -23,8 +24,8 @@
 //! # }
 //! ```
 //!
-//! Background tasks need no double: [`TaskTable`](crate::dispatch::TaskTable) is in memory as it is. Rules neither:
-//! [`Permissions`](crate::PermissionRules) is.
+//! Background tasks need no double: [`TaskTable`](crate::dispatch::TaskTable) is in memory as it is. Rules
+//! neither: [`Permissions`](crate::PermissionRules) is.
 
 mod asker;
 mod caller;

@@ -1,7 +1,8 @@
 //! Truncation of text: the one set of helpers for names, messages and excerpts that must stay short.
 //!
-//! Limits count characters (`char`s) where people and models read the text, bytes where memory counts. A cut never splits a
-//! character. None of these makes a text safe to print; that is [`view::visible`](crate::view::escape_invisible).
+//! Limits count characters (`char`s) where people and models read the text, bytes where memory counts. A cut
+//! never splits a character. None of these makes a text safe to print; that is
+//! [`view::visible`](crate::view::escape_invisible).
 
 /// Returns the first `chars_max` characters of a text.
 ///
@@ -54,8 +55,9 @@ pub(crate) fn truncate_in_place(text: &mut String, chars_max: usize) {
     }
 }
 
-/// Returns whether a character is not seen, or changes how others are seen, after the character `before`: control characters
-/// but line feed and tab, characters without width, those that turn the direction of text, and tags.
+/// Returns whether a character is not seen, or changes how others are seen, after the character `before`:
+/// control characters but line feed and tab, characters without width, those that turn the direction of text,
+/// and tags.
 ///
 /// ```
 /// use haft::text::is_hidden;
@@ -83,7 +85,8 @@ fn is_selector(character: char) -> bool {
     matches!(character, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
-/// Returns a text with every run of whitespace, line breaks included, replaced by one space, and none at its ends.
+/// Returns a text with every run of whitespace, line breaks included, replaced by one space, and none at its
+/// ends.
 ///
 /// ```
 /// assert_eq!(haft::text::single_line(" a\n\tb "), "a b");

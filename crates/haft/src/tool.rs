@@ -38,14 +38,15 @@ pub use spec::{
 ///
 /// The engine calls the methods in the order of the pipeline: [`effects`](Tool::effects) when the call is
 /// dispatched, [`check`](Tool::check) and [`permission`](Tool::permission) while it is prepared,
-/// [`call`](Tool::call) when it runs, [`view`](Tool::view) whenever somebody looks. Any of them may be called from any
-/// task, for several calls at once. Each attempt of a call decodes its input afresh from the JSON that was kept.
+/// [`call`](Tool::call) when it runs, [`view`](Tool::view) whenever somebody looks. Any of them may be called
+/// from any task, for several calls at once. Each attempt of a call decodes its input afresh from the JSON
+/// that was kept.
 ///
 /// * An **error** is one failed result. `?` works on any error.
-/// * A **panic**, in any method and also in `Drop`, is one failed result; the turn goes on. (A second panic while the
-///   first unwinds ends the process, as everywhere in Rust.)
-/// * **Cancellation** drops the future of `call` at its next `await`; a tool that has something to put in order
-///   holds it in a value whose `Drop` does so.
+/// * A **panic**, in any method and also in `Drop`, is one failed result; the turn goes on. (A second panic
+///   while the first unwinds ends the process, as everywhere in Rust.)
+/// * **Cancellation** drops the future of `call` at its next `await`; a tool that has something to put in
+///   order holds it in a value whose `Drop` does so.
 ///
 /// Only [`spec`](Tool::spec) and [`call`](Tool::call) are required:
 ///
@@ -79,7 +80,8 @@ pub use spec::{
 /// }
 /// ```
 pub trait Tool: Send + Sync + 'static {
-    /// The input. Its doc comment is the tool's description, the doc comments of its fields describe the arguments.
+    /// The input. Its doc comment is the tool's description, the doc comments of its fields describe the
+    /// arguments.
     type Input: DeserializeOwned + JsonSchema + Send + Sync + 'static;
     /// What comes back.
     type Output: IntoOutput;
@@ -89,25 +91,26 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What this call will touch.
     ///
-    /// The default is unknown: the call runs alone, always asks, and is never repeated. A panic in here means the
-    /// same.
+    /// The default is unknown: the call runs alone, always asks, and is never repeated. A panic in here means
+    /// the same.
     fn effects(&self, input: &Self::Input) -> Effects {
         let _ = input;
         Effects::unknown()
     }
 
-    /// Whether the input makes sense, asked after its shape was found right. Return [`ToolError::invalid_input`] with
-    /// what was wrong and what is accepted.
+    /// Whether the input makes sense, asked after its shape was found right. Return
+    /// [`ToolError::invalid_input`] with what was wrong and what is accepted.
     ///
-    /// Files are reached through `cx` and only inside of the working directories: nothing has been granted yet.
-    /// The default accepts every input of the right shape.
+    /// Files are reached through `cx` and only inside of the working directories: nothing has been granted
+    /// yet. The default accepts every input of the right shape.
     fn check(&self, input: &Self::Input, cx: &Context) -> impl Future<Output = Result<(), ToolError>> + Send {
         let _ = (input, cx);
         PassedCheck(ReadyFuture::new())
     }
 
-    /// The tool's own opinion on whether this call should be allowed: [`DecisionReason::allow`], `ask` or `deny`. Rules that
-    /// deny or ask come first; an opinion can't lift them. The default has none, so rules, mode and effects decide.
+    /// The tool's own opinion on whether this call should be allowed: [`DecisionReason::allow`], `ask` or
+    /// `deny`. Rules that deny or ask come first; an opinion can't lift them. The default has none, so rules,
+    /// mode and effects decide.
     fn permission(
         &self,
         input: &Self::Input,
@@ -124,27 +127,29 @@ pub trait Tool: Send + Sync + 'static {
         cx: &Context,
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 
-    /// What this one call will do, in a sentence for the person who is asked. The default names tool and effects.
+    /// What this one call will do, in a sentence for the person who is asked. The default names tool and
+    /// effects.
     fn describe(&self, input: &Self::Input) -> Option<String> {
         let _ = input;
         None
     }
 
-    /// Why the tool can't be offered now, as a fragment: "no search is configured". Asked when a snapshot is made. The
-    /// default is that it can.
+    /// Why the tool can't be offered now, as a fragment: "no search is configured". Asked when a snapshot is
+    /// made. The default is that it can.
     fn unavailable_reason(&self) -> Option<String> {
         None
     }
 
-    /// What the person sees who is asked about this call, where that takes a look at files: the change to a file that is
-    /// there. Files are reached as in [`check`](Tool::check). The default is what [`view`](Tool::view) shows of the input.
+    /// What the person sees who is asked about this call, where that takes a look at files: the change to a
+    /// file that is there. Files are reached as in [`check`](Tool::check). The default is what
+    /// [`view`](Tool::view) shows of the input.
     fn preview(&self, input: &Self::Input, cx: &Context) -> impl Future<Output = Option<CallView>> + Send {
         let _ = (input, cx);
         ReadyFuture::new()
     }
 
-    /// What a person sees at a stage of the call: data, not text with escape codes. The input is JSON because it may
-    /// still be incomplete. The default shows the arguments and what came of them.
+    /// What a person sees at a stage of the call: data, not text with escape codes. The input is JSON because
+    /// it may still be incomplete. The default shows the arguments and what came of them.
     fn view(&self, stage: &CallStage<'_>) -> Option<CallView> {
         let _ = stage;
         None

@@ -14,8 +14,8 @@ use crate::text::{is_hidden, truncate_in_place};
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum CallStage<'a> {
-    /// The call as the model asks for it. While the input is still streaming in, `complete` is false and parts of
-    /// the input are missing.
+    /// The call as the model asks for it. While the input is still streaming in, `complete` is false and
+    /// parts of the input are missing.
     Use {
         /// The input, as far as it came.
         input: &'a Value,
@@ -263,9 +263,10 @@ pub fn escape_invisible(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len());
     let mut before = None;
     for character in text.chars() {
-        match is_hidden(character, before) {
-            true => shown.extend(character.escape_unicode()),
-            false => shown.push(character),
+        if is_hidden(character, before) {
+            shown.extend(character.escape_unicode())
+        } else {
+            shown.push(character)
         }
         before = Some(character);
     }

@@ -1,21 +1,22 @@
-//! Under the rule `effects` many calls run at once, and the files and the answers are those of running them in order.
+//! Under the rule `effects` many calls run at once, and the files and the answers are those of running them
+//! in order.
 //!
-//! Random programs of small file tools, each declaring honestly what it touches, run twice in two copies of the same
-//! folder: as one message with eight slots, and call by call. The folder is full of aliases: links to files, to
-//! folders, to nothing, to links, and a file with two names.
+//! Random programs of small file tools, each declaring honestly what it touches, run twice in two copies of
+//! the same folder: as one message with eight slots, and call by call. The folder is full of aliases: links
+//! to files, to folders, to nothing, to links, and a file with two names.
 //!
 //! # What honest means
 //! Found by leaving it out and watching this test fail:
 //!
 //! - What is *read to decide* is read too: a rename that refuses links declares what it looks at.
-//! - What creates a file creates the folders that lead to it, as [`files`](haft::Context::files) does. A tool that would
-//!   rather fail without its folder depends on whether a neighbour has made that folder, and has to declare that it
-//!   reads it; then nothing in that folder is written beside it.
-//! - A rename of a plain file deletes one name and writes the other. That is enough, because a plain file has no other
-//!   name and nothing is reached through it.
+//! - What creates a file creates the folders that lead to it, as [`files`](haft::Context::files) does. A tool
+//!   that would rather fail without its folder depends on whether a neighbour has made that folder, and has
+//!   to declare that it reads it; then nothing in that folder is written beside it.
+//! - A rename of a plain file deletes one name and writes the other. That is enough, because a plain file has
+//!   no other name and nothing is reached through it.
 //! - Whatever makes two names lead to one place (a link, a second name, a moved link or folder) says
-//!   [`exclusive`](haft::Effects::exclusive). Its own paths are not the point: behind it, *other* calls touch other
-//!   files than they declared before, and no declaration of paths can say that.
+//!   [`exclusive`](haft::Effects::exclusive). Its own paths are not the point: behind it, *other* calls touch
+//!   other files than they declared before, and no declaration of paths can say that.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
@@ -203,7 +204,8 @@ fn temporary() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder")
 }
 
-/// The folder that every program starts with, in a temporary one: a moved link may lead out of it, but no further.
+/// The folder that every program starts with, in a temporary one: a moved link may lead out of it, but no
+/// further.
 fn plant(temp: &Path) -> io::Result<PathBuf> {
     let root = temp.join("w");
     fs::create_dir(&root)?;
@@ -346,7 +348,8 @@ fn the_outcome_is_that_of_running_in_order() {
     assert!(beside * 8 > calls, "only {beside} of {calls} calls ran beside another: this shows nothing");
 }
 
-/// Two names come to lead to one place in the middle of a message: those behind it that use one of them each meet.
+/// Two names come to lead to one place in the middle of a message: those behind it that use one of them each
+/// meet.
 #[test]
 fn aliases_that_are_made_on_the_way_count() {
     let programs = [

@@ -1,7 +1,7 @@
 //! Room in the model's window: old results are cleared first, then the model summarises what was said.
 //!
-//! Clearing comes first because it costs nothing and loses the least: a result can be had again by calling again, or read
-//! where its whole was kept. A summary costs a request and loses what it leaves out.
+//! Clearing comes first because it costs nothing and loses the least: a result can be had again by calling
+//! again, or read where its whole was kept. A summary costs a request and loses what it leaves out.
 
 use haft::text::truncate_chars;
 
@@ -22,7 +22,8 @@ const SUMMARISE: &str = "The conversation has become too long to go on. Do not c
 const SUMMARISED: &str = "The conversation so far had become too long and was replaced by this summary:";
 
 impl ActiveRun<'_> {
-    /// Makes room before the model is asked, where the window is nearly full, or where the provider said that it is.
+    /// Makes room before the model is asked, where the window is nearly full, or where the provider said that
+    /// it is.
     pub(super) async fn keep_room(&mut self, tools: &ToolDefinitions) -> Option<RunEnd> {
         let options = &self.with.options;
         let is_near = |tokens: u64| {
@@ -69,8 +70,8 @@ impl ActiveRun<'_> {
         (self.full > 0).then_some(RunEnd::Stopped(StopReason::ContextFull))
     }
 
-    /// Replaces the conversation by a summary of it, and what the user said that nobody has answered yet. False if
-    /// there is none to be had.
+    /// Replaces the conversation by a summary of it, and what the user said that nobody has answered yet.
+    /// False if there is none to be had.
     async fn summarise(&mut self, tools: &ToolDefinitions) -> Result<bool, RunInterruption> {
         let mut asked = self.conversation.clone();
         if self.full > 0 {

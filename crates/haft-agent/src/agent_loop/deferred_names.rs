@@ -1,7 +1,8 @@
-//! The message about tools that the model has to search for: their names, or where there are too many, where they are.
+//! The message about tools that the model has to search for: their names, or where there are too many, where
+//! they are.
 //!
-//! It is a part of the system prompt that stays the same while the session finds tools: those that were found are named in
-//! it as before.
+//! It is a part of the system prompt that stays the same while the session finds tools: those that were found
+//! are named in it as before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A message format of lists, and a model that plays replies in it.
 //!
-//! An item is a list whose first element says what it is: `["user", TEXT…]`, `["model", TEXT, [[ID, TOOL, INPUT]…]]` or
-//! `["results", [[ID, TEXT]…]]`.
+//! An item is a list whose first element says what it is: `["user", TEXT…]`,
+//! `["model", TEXT, [[ID, TOOL, INPUT]…]]` or `["results", [[ID, TEXT]…]]`.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -182,10 +182,7 @@ impl Model for PlannedModel {
     }
 
     fn deferral(&self) -> ToolDeferral {
-        match self.defers.load(Ordering::Relaxed) {
-            true => ToolDeferral::Native,
-            false => ToolDeferral::Fallback,
-        }
+        if self.defers.load(Ordering::Relaxed) { ToolDeferral::Native } else { ToolDeferral::Fallback }
     }
 
     fn disable_deferral(&self) {

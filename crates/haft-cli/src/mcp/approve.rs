@@ -1,7 +1,9 @@
-//! `haft mcp approve`: what a workspace's servers would run and what they offer, and the user's yes to exactly that.
+//! `haft mcp approve`: what a workspace's servers would run and what they offer, and the user's yes to
+//! exactly that.
 //!
-//! In two steps, because a server has to be started before anybody knows what it offers: first the command or the address,
-//! then each definition. What was seen is what is kept. Without a clear yes nothing is, and the exit code is 1.
+//! In two steps, because a server has to be started before anybody knows what it offers: first the command or
+//! the address, then each definition. What was seen is what is kept. Without a clear yes nothing is, and the
+//! exit code is 1.
 
 use haft::ports::ConfinementLevel;
 use haft_mcp::{
@@ -84,14 +86,13 @@ pub(crate) fn run(args: &ApproveArgs, common: &CommonArgs) -> Result<ExitStatus,
             &config,
             before.map(|before| WithheldItem::new(subject.clone(), Some(before))),
         ))?;
-        match says_yes(args, common, &format!("start `{}`, here and from now on?", config.name)) {
-            true => {
-                approvals
-                    .approve(&subject)
-                    .map_err(|words| UsageError(format!("the yes can't be kept: {words}")))?;
-                started.push(planned.name().to_owned());
-            }
-            false => whole = false,
+        if says_yes(args, common, &format!("start `{}`, here and from now on?", config.name)) {
+            approvals
+                .approve(&subject)
+                .map_err(|words| UsageError(format!("the yes can't be kept: {words}")))?;
+            started.push(planned.name().to_owned());
+        } else {
+            whole = false
         }
     }
     session

@@ -157,7 +157,8 @@ pub(crate) struct McpAddArgs {
 pub(crate) struct AddJsonArgs {
     /// The server's name: letters, digits, `_` and `-`.
     pub(crate) name: String,
-    /// The entry, such as `{"command": "uvx", "args": ["mcp-server-time"]}`; `-` reads it from standard input.
+    /// The entry, such as `{"command": "uvx", "args": ["mcp-server-time"]}`; `-` reads it from standard
+    /// input.
     #[arg(value_name = "JSON|-")]
     pub(crate) json: String,
     /// For whom it is: you in this workspace, everybody in it, or you everywhere.

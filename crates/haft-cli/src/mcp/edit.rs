@@ -98,7 +98,8 @@ fn server_entry(args: &McpAddArgs) -> Result<Value, UsageError> {
     Ok(server)
 }
 
-/// Whether a target could be an address without its beginning: a host and a port, or a host and a path as servers have them.
+/// Whether a target could be an address without its beginning: a host and a port, or a host and a path as
+/// servers have them.
 fn looks_like_address(target: &str) -> bool {
     let (place, path) = target.split_once('/').unwrap_or((target, ""));
     let is_host = |host: &str| {

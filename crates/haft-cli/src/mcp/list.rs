@@ -1,5 +1,5 @@
-//! `haft mcp list` and `haft mcp get`: the servers that settings name, tried for real: how they are, how long they took, what
-//! they offer.
+//! `haft mcp list` and `haft mcp get`: the servers that settings name, tried for real: how they are, how long
+//! they took, what they offer.
 
 use std::fmt::Write as _;
 
@@ -255,7 +255,8 @@ fn describe_states(rows: &[ServerRow]) -> Vec<String> {
     rows.iter().map(state).collect()
 }
 
-/// One line for each server: marker, name, how it is, who named it, what it is; below it why it can't be used.
+/// One line for each server: marker, name, how it is, who named it, what it is; below it why it can't be
+/// used.
 fn render_table(rows: &[ServerRow]) -> String {
     let width = |of: &dyn Fn(&ServerRow) -> String, most: usize| {
         rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0).min(most)

@@ -1,7 +1,8 @@
 //! `haft mcp login` and `haft mcp logout`: an account with a server over HTTP.
 //!
-//! The address is shown, and the user opens it: it came from a server, so no program is started with it. The answer comes to
-//! a port of this machine; who has their browser elsewhere brings the address back that it ends up at.
+//! The address is shown, and the user opens it: it came from a server, so no program is started with it. The
+//! answer comes to a port of this machine; who has their browser elsewhere brings the address back that it
+//! ends up at.
 
 use std::sync::Arc;
 
@@ -20,9 +21,10 @@ use crate::{ExitStatus, UsageError, session, terminal, threads};
 pub(super) fn sign_in(args: &AccountArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     with_server(args, common, async |server| {
         let signed_in = server.sign_in().await?;
-        let scopes = match signed_in.scopes.is_empty() {
-            true => String::new(),
-            false => format!(", for {}", one_line(&signed_in.scopes.join(" "))),
+        let scopes = if signed_in.scopes.is_empty() {
+            String::new()
+        } else {
+            format!(", for {}", one_line(&signed_in.scopes.join(" ")))
         };
         let renewed = if signed_in.renews { "; it is renewed by itself" } else { "" };
         Ok(format!("signed in to `{}` by {}{scopes}{renewed}", args.server, one_line(&signed_in.issuer)))
@@ -31,9 +33,10 @@ pub(super) fn sign_in(args: &AccountArgs, common: &CommonArgs) -> Result<ExitSta
 
 pub(super) fn sign_out(args: &AccountArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     with_server(args, common, async |server| {
-        Ok(match server.sign_out().await? {
-            true => format!("signed out of `{}`", args.server),
-            false => format!("there was no sign-in to `{}`", args.server),
+        Ok(if server.sign_out().await? {
+            format!("signed out of `{}`", args.server)
+        } else {
+            format!("there was no sign-in to `{}`", args.server)
         })
     })
 }

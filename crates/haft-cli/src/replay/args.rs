@@ -10,8 +10,9 @@ use crate::args::{CommonArgs, OutputForm};
                   Exit codes: 0 nothing differs, 1 something does, 2 the file can't be read, or wrong usage."
 )]
 pub(crate) struct ReplayArgs {
-    /// A session, the beginning of its id, or a file: a journal, messages of Anthropic, OpenAI or Gemini as JSON or one a line,
-    /// the events of `haft run --output stream-json` or of Claude Code; `-` reads standard input.
+    /// A session, the beginning of its id, or a file: a journal, messages of Anthropic, OpenAI or Gemini as
+    /// JSON or one a line, the events of `haft run --output stream-json` or of Claude Code; `-` reads
+    /// standard input.
     #[arg(value_name = "FILE|SESSION")]
     pub(crate) file: String,
     /// Only look whether each call is valid and allowed; the default.

@@ -81,9 +81,10 @@ impl ReplayReport {
     /// For people.
     pub(super) fn table(&self) -> String {
         let call = |row: &ReplayedCall| {
-            let name = match row.name == row.tool {
-                true => one_line(&row.name),
-                false => format!("{} → {}", one_line(&row.name), one_line(&row.tool)),
+            let name = if row.name == row.tool {
+                one_line(&row.name)
+            } else {
+                format!("{} → {}", one_line(&row.name), one_line(&row.tool))
             };
             let agent =
                 row.agent.as_deref().map(|agent| format!("{}: ", one_line(agent))).unwrap_or_default();

@@ -158,7 +158,8 @@ pub(crate) struct ScriptArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScriptCommand {
-    /// Serve a script on this machine as Anthropic, OpenAI, Chat Completions and Gemini, until it is told to end.
+    /// Serve a script on this machine as Anthropic, OpenAI, Chat Completions and Gemini, until it is told to
+    /// end.
     Serve(ScriptServeArgs),
 }
 

@@ -1,7 +1,8 @@
 //! A run on a live screen: one prompt and its answer, or a conversation until the user leaves.
 //!
-//! The screen is `haft-terminal`'s. Here is what it can't know: where the history is kept, what the commands with a slash do,
-//! which modes Shift-Tab goes through. While the screen is open everything that this program says goes through it.
+//! The screen is `haft-terminal`'s. Here is what it can't know: where the history is kept, what the commands
+//! with a slash do, which modes Shift-Tab goes through. While the screen is open everything that this program
+//! says goes through it.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Who is shown what happens in a run: lines for people, one JSON object at the end, or one for each event.
 //!
-//! This is the seam between a run and its readers. A run knows [`RunOutput`] alone: it is told who runs, gets a sink for
-//! events, and hands the outcome over. Standard output carries results only: the answer's text, or JSON.
+//! This is the seam between a run and its readers. A run knows [`RunOutput`] alone: it is told who runs, gets
+//! a sink for events, and hands the outcome over. Standard output carries results only: the answer's text, or
+//! JSON.
 
 mod plain;
 mod stream;

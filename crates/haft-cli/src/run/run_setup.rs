@@ -111,8 +111,8 @@ pub(super) fn run_runtime() -> Result<tokio::runtime::Runtime, UsageError> {
     crate::threads::build_runtime(workers)
 }
 
-/// Runs to the end on a thread of the runtime, beside the connections and the calls: from the main thread, each piece of
-/// an answer and each result would cost a switch of threads.
+/// Runs to the end on a thread of the runtime, beside the connections and the calls: from the main thread,
+/// each piece of an answer and each result would cost a switch of threads.
 fn on_worker<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> T {
     let ended = runtime.block_on(runtime.spawn(work));
     ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))

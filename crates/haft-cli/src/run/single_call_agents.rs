@@ -1,7 +1,7 @@
 //! Agents for a single call: the model of a run, without the run.
 //!
-//! `haft call Agent` has no model of its own that gives the task; the caller is that. Who the agent asks is chosen as for
-//! `haft run` without flags, or is a script.
+//! `haft call Agent` has no model of its own that gives the task; the caller is that. Who the agent asks is
+//! chosen as for `haft run` without flags, or is a script.
 
 use std::path::PathBuf;
 use std::sync::Arc;

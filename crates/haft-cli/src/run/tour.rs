@@ -1,8 +1,9 @@
 //! The tour: what `haft run` does where no model is configured.
 //!
-//! A script in place of the model, and everything else real: the pipeline, the tools, the files, the sandbox. It plays in
-//! a folder of its own, with settings and state of its own, which is gone afterwards: nothing of the user's is read,
-//! changed or left behind. Without a terminal the tour answers its own questions, and says so.
+//! A script in place of the model, and everything else real: the pipeline, the tools, the files, the sandbox.
+//! It plays in a folder of its own, with settings and state of its own, which is gone afterwards: nothing of
+//! the user's is read, changed or left behind. Without a terminal the tour answers its own questions, and
+//! says so.
 
 use std::fs;
 use std::io::{self, IsTerminal as _};
@@ -50,8 +51,8 @@ pub(super) fn remove_tour() {
     }
 }
 
-/// Removes a folder into which other threads may still write. Callers hold the lock of [`PLAYED`]: the program must not end
-/// while another thread removes the folder.
+/// Removes a folder into which other threads may still write. Callers hold the lock of [`PLAYED`]: the
+/// program must not end while another thread removes the folder.
 fn remove_folder(dir: &Path) {
     let is_removed = |_| fs::remove_dir_all(dir).is_ok();
     let _ = (0..REMOVALS_MAX).any(is_removed);
@@ -153,9 +154,10 @@ pub(super) fn print_introduction(has_prompt: bool) {
 
 /// Says what is different where commands are not confined.
 pub(super) fn print_unconfined(flag: bool) {
-    let why = match flag {
-        true => "--no-sandbox was given",
-        false => "this machine can't confine commands (`haft doctor` says why)",
+    let why = if flag {
+        "--no-sandbox was given"
+    } else {
+        "this machine can't confine commands (`haft doctor` says why)"
     };
     output::print_line(&format!(
         "{why}: nothing but rules and answers holds the commands below, and more of them ask first."

@@ -1,7 +1,7 @@
 //! The calls under way, of all clients: whom a question about one is asked, and who hears how far it is.
 //!
-//! The engine knows calls by their ids and nothing of clients. So each call has an id that no other has, and this table leads
-//! from it to the client that waits.
+//! The engine knows calls by their ids and nothing of clients. So each call has an id that no other has, and
+//! this table leads from it to the client that waits.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +64,8 @@ impl ActiveCalls {
         calls.values().rev().find(|waiting| waiting.client == client).map(|waiting| waiting.peer.clone())
     }
 
-    /// Who waits for what servers work on, if it is one client and no more: whose question it is isn't known otherwise.
+    /// Who waits for what servers work on, if it is one client and no more: whose question it is isn't known
+    /// otherwise.
     pub(super) fn of_servers(&self) -> Option<ClientPeer> {
         let calls = self.lock();
         let mut waiting = calls.values().rev().filter(|waiting| waiting.by_server);

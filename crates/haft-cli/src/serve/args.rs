@@ -35,13 +35,15 @@ pub(crate) struct ServeArgs {
     /// File with the token that clients need over HTTP, on one line; nobody else may be able to read it.
     #[arg(long, value_name = "FILE", requires = "http")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Offer what the settings offer to the client of this name, to whoever comes without a token of their own.
+    /// Offer what the settings offer to the client of this name, to whoever comes without a token of their
+    /// own.
     #[arg(long, value_name = "NAME")]
     pub(crate) view: Option<String>,
     /// Offer only tools of this name, `*` for any run of characters; repeatable.
     #[arg(long, value_name = "GLOB")]
     pub(crate) tools: Vec<String>,
-    /// How long after the first of them lists wait for servers that are still being connected; 0 for not at all. Default: 2.
+    /// How long after the first of them lists wait for servers that are still being connected; 0 for not at
+    /// all. Default: 2.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=600))]
     pub(crate) server_wait: Option<u64>,
     /// How long calls may take once the server has to end. Default: 10, over standard input and output 1.

@@ -1,7 +1,8 @@
 //! One client: an engine of its own, and what it is offered of it.
 //!
-//! Each call is a turn, and many may be under way. Clients share the servers and, within a view, the walls around
-//! children; what was read, what was answered, what runs in the background and what was kept are each client's own.
+//! Each call is a turn, and many may be under way. Clients share the servers and, within a view, the walls
+//! around children; what was read, what was answered, what runs in the background and what was kept are each
+//! client's own.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,8 +49,8 @@ pub(super) struct SharedServices {
     pub(super) passed: Option<Arc<RelayedResources>>,
     /// Definitions of tools, for all of them.
     pub(super) written: ToolDefinitionCache,
-    /// For how long after the first of them lists wait for servers that are still being connected: some clients ask once and
-    /// never again.
+    /// For how long after the first of them lists wait for servers that are still being connected: some
+    /// clients ask once and never again.
     pub(super) lists_wait: Duration,
     /// When the first was asked for. What the program did before costs no server its time.
     pub(super) first_list: OnceLock<Instant>,
@@ -129,8 +130,8 @@ impl ServedClient {
         Ok(client)
     }
 
-    /// Makes what there is now its tools, as far as they are in its view. Whoever brings them first, nobody brings older ones
-    /// after that.
+    /// Makes what there is now its tools, as far as they are in its view. Whoever brings them first, nobody
+    /// brings older ones after that.
     pub(super) fn bring(&self) {
         let mut listed = self.listed();
         let pool = self.common.pool.as_ref();
@@ -171,7 +172,8 @@ impl ServedClient {
         self.bring();
     }
 
-    /// Waits for the servers that a name may belong to and that are still being connected, as long as each may take.
+    /// Waits for the servers that a name may belong to and that are still being connected, as long as each
+    /// may take.
     async fn server_of(&self, name: &str, cancel: &Cancel) {
         let Some(pool) = &self.common.pool else { return };
         for server in pool.servers().iter() {
@@ -254,7 +256,8 @@ impl ServedClient {
         if promises && !result.is_error() && reply.structured_content.is_none() {
             reply.structured_content = StoredResults::structured(path);
             if reply.structured_content.is_none() {
-                // A result without what was promised would be refused by the client, and nobody would read it.
+                // A result without what was promised would be refused by the client, and nobody would read
+                // it.
                 reply.is_error = Some(true);
                 reply.content.insert(
                     0,

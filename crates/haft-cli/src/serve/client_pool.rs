@@ -1,5 +1,5 @@
-//! Who gets which client: one for each session of the revisions that have them, one for each principal in the newest, where
-//! requests stand alone.
+//! Who gets which client: one for each session of the revisions that have them, one for each principal in the
+//! newest, where requests stand alone.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};

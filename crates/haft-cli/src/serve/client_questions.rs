@@ -1,7 +1,7 @@
 //! Asking through the client: its user is shown a form, and only what they clearly said counts.
 //!
-//! A client may fill a form by itself, take the first choice, or say yes with an empty form. So no choice is preset, the first
-//! one is no, and anything that isn't one of the choices is a no as well.
+//! A client may fill a form by itself, take the first choice, or say yes with an empty form. So no choice is
+//! preset, the first one is no, and anything that isn't one of the choices is a no as well.
 
 use std::path::PathBuf;
 
@@ -51,7 +51,8 @@ impl Asker for ClientAsker {
     }
 }
 
-/// Whoever waits for what servers work on: servers belong to all clients, and their questions to the one that made the call.
+/// Whoever waits for what servers work on: servers belong to all clients, and their questions to the one that
+/// made the call.
 pub(super) struct ServerQuestions(pub(super) ActiveCalls);
 
 impl Asker for ServerQuestions {
@@ -144,9 +145,10 @@ fn question_form(question: &UserQuestion) -> Value {
             .map(|(at, label)| (format!("choice_{}", at + 1), json!({"type": "boolean", "title": label})));
         return json!({"type": "object", "properties": boxes.collect::<Map<_, _>>()});
     }
-    let field = match labels.is_empty() {
-        true => json!({"type": "string", "title": "Answer", "maxLength": ANSWER_CHARS_MAX}),
-        false => json!({"type": "string", "title": "Choice", "enum": labels}),
+    let field = if labels.is_empty() {
+        json!({"type": "string", "title": "Answer", "maxLength": ANSWER_CHARS_MAX})
+    } else {
+        json!({"type": "string", "title": "Choice", "enum": labels})
     };
     json!({"type": "object", "required": ["answer"], "properties": {"answer": field}})
 }

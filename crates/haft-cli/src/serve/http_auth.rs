@@ -150,11 +150,10 @@ fn at_home(home: Option<&Path>, file: &str, source: &str) -> Result<PathBuf, Usa
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(file),
     };
-    match path.is_absolute() {
-        true => Ok(path),
-        false => {
-            Err(UsageError(format!("{source}: `{}` has to be absolute or begin with `~/`", one_line(file))))
-        }
+    if path.is_absolute() {
+        Ok(path)
+    } else {
+        Err(UsageError(format!("{source}: `{}` has to be absolute or begin with `~/`", one_line(file))))
     }
 }
 
@@ -177,9 +176,10 @@ fn read_token(file: &Path, source: &str) -> Result<String, UsageError> {
     if text.len() as u64 > TOKEN_FILE_BYTES_MAX || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(wrong("a token is one line of printable ASCII without spaces"));
     }
-    match token.len() < TOKEN_CHARS_MIN {
-        true => Err(wrong(&format!("it has fewer than {TOKEN_CHARS_MIN} characters"))),
-        false => Ok(token.to_owned()),
+    if token.len() < TOKEN_CHARS_MIN {
+        Err(wrong(&format!("it has fewer than {TOKEN_CHARS_MIN} characters")))
+    } else {
+        Ok(token.to_owned())
     }
 }
 

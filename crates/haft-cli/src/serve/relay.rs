@@ -1,11 +1,11 @@
 //! Resources and prompts of connected servers, passed on to a client.
 //!
-//! They are read through the same pipeline as calls: by tools that are called as the model's own for it are, so that rules and
-//! hooks about `ReadMcpResource` and `GetMcpPrompt` hold here too. Only what comes back is other: what the server sent, as it
-//! sent it.
+//! They are read through the same pipeline as calls: by tools that are called as the model's own for it are,
+//! so that rules and hooks about `ReadMcpResource` and `GetMcpPrompt` hold here too. Only what comes back is
+//! other: what the server sent, as it sent it.
 //!
-//! A resource keeps its address; of two servers with one address the first by name has it. A prompt is called by its server
-//! and its own name as it can be seen, and a table leads back: names are never taken apart.
+//! A resource keeps its address; of two servers with one address the first by name has it. A prompt is called
+//! by its server and its own name as it can be seen, and a table leads back: names are never taken apart.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -82,7 +82,8 @@ impl RelayedResources {
         Ok(session.engine_with_tools(registry.map_err(|error| error.to_string())?))
     }
 
-    /// What each server lists, asked side by side: one that fails or takes too long has nothing, and nobody waits for it.
+    /// What each server lists, asked side by side: one that fails or takes too long has nothing, and nobody
+    /// waits for it.
     async fn listed<F>(&self, list: impl Fn(ServerHandle) -> F) -> BTreeMap<String, Vec<Value>>
     where
         F: Future<Output = Vec<Value>> + Send + 'static,
@@ -134,8 +135,8 @@ impl RelayedResources {
         Ok(json!({"server": server, "name": own, "arguments": arguments}))
     }
 
-    /// The resources of all servers, each with its server. Whole results that another `haft` keeps for all of us are read by
-    /// whoever was given their address, and listed to nobody.
+    /// The resources of all servers, each with its server. Whole results that another `haft` keeps for all of
+    /// us are read by whoever was given their address, and listed to nobody.
     pub(super) async fn resources(&self) -> Vec<(String, Value)> {
         let (mut listed, mut owners) = (Vec::new(), HashMap::new());
         for (of, resources) in

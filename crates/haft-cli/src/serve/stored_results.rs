@@ -1,8 +1,8 @@
-//! Whole results of one client, as resources: where its calls got only a part, the rest is read by an address that nobody can
-//! guess, page by page if it is long.
+//! Whole results of one client, as resources: where its calls got only a part, the rest is read by an address
+//! that nobody can guess, page by page if it is long.
 //!
-//! The files are the engine's, in a folder of this client alone. An address says nothing of them; what isn't in this table
-//! isn't there.
+//! The files are the engine's, in a folder of this client alone. An address says nothing of them; what isn't
+//! in this table isn't there.
 
 use haft::sync::lock;
 use std::collections::VecDeque;
@@ -50,11 +50,12 @@ impl StoredResult {
 
     fn definition(&self) -> Value {
         let StoredResult { uri, tool, bytes, .. } = self;
-        let about = match *bytes > PAGE_BYTES {
-            true => format!(
+        let about = if *bytes > PAGE_BYTES {
+            format!(
                 "All {bytes} bytes of what {tool} gave back, in pages: each says in `_meta` under `{NEXT}` where the next one is."
-            ),
-            false => format!("All {bytes} bytes of what {tool} gave back."),
+            )
+        } else {
+            format!("All {bytes} bytes of what {tool} gave back.")
         };
         json!({"uri": uri, "name": format!("{tool} result"), "description": about,
             "mimeType": self.media_type(), "size": bytes})
@@ -66,17 +67,17 @@ impl StoredResults {
         lock(&self.0)
     }
 
-    /// Keeps a whole result, and returns the block that leads to it; nothing if there is no such file any more.
+    /// Keeps a whole result, and returns the block that leads to it; nothing if there is no such file any
+    /// more.
     pub(super) fn keep(&self, path: &Path, tool: &str, takes_links: bool) -> Option<ContentBlock> {
         let bytes = std::fs::metadata(path).ok()?.len();
         let uri = format!("{ADDRESS}{}", random_secret(16)?);
         let kept = StoredResult { uri, path: path.to_owned(), tool: tool.to_owned(), bytes };
-        let block = match takes_links {
-            true => {
-                let link: Resource = serde_json::from_value(kept.definition()).ok()?;
-                ContentBlock::ResourceLink(link)
-            }
-            false => ContentBlock::text(format!("The whole result is the resource `{}`.", kept.uri)),
+        let block = if takes_links {
+            let link: Resource = serde_json::from_value(kept.definition()).ok()?;
+            ContentBlock::ResourceLink(link)
+        } else {
+            ContentBlock::text(format!("The whole result is the resource `{}`.", kept.uri))
         };
         let mut all = self.lock();
         all.push_back(kept);
@@ -133,7 +134,8 @@ fn page_meta(next: &str, bytes: u64) -> MetaObject {
     )
 }
 
-/// A page of a file, and where the next one begins. A page ends with a line if it has any, else between two characters.
+/// A page of a file, and where the next one begins. A page ends with a line if it has any, else between two
+/// characters.
 fn read_page(path: &Path, from: u64) -> io::Result<(Vec<u8>, Option<u64>)> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(from))?;

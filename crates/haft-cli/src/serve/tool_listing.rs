@@ -1,10 +1,11 @@
-//! The tools of a snapshot as a client is told of them: all of them, with hints that say no more than is known.
+//! The tools of a snapshot as a client is told of them: all of them, with hints that say no more than is
+//! known.
 //!
-//! Hints are for a client's screen; what may run is decided here. They come from the class that a tool is listed with, never
-//! from what a connected server says of its own tools.
+//! Hints are for a client's screen; what may run is decided here. They come from the class that a tool is
+//! listed with, never from what a connected server says of its own tools.
 //!
-//! There may be thousands of them, and servers come and go one by one. So a definition is written once for all clients, and kept as
-//! long as the tool is the same; a list of them costs no more than its length.
+//! There may be thousands of them, and servers come and go one by one. So a definition is written once for
+//! all clients, and kept as long as the tool is the same; a list of them costs no more than its length.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,8 @@ use serde_json::{Value, json};
 
 use crate::output;
 
-/// How many definitions are kept beyond those of the list that was made last, before what isn't in that one is forgotten.
+/// How many definitions are kept beyond those of the list that was made last, before what isn't in that one
+/// is forgotten.
 const SPARE: usize = 1_000;
 
 /// Definitions of tools by the names under which they are offered; none for a tool that can't be defined.

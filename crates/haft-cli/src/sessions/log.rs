@@ -1,4 +1,5 @@
-//! `haft log`: who ran what, with which input, allowed by which rule, touching what, for how long. Secrets are redacted.
+//! `haft log`: who ran what, with which input, allowed by which rule, touching what, for how long. Secrets
+//! are redacted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -147,7 +148,8 @@ fn log_entries(kept: &JournalContents, which: EntryFilter) -> Vec<LogEntry<'_>> 
                 bare("refused", None).refused(refused)
             }
             Record::Hook { agent, call, when, hook, outcome, .. } if which != EntryFilter::Changes => {
-                // Whoever asks for denials wants to know of those that hooks made, and they are refused calls.
+                // Whoever asks for denials wants to know of those that hooks made, and they are refused
+                // calls.
                 if which == EntryFilter::Denials {
                     continue;
                 }
@@ -280,10 +282,7 @@ impl<'a> LogEntry<'a> {
 /// The log for people.
 pub(super) fn render_log(kept: &JournalContents, which: EntryFilter) -> String {
     let lines: Vec<String> = log_entries(kept, which).iter().map(LogEntry::line).collect();
-    match lines.is_empty() {
-        true => "nothing of that kind".to_owned(),
-        false => lines.join("\n") + "\n",
-    }
+    if lines.is_empty() { "nothing of that kind".to_owned() } else { lines.join("\n") + "\n" }
 }
 
 /// `12:30:05`, in universal time.
@@ -294,7 +293,8 @@ fn format_time(at: u64) -> String {
 
 /// `2026-11-15 12:30`, in universal time.
 pub(super) fn day_and_time(at: u64) -> String {
-    // Days since 1970 to a date, by the civil calendar: years begin in March, so that a leap day is the last of one.
+    // Days since 1970 to a date, by the civil calendar: years begin in March, so that a leap day is the last
+    // of one.
     let days = i64::try_from(at / 1000 / (24 * 60 * 60)).unwrap_or(0) + 719_468;
     let era = days.div_euclid(146_097);
     let of_era = days.rem_euclid(146_097);

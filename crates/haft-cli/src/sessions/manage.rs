@@ -168,12 +168,11 @@ fn show_session(args: &SessionShowArgs, common: &CommonArgs) -> Result<ExitStatu
 fn remove_sessions(args: &SessionRemoveArgs, common: &CommonArgs) -> Result<ExitStatus, UsageError> {
     let (store, _) = session_store(common)?;
     let said = |error: haft_journal::StoreError| UsageError(error.to_string());
-    let ids: Vec<String> = match args.all {
-        true => store.list().into_iter().filter(|one| !one.is_running).map(|one| one.id).collect(),
-        false => {
-            let found = args.ids.iter().map(|id| store.find(id).map(|session| session.id));
-            found.collect::<Result<_, _>>().map_err(said)?
-        }
+    let ids: Vec<String> = if args.all {
+        store.list().into_iter().filter(|one| !one.is_running).map(|one| one.id).collect()
+    } else {
+        let found = args.ids.iter().map(|id| store.find(id).map(|session| session.id));
+        found.collect::<Result<_, _>>().map_err(said)?
     };
     for id in &ids {
         let (recovered, _) = store.recover(id).map_err(said)?;

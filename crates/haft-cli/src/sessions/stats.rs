@@ -1,7 +1,9 @@
-//! `haft stats`: what sessions did, counted: calls, errors, denials, how long each tool takes, how many ran at once.
+//! `haft stats`: what sessions did, counted: calls, errors, denials, how long each tool takes, how many ran
+//! at once.
 //!
-//! Everything is counted from journals, so it is about sessions that are kept. A call counts for its tool once it began; what
-//! was refused counts as a denial where rules, a user or a hook said no, and as an error otherwise.
+//! Everything is counted from journals, so it is about sessions that are kept. A call counts for its tool
+//! once it began; what was refused counts as a denial where rules, a user or a hook said no, and as an error
+//! otherwise.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IsTerminal as _};

@@ -147,7 +147,8 @@ fn a_question_shows_what_matters() {
     assert!(!new.contains("CAREFUL"), "{new}");
 }
 
-/// The text of a command says less than what is known of it, and a program of which nothing is known warns of nothing.
+/// The text of a command says less than what is known of it, and a program of which nothing is known warns of
+/// nothing.
 #[test]
 fn a_question_shows_what_commands_touch() {
     let run = |text: &str, inner: Option<Effects>| {

@@ -349,7 +349,8 @@ fn an_interrupt_ends_agents_and_says_how_far_they_came() {
     assert!(words.contains("it came as far as 2 turns, "), "{words}");
 }
 
-/// A single call has a model where one is configured, or a script in its place; where there is none it says what to do.
+/// A single call has a model where one is configured, or a script in its place; where there is none it says
+/// what to do.
 #[test]
 fn a_single_call_gives_a_task_too() {
     let script = r#"{"turns": [{"text": "nobody asks"}], "agents": [{"when": {"contains": "count the lines"}, "turns": [

@@ -1,9 +1,9 @@
 //! A corpus of attacks on the built program: `cargo xtask attack`.
 //!
-//! An attack is a row of data: what lies in the folders, what is called, with which flags, and how it shows that it
-//! succeeded. Each is made as root, where the tests run as root, and as an ordinary user, in fresh folders, and once
-//! more as a control with flags that take the protection away: a control that doesn't succeed is a fault of the corpus.
-//! A new attack is a new row in one of the tables below.
+//! An attack is a row of data: what lies in the folders, what is called, with which flags, and how it shows
+//! that it succeeded. Each is made as root, where the tests run as root, and as an ordinary user, in fresh
+//! folders, and once more as a control with flags that take the protection away: a control that doesn't
+//! succeed is a fault of the corpus. A new attack is a new row in one of the tables below.
 
 mod commands;
 mod escapes;
@@ -146,9 +146,10 @@ enum User {
 impl User {
     /// Those that the tests can be.
     fn all() -> Vec<User> {
-        match rustix::process::getuid().is_root() {
-            true => vec![User::Root, User::Ordinary],
-            false => vec![User::Ordinary],
+        if rustix::process::getuid().is_root() {
+            vec![User::Root, User::Ordinary]
+        } else {
+            vec![User::Ordinary]
         }
     }
 

@@ -1,4 +1,5 @@
-//! The browser tools through the program: a real Chromium in the sandbox of a session, with a dev server beside it.
+//! The browser tools through the program: a real Chromium in the sandbox of a session, with a dev server
+//! beside it.
 
 use serde_json::{Value, json};
 
@@ -35,7 +36,8 @@ fn starts() -> Vec<Value> {
     ]
 }
 
-/// Plays a session in which these calls are made one after the other, behind a server's start; what each said.
+/// Plays a session in which these calls are made one after the other, behind a server's start; what each
+/// said.
 fn session(room: &Room, calls: &[(&str, Value)], flags: &[&str]) -> Vec<String> {
     let mut turns = starts();
     turns.extend(calls.iter().map(|(name, input)| json!({"tool_calls": [{"name": name, "input": input}]})));
@@ -70,8 +72,8 @@ fn has(text: &str, parts: &[&str]) {
     }
 }
 
-/// What a page wants beyond what is allowed is refused by the sandbox's network, by whatever way, and the result says what
-/// would allow it.
+/// What a page wants beyond what is allowed is refused by the sandbox's network, by whatever way, and the
+/// result says what would allow it.
 #[test]
 fn a_dev_server_of_the_session_is_reached_and_nothing_else() {
     if !is_there() {
@@ -133,8 +135,8 @@ fn a_dev_server_of_the_session_is_reached_and_nothing_else() {
     );
 }
 
-/// The browser is made known to the sandbox's network by an address that leads nowhere. Nobody sees it: no tab, no message of a
-/// console, no word of a refusal, whenever that is told.
+/// The browser is made known to the sandbox's network by an address that leads nowhere. Nobody sees it: no
+/// tab, no message of a console, no word of a refusal, whenever that is told.
 #[test]
 fn the_address_that_the_browser_is_greeted_with_is_never_seen() {
     if !is_there() {

@@ -1,8 +1,10 @@
-//! The clock of the machine is set while the program runs: an hour back, an hour on, beyond 2038, before 1970.
+//! The clock of the machine is set while the program runs: an hour back, an hour on, beyond 2038, before
+//! 1970.
 //!
-//! Setting it needs a machine of one's own, and the kernel's namespaces move only the clocks that count from its start. So the
-//! wall clock is moved between the program and its C library, by a few lines of C that stand before `clock_gettime`; the program
-//! itself is the real one. The other clocks are moved by the kernel.
+//! Setting it needs a machine of one's own, and the kernel's namespaces move only the clocks that count from
+//! its start. So the wall clock is moved between the program and its C library, by a few lines of C that
+//! stand before `clock_gettime`; the program itself is the real one. The other clocks are moved by the
+//! kernel.
 
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;

@@ -93,7 +93,8 @@ fn run(line: &str) -> Ran {
         command.env(name, value);
     }
     let ran = room.run(command, &split(input).join(" "));
-    // A sandbox, in which pictures are decoded too, has its caches there. A call that keeps nothing leaves nothing else.
+    // A sandbox, in which pictures are decoded too, has its caches there. A call that keeps nothing leaves
+    // nothing else.
     let state = std::fs::read_dir(room.path("home/.local/state/haft"));
     let left: Vec<_> = state.into_iter().flatten().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name == "caches"), "{line}: {left:?} is left behind");

@@ -1,8 +1,8 @@
-//! A disk that fails at the n-th write, sync or rename, under the whole program: a file is the old one or the new one, a
-//! patch is there or isn't, and a result that can't be kept is cut in place with a word about it.
+//! A disk that fails at the n-th write, sync or rename, under the whole program: a file is the old one or the
+//! new one, a patch is there or isn't, and a result that can't be kept is cut in place with a word about it.
 //!
-//! Faults come from `strace`, in the kernel's place; a disk without room is a real one of a few pages. What of it needs no
-//! process is swept in the crate `haft`, `files/replace_tests.rs`.
+//! Faults come from `strace`, in the kernel's place; a disk without room is a real one of a few pages. What
+//! of it needs no process is swept in the crate `haft`, `files/replace_tests.rs`.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::room::{PATH, Room};
 
-/// After this a program that broke in itself counts as one that sleeps for ever, and any other after that as one that hangs.
+/// After this a program that broke in itself counts as one that sleeps for ever, and any other after that as
+/// one that hangs.
 const SLEEPS: Duration = Duration::from_secs(4);
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -68,8 +69,8 @@ fn has_strace() -> bool {
     there
 }
 
-/// Runs to the end. A program that can't wake its own threads, which is no fault of a disk, may never end: it is killed, which
-/// leaves whole files too.
+/// Runs to the end. A program that can't wake its own threads, which is no fault of a disk, may never end: it
+/// is killed, which leaves whole files too.
 fn ended(mut strace: Command, trace: &Path, room: &str) -> Option<Output> {
     let strace = strace.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = strace.spawn().unwrap();

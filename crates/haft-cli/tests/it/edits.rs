@@ -1,4 +1,5 @@
-//! Several processes that change one file at the same time: no change is lost, and none is made on what nobody read.
+//! Several processes that change one file at the same time: no change is lost, and none is made on what
+//! nobody read.
 
 use std::fs;
 
@@ -48,8 +49,9 @@ fn race(room: &Room, turns: impl Fn(usize) -> Vec<Value>) -> Vec<Vec<Value>> {
     ended.collect()
 }
 
-/// Files that the session has not read: each edit is made on what the file is at that moment, also when another process
-/// was faster. Several patterns of edits in one turn, so that they come as close to each other as they can.
+/// Files that the session has not read: each edit is made on what the file is at that moment, also when
+/// another process was faster. Several patterns of edits in one turn, so that they come as close to each
+/// other as they can.
 #[test]
 fn edits_of_several_processes_are_all_there() {
     let room = Room::empty();

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The standard output of an example. `cargo test` builds the examples of the packages that it tests; cargo builds an
-/// example that is missing or outdated.
+/// The standard output of an example. `cargo test` builds the examples of the packages that it tests; cargo
+/// builds an example that is missing or outdated.
 fn example(package: &str, name: &str, args: &[&str]) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_haft")).with_file_name("examples").join(name);
     let mut command = if is_current(&program) {

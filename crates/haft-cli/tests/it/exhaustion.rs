@@ -1,7 +1,8 @@
-//! A machine that has no more to give: no descriptors, no threads. Calls get errors in words, and the program lives.
+//! A machine that has no more to give: no descriptors, no threads. Calls get errors in words, and the program
+//! lives.
 //!
-//! Both are bounded by the kernel itself. A bound on threads binds no root and counts what else a user runs, so root runs the
-//! program as a user who has nothing else.
+//! Both are bounded by the kernel itself. A bound on threads binds no root and counts what else a user runs,
+//! so root runs the program as a user who has nothing else.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,7 +28,8 @@ fn message() -> (String, usize) {
     (json!({"role": "assistant", "content": calls}).to_string(), count)
 }
 
-/// Plays the turn by a command that runs `haft`, and says how many calls failed; none where nothing ran and that was said.
+/// Plays the turn by a command that runs `haft`, and says how many calls failed; none where nothing ran and
+/// that was said.
 fn played(room: &Room, how: &[&str]) -> Option<usize> {
     let _ = std::fs::remove_file(room.path("work/new.txt"));
     std::fs::write(room.path("message.json"), message().0).unwrap();
@@ -138,7 +140,8 @@ fn threads(bounds: impl IntoIterator<Item = u32>) -> Option<(usize, usize, usize
     Some((refused, failed, fine))
 }
 
-/// It hung once where the second thread of the runtime could not be made, and panicked where the first could not.
+/// It hung once where the second thread of the runtime could not be made, and panicked where the first could
+/// not.
 #[test]
 fn without_threads_nothing_hangs() {
     let Some((refused, failed, fine)) = threads([1, 2, 3, 4, 5, 8, 64]) else { return };
@@ -156,7 +159,8 @@ fn prove_that_no_bound_on_threads_breaks_a_turn() {
     );
 }
 
-/// A server whose descriptors run out while it serves answers with errors, and is as good as before once there are some.
+/// A server whose descriptors run out while it serves answers with errors, and is as good as before once
+/// there are some.
 #[test]
 fn a_server_without_descriptors_lives_on() {
     let room = Room::new();
@@ -172,8 +176,8 @@ fn a_server_without_descriptors_lives_on() {
     let works = |answer: &Value| {
         answer["result"]["content"].to_string().contains("three") && answer["result"]["isError"] != true
     };
-    // The bound is on numbers: below the first that is free there is room for none. The journal has folders open for a moment
-    // while it makes them safe, so it is looked at more than once.
+    // The bound is on numbers: below the first that is free there is room for none. The journal has folders
+    // open for a moment while it makes them safe, so it is looked at more than once.
     let free = (0..20).map(|_| {
         assert!(works(&read(&mut client)));
         let is_free =

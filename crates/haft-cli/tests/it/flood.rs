@@ -1,4 +1,5 @@
-//! More than anybody wants: output without end, tasks without number, and a disk without room, through the whole program.
+//! More than anybody wants: output without end, tasks without number, and a disk without room, through the
+//! whole program.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -125,8 +126,8 @@ fn prove_that_a_flood_costs_no_memory_and_half_of_the_speed_at_most() {
     check_floods(&[Flood::OnlyNuls, Flood::OneLine, Flood::Lines, Flood::InvalidUtf8], 4 << 10, 3);
 }
 
-/// How long answers of a model are here, in bytes: a short one, which has all that an answer costs whatever its length
-/// (threads, and what the allocator keeps for each), and a long one.
+/// How long answers of a model are here, in bytes: a short one, which has all that an answer costs whatever
+/// its length (threads, and what the allocator keeps for each), and a long one.
 ///
 /// The one is four times the other, so that buffers which double have the same share to spare in both.
 const SHORT_ANSWER_BYTES: usize = ANSWER_BYTES / 4;
@@ -134,7 +135,8 @@ const ANSWER_BYTES: usize = 10 << 20;
 /// How much of it comes at once.
 const PIECE_BYTES: usize = 1_000;
 
-/// A stream by this provider with an answer of so many pieces: what comes before, each piece, and what comes after.
+/// A stream by this provider with an answer of so many pieces: what comes before, each piece, and what comes
+/// after.
 fn stream(provider: &str, pieces: usize) -> (String, String, String) {
     let piece = "twenty bytes of text".repeat(PIECE_BYTES / 20);
     let event = |value: Value| format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap());
@@ -150,8 +152,8 @@ fn stream(provider: &str, pieces: usize) -> (String, String, String) {
             + &event(json!({"type": "message_stop"}));
         return (begin, event(json!({"type": "content_block_delta", "index": 0, "delta": delta})), end);
     }
-    // All of it is said four times more when it is over. It is put in last, as making JSON of it four times takes longer
-    // than what is tested.
+    // All of it is said four times more when it is over. It is put in last, as making JSON of it four times
+    // takes longer than what is tested.
     let text = "WHOLE-ANSWER";
     let part = json!({"type": "output_text", "text": text, "annotations": []});
     let item =
@@ -198,7 +200,8 @@ fn provider(provider: &'static str) -> String {
     format!("http://{address}")
 }
 
-/// The conversation has a long answer, the result has it, the display has it, and the journal while it is written.
+/// The conversation has a long answer, the result has it, the display has it, and the journal while it is
+/// written.
 fn check_long_answer(name: &'static str, form: &str) {
     let url = provider(name);
     let room = Room::new();
@@ -250,7 +253,8 @@ mod a_long_answer_that_is_repeated_is_kept_four_times_at_most {
     }
 }
 
-/// As many as there may be, each in a sandbox of its own, one more that is refused, and all of them gone at the end.
+/// As many as there may be, each in a sandbox of its own, one more that is refused, and all of them gone at
+/// the end.
 fn tasks() -> usize {
     let room = Room::new();
     let mark = format!("1000.{}", std::process::id());

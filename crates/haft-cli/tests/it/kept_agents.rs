@@ -1,5 +1,5 @@
-//! A tree of agents whose process is killed at each stage: nothing of it lives on, nothing is done twice, and what was done is
-//! told to who goes on.
+//! A tree of agents whose process is killed at each stage: nothing of it lives on, nothing is done twice, and
+//! what was done is told to who goes on.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,8 @@ fn tree() -> Room {
     room
 }
 
-/// Kills the process at the n-th write of its journal; whether there was one, and what ran of the agents then.
+/// Kills the process at the n-th write of its journal; whether there was one, and what ran of the agents
+/// then.
 fn killed_at(at: usize) -> Option<usize> {
     let room = tree();
     let fault = Fault::Call(format!("write:signal=KILL:when={at}"));
@@ -60,7 +61,8 @@ fn killed_at(at: usize) -> Option<usize> {
     for trace in TRACES {
         let times = ran.get(trace).copied().unwrap_or(0);
         assert!(times <= 1, "killed at write {at}: {trace} ran {times} times");
-        // Who asked has the agent's own words, or is told what the agent did before it ended with its process.
+        // Who asked has the agent's own words, or is told what the agent did before it ended with its
+        // process.
         let has_words = match trace {
             "b1" => answered("SECOND", "Second is done."),
             "m1" => true,
@@ -75,8 +77,8 @@ fn killed_at(at: usize) -> Option<usize> {
     hit.then(|| ran.keys().filter(|trace| **trace != "m1").count())
 }
 
-/// Kills at each of so many writes, until there are no more for a while: how many there are is another number each time, since
-/// what waits together is one write.
+/// Kills at each of so many writes, until there are no more for a while: how many there are is another number
+/// each time, since what waits together is one write.
 fn swept(step: usize, misses: usize) -> (usize, usize) {
     let mut stages: Vec<usize> = Vec::new();
     let mut missed = 0;

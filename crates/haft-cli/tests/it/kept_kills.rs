@@ -1,6 +1,8 @@
-//! Sessions that are killed: at moments by chance and at every state of the journal, over all wires, and several at once.
+//! Sessions that are killed: at moments by chance and at every state of the journal, over all wires, and
+//! several at once.
 //!
-//! Whatever happens, a session that goes on ends with one result for each call, in order, and nothing ran twice.
+//! Whatever happens, a session that goes on ends with one result for each call, in order, and nothing ran
+//! twice.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -123,9 +125,10 @@ fn judged(room: &Room, journal: &Path, named: &str) -> usize {
         assert!(times <= 1, "{named}: {trace} ran {times} times");
         let at = calls.iter().position(|(_, asked)| asked.contains(&format!("echo {trace} ")));
         let at = at.unwrap_or_else(|| panic!("{named}: {trace} was never asked for: {calls:?}"));
-        match results[at].1.contains("outcome is unknown") {
-            true => unknown += 1,
-            false => assert_eq!(times, 1, "{named}: {trace}: {}", results[at].1),
+        if results[at].1.contains("outcome is unknown") {
+            unknown += 1
+        } else {
+            assert_eq!(times, 1, "{named}: {trace}: {}", results[at].1)
         }
     }
     unknown
@@ -167,7 +170,8 @@ fn killed(mut command: Command, lines: u64, then: Duration) -> bool {
     !ended
 }
 
-/// Kills a session one to three times and lets it come to its end; how often it was killed, and unknown outcomes.
+/// Kills a session one to three times and lets it come to its end; how often it was killed, and unknown
+/// outcomes.
 fn trial(wire: Option<(&str, &Served)>, seed: u64) -> (usize, usize) {
     let room = room();
     let named = format!("{:?}, seed {seed}", wire.map(|(wire, _)| wire));
@@ -192,7 +196,8 @@ fn trial(wire: Option<(&str, &Served)>, seed: u64) -> (usize, usize) {
     (kills, judged(&room, &journal, &named))
 }
 
-/// Nothing that a killed process had started is at work in this room. The kernel may need a moment for who just died.
+/// Nothing that a killed process had started is at work in this room. The kernel may need a moment for who
+/// just died.
 pub(crate) fn nobody_left(room: &Room, named: &str) {
     let until = std::time::Instant::now() + Duration::from_secs(60);
     loop {
@@ -271,7 +276,8 @@ pub(crate) fn has_strace() -> bool {
 pub(crate) enum Fault {
     /// To a call of the system on it, as `strace` takes it.
     Call(String),
-    /// It can grow by so many bytes; the write that passes this is short, and the next one ends the process or fails.
+    /// It can grow by so many bytes; the write that passes this is short, and the next one ends the process
+    /// or fails.
     Full { bytes: u64, dies: bool },
 }
 
@@ -306,7 +312,8 @@ impl Fault {
         match self {
             Fault::Call(_) => {
                 let trace = std::fs::read_to_string(trace).unwrap_or_default();
-                // strace ends as the program did; others that are killed, as spare sandboxes are at the end, don't count.
+                // strace ends as the program did; others that are killed, as spare sandboxes are at the end,
+                // don't count.
                 trace.contains("INJECTED") || ran.code.is_none()
             }
             Fault::Full { dies: true, .. } => ran.code.is_none(),
@@ -315,8 +322,8 @@ impl Fault {
     }
 }
 
-/// A session of a script whose first turn is words goes on behind it while something happens to its journal, and then to its
-/// end; whether it happened, and the journal.
+/// A session of a script whose first turn is words goes on behind it while something happens to its journal,
+/// and then to its end; whether it happened, and the journal.
 pub(crate) fn went_on(room: &Room, fault: &Fault) -> (bool, PathBuf) {
     assert_eq!(room.run(run(room, None, &["hello"]), "").code, Some(0));
     let journal = journals(room).pop().unwrap();
@@ -355,8 +362,8 @@ fn injected(fault: &Fault) -> (bool, usize) {
     (hit, unknown)
 }
 
-/// All of these, until so many in a row aren't reached any more, as lines that wait together are one write; how many were, and
-/// how many outcomes were unknown.
+/// All of these, until so many in a row aren't reached any more, as lines that wait together are one write;
+/// how many were, and how many outcomes were unknown.
 fn swept(what: impl Fn(usize) -> Fault, step: usize, misses: usize) -> (usize, usize) {
     let (mut count, mut unknown, mut missed) = (0, 0, 0);
     for at in (1..).step_by(step) {
@@ -387,8 +394,8 @@ fn survives_in_calls(faults: &[&str]) {
     survives(faults.iter().map(|inject| Fault::Call((*inject).to_owned())));
 }
 
-// Lines that wait together are one write, so their count is another each time: five at least, as each of the three
-// messages and each of their answers waits for what was before it.
+// Lines that wait together are one write, so their count is another each time: five at least, as each of the
+// three messages and each of their answers waits for what was before it.
 
 #[test]
 fn states_of_the_journal_are_survived() {
@@ -485,14 +492,16 @@ fn several_processes_share_a_workspace_and_a_state_folder() {
         runs.into_iter().map(|child| child.wait_with_output().unwrap().status.code()).collect();
     assert!(codes.iter().filter(|code| **code == Some(0)).count() >= 1, "{codes:?}");
     let said = items(&journals[0]).iter().filter(|item| item.to_string().contains("more")).count();
-    // One that comes after another has ended goes on too, and finds that the script is over: 1. Who is refused says nothing: 2.
+    // One that comes after another has ended goes on too, and finds that the script is over: 1. Who is
+    // refused says nothing: 2.
     let went_on = codes.iter().filter(|code| **code != Some(2)).count();
     assert!(said <= went_on, "{said} said, {codes:?}");
     let (calls, results) = pairs(&items(&journals[0]));
     assert_eq!(calls.len(), results.len());
 }
 
-/// A session goes on although somebody has its lock in this way, who lets go when the file was asked for so often.
+/// A session goes on although somebody has its lock in this way, who lets go when the file was asked for so
+/// often.
 fn goes_on_beside(lock: rustix::fs::FlockOperation, (call, times): (&str, usize)) {
     if !has_strace() {
         println!("skipped: there is no strace that may trace");

@@ -1,4 +1,5 @@
-//! What a killed session leaves beside its conversation: where it was, what it had read, tasks, worktrees, hooks, denials.
+//! What a killed session leaves beside its conversation: where it was, what it had read, tasks, worktrees,
+//! hooks, denials.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

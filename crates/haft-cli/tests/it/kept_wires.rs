@@ -1,5 +1,5 @@
-//! A call of a cut-off turn, in each state that it can be in, over each wire: what it comes to when the session goes on, and
-//! that the provider would take the history.
+//! A call of a cut-off turn, in each state that it can be in, over each wire: what it comes to when the
+//! session goes on, and that the provider would take the history.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -171,7 +171,8 @@ fn neighbours(wire: &str, history: &[Value], named: &str) {
     }
 }
 
-/// The provider's own schema of requests, where there is one here. It takes longer to read than a case to check.
+/// The provider's own schema of requests, where there is one here. It takes longer to read than a case to
+/// check.
 fn request_schema(wire: &str) -> Option<jsonschema::Validator> {
     let name = match wire {
         "anthropic" => "anthropic-beta",

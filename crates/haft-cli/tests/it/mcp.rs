@@ -1,4 +1,5 @@
-//! MCP servers in the program: where they come from, what every command makes of them, and that nothing is left of them.
+//! MCP servers in the program: where they come from, what every command makes of them, and that nothing is
+//! left of them.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,7 +13,8 @@ use crate::room::{PATH, Ran, Room, crate_path, lives, until};
 use crate::run::{object, play};
 use crate::run_http::Served;
 
-/// The entry of the server that misbehaves when told to, with faults of its connection; it counts in `work/counts`.
+/// The entry of the server that misbehaves when told to, with faults of its connection; it counts in
+/// `work/counts`.
 pub(crate) fn faulty(room: &Room, faults: &str) -> Value {
     // In the workspace, where the sandbox shows it.
     let script = room.path("work/peer.py");
@@ -630,7 +632,8 @@ fn lists_of_all_servers_wait_for_them() {
     assert!(answered.stdout.contains("note:///a"), "{answered:?}");
 }
 
-/// Resources and prompts of a server are asked for as its tools are, and reached under the names that it gave them.
+/// Resources and prompts of a server are asked for as its tools are, and reached under the names that it gave
+/// them.
 #[test]
 fn resources_are_asked_for_as_tools_are() {
     let room = one("shelf");

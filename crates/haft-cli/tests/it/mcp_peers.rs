@@ -1,5 +1,5 @@
-//! Servers that other people wrote, used as a newcomer would: added, listed, called. Skipped, with a word, where they are not
-//! installed: `cargo xtask test` installs them.
+//! Servers that other people wrote, used as a newcomer would: added, listed, called. Skipped, with a word,
+//! where they are not installed: `cargo xtask test` installs them.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -1,4 +1,5 @@
-//! Servers in a run on a terminal: what they ask, how far they are, and what there is to approve. tmux shows it.
+//! Servers in a run on a terminal: what they ask, how far they are, and what there is to approve. tmux shows
+//! it.
 
 use std::fs;
 

@@ -1,7 +1,9 @@
-//! Pages do what they say: their files are written, their commands run, and what is printed is what they show.
+//! Pages do what they say: their files are written, their commands run, and what is printed is what they
+//! show.
 //!
-//! In a page, a line that ends with the name of a file in backquotes and a colon, followed by a block, is that file.
-//! A `console` block has commands after `$` and beneath each what it prints, standard output and error together.
+//! In a page, a line that ends with the name of a file in backquotes and a colon, followed by a block, is
+//! that file. A `console` block has commands after `$` and beneath each what it prints, standard output and
+//! error together.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,6 +1,8 @@
-//! Programs in Python with the real SDKs: the example of a whole turn, and messages of each provider's own types.
+//! Programs in Python with the real SDKs: the example of a whole turn, and messages of each provider's own
+//! types.
 //!
-//! `cargo xtask test` makes the environment and names its interpreter; without it these tests say so and pass.
+//! `cargo xtask test` makes the environment and names its interpreter; without it these tests say so and
+//! pass.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;

@@ -1,5 +1,5 @@
-//! Real package managers against registries of which each has two host names, on a private address in a network of their
-//! own: one question, and the same process goes on.
+//! Real package managers against registries of which each has two host names, on a private address in a
+//! network of their own: one question, and the same process goes on.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -44,7 +44,8 @@ fn private_hosts() -> Value {
     json!({"privateHosts": HOSTS.map(host)})
 }
 
-/// Runs a command through `haft` at a terminal, with this answer to every question; nothing where there are no namespaces.
+/// Runs a command through `haft` at a terminal, with this answer to every question; nothing where there are
+/// no namespaces.
 fn run(room: &Room, path: &[PathBuf], command: &str, answer: &str) -> Option<Ended> {
     run_with(room, path, command, answer, &["--allow", "Bash"])
 }
@@ -150,7 +151,8 @@ fn yarn(package: &str) -> Option<(PathBuf, PathBuf)> {
     Some((folder.join("bin/yarn.js"), folder))
 }
 
-/// Installs what a project in a repository needs in mode `auto`, as a new project and again with what was committed then.
+/// Installs what a project in a repository needs in mode `auto`, as a new project and again with what was
+/// committed then.
 fn check_yarn(package: &str, settings: &str, certificates: &str) {
     let (Some(node), Some((yarn, shown))) = (folder_of("node"), yarn(package)) else { return };
     let room = room(&[shown], &private_hosts());

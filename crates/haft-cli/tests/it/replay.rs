@@ -245,7 +245,8 @@ fn calls_made_again_stay_in_a_copy() {
     assert!(!outside.exists());
 }
 
-/// Settings that open files and hosts to commands open them to no command that is made again, however it names them.
+/// Settings that open files and hosts to commands open them to no command that is made again, however it
+/// names them.
 #[test]
 fn what_settings_open_is_shut_for_calls_made_again() {
     let room = Room::new();

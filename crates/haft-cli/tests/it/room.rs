@@ -122,8 +122,8 @@ impl Room {
     }
 }
 
-/// Between two looks at something that is waited for: short enough that no test takes longer, long enough that what is
-/// waited for has the processor.
+/// Between two looks at something that is waited for: short enough that no test takes longer, long enough
+/// that what is waited for has the processor.
 pub(crate) fn pause() {
     std::thread::sleep(Duration::from_millis(5));
 }

@@ -144,7 +144,8 @@ fn a_refusal_is_explained() {
     assert!(evil.stdout.contains("`core.fsmonitor` was changed, and that was undone"), "{evil:?}");
 }
 
-/// A host that nobody allowed is named with the rule that would, and a command that left something running says so.
+/// A host that nobody allowed is named with the rule that would, and a command that left something running
+/// says so.
 #[test]
 fn what_a_command_was_kept_from_is_said() {
     let room = Room::new();
@@ -171,8 +172,8 @@ enum Refused {
 
 /// Runs the program where this is refused.
 fn refusing(refused: Refused, room: &Room, args: &[&str]) -> Ran {
-    // Where `unshare` is refused there are none; Landlock's first call has the number 444 everywhere. What is asked of
-    // `unshare` stands at 16, and 0x10000000 is a user namespace.
+    // Where `unshare` is refused there are none; Landlock's first call has the number 444 everywhere. What is
+    // asked of `unshare` stands at 16, and 0x10000000 is a user namespace.
     const WALL: &str = "import ctypes, os, struct, sys
 unshare, no = 272 if os.uname().machine == 'x86_64' else 97, (0x06, 0, 0, 0x00050001)
 code = [(0x20, 0, 0, 0)]
@@ -229,7 +230,8 @@ fn without_namespaces_there_is_the_fallback() {
     assert!(granted.stdout.contains("SECRET"), "{granted:?}");
 }
 
-/// What is decoded in a child process is read wherever a process can be started, and `doctor` says what confines the child.
+/// What is decoded in a child process is read wherever a process can be started, and `doctor` says what
+/// confines the child.
 #[test]
 fn decoders_run_on_every_machine() {
     let room = Room::new();
@@ -298,7 +300,8 @@ fn without_any_sandbox_commands_are_refused() {
     assert!(allowed.code == Some(0) && allowed.stdout.contains("three"), "{allowed:?}");
 }
 
-/// What a command was allowed to make outside is there afterwards, also if it is empty or lies in the home folder.
+/// What a command was allowed to make outside is there afterwards, also if it is empty or lies in the home
+/// folder.
 #[test]
 fn what_was_granted_outside_is_kept() {
     let room = Room::new();
@@ -313,7 +316,8 @@ fn what_was_granted_outside_is_kept() {
     assert_eq!(fs::read_to_string(room.path("home/granted")).unwrap_or_default(), "a\n", "{home:?}");
 }
 
-/// A session that was killed leaves its temporary folder; after a day the next one takes it away, and no other.
+/// A session that was killed leaves its temporary folder; after a day the next one takes it away, and no
+/// other.
 #[test]
 fn temporary_folders_of_killed_sessions_are_swept() {
     let room = Room::new();
@@ -467,7 +471,8 @@ fn git_works_in_a_part_of_a_repository() {
     assert_eq!(outside.code, Some(0), "{outside:?}");
 }
 
-/// A rule for the path opens it to commands and file tools, at its real place; neither a rule for commands nor a mode does.
+/// A rule for the path opens it to commands and file tools, at its real place; neither a rule for commands
+/// nor a mode does.
 #[test]
 fn a_rule_for_the_path_opens_it_and_no_other_does() {
     let room = Room::new();

@@ -1,4 +1,5 @@
-//! Script tools on the command line: where they come from, what is said of bad ones, and what is left of them.
+//! Script tools on the command line: where they come from, what is said of bad ones, and what is left of
+//! them.
 
 use std::fs;
 
@@ -34,8 +35,8 @@ fn tools_of_the_settings_and_of_flags_are_there() {
     assert_eq!(called, ran(0, "flag\n", ""));
 }
 
-/// What a script declares is what it can do: one that says it touches nothing runs unasked, and can't write; what is not
-/// declared is not read.
+/// What a script declares is what it can do: one that says it touches nothing runs unasked, and can't write;
+/// what is not declared is not read.
 #[test]
 fn what_is_declared_is_what_can_happen() {
     let room = Room::new();
@@ -81,8 +82,8 @@ fn a_bad_tool_is_a_warning_and_a_bad_folder_is_wrong_usage() {
     assert_eq!((empty.code, empty.stderr.as_str()), (Some(0), words));
 }
 
-/// Wherever the folders lie and whatever they are called: the first of the flags has the plain name, and the other's name is
-/// the same everywhere.
+/// Wherever the folders lie and whatever they are called: the first of the flags has the plain name, and the
+/// other's name is the same everywhere.
 #[test]
 fn the_names_of_tools_that_clash_do_not_depend_on_paths() {
     let mut seen = Vec::new();

@@ -103,7 +103,8 @@ fn one_that_is_a_server_of_itself_starts_once() {
     assert_eq!(fs::read_to_string(room.path("work/starts")).unwrap(), "start\n");
 }
 
-/// A client that asks once sees the tools of servers that come in time, and one that knows a name may use it before.
+/// A client that asks once sees the tools of servers that come in time, and one that knows a name may use it
+/// before.
 #[test]
 fn who_asks_before_a_server_is_there_waits_for_it() {
     let room = Room::new();

@@ -1,5 +1,5 @@
-//! Clients that other people wrote, with `haft serve`: the SDKs for Python and TypeScript and the inspector. Skipped, with a
-//! word, where they are not installed: `cargo xtask test` installs them.
+//! Clients that other people wrote, with `haft serve`: the SDKs for Python and TypeScript and the inspector.
+//! Skipped, with a word, where they are not installed: `cargo xtask test` installs them.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

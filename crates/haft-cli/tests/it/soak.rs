@@ -1,9 +1,10 @@
-//! Everything at once, for a while: memory, descriptors, threads and files stay what they are, and nothing is left.
+//! Everything at once, for a while: memory, descriptors, threads and files stay what they are, and nothing is
+//! left.
 //!
-//! One server over HTTP has three clients that read, search, write, edit, run commands, start and stop tasks, call the tools
-//! of an MCP server that dies now and then, and hang up in the middle of a command. Beside it, servers over standard input and
-//! output come and go, with results too long for their clients, and turns are interrupted. What is compared are two halves of
-//! the time after a while of warming up, never a time.
+//! One server over HTTP has three clients that read, search, write, edit, run commands, start and stop tasks,
+//! call the tools of an MCP server that dies now and then, and hang up in the middle of a command. Beside it,
+//! servers over standard input and output come and go, with results too long for their clients, and turns are
+//! interrupted. What is compared are two halves of the time after a while of warming up, never a time.
 //!
 //! `cargo xtask test` does it for seconds, `cargo xtask soak --minutes N` for as long as you like.
 

@@ -1,7 +1,9 @@
-//! A process that the kernel itself holds (state D), which no signal ends: who waits for it gets an answer all the same.
+//! A process that the kernel itself holds (state D), which no signal ends: who waits for it gets an answer
+//! all the same.
 //!
-//! The kernel holds whoever asks a file system whose server took the question and never answers. That is one of FUSE here, in a
-//! namespace of its own, served by a few lines of shell: what it holds goes when the server does.
+//! The kernel holds whoever asks a file system whose server took the question and never answers. That is one
+//! of FUSE here, in a namespace of its own, served by a few lines of shell: what it holds goes when the
+//! server does.
 
 use std::process::{Command, Stdio};
 
@@ -9,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::room::{PATH, Room};
 
-/// Mounts, answers the first question (the version), takes others and is silent; runs what follows, and says how many processes
-/// are held then, and how many when the server has ended. 77: there is no FUSE here.
+/// Mounts, answers the first question (the version), takes others and is silent; runs what follows, and says
+/// how many processes are held then, and how many when the server has ended. 77: there is no FUSE here.
 const SERVES: &str = r#"
 dir=$1; shift
 exec 3<>/dev/fuse || exit 77

@@ -47,7 +47,8 @@ fn write(path: &str, content: &str) -> Value {
     json!({"name": "Write", "input": {"file_path": path, "content": content}})
 }
 
-/// Makes these calls in one session, one after the other. Gives their results, or the kind and words of the error.
+/// Makes these calls in one session, one after the other. Gives their results, or the kind and words of the
+/// error.
 fn in_session(room: &Room, calls: &[Value], flags: &[&str]) -> Vec<String> {
     results(&run(room, calls, &[&["go", "--output", "json"], flags].concat()))
 }
@@ -105,7 +106,8 @@ fn commands_and_file_tools_mean_the_same_files() {
     }
 }
 
-/// The folder has a name on the host that begins with `haft-`; commands see what lies in it and not that name.
+/// The folder has a name on the host that begins with `haft-`; commands see what lies in it and not that
+/// name.
 #[test]
 fn commands_see_nothing_in_it_that_no_command_made() {
     let room = Room::new();
@@ -209,7 +211,8 @@ fn a_file_that_only_the_host_has_needs_an_approval() {
         assert!(found[3].contains("mine") && found[4].contains("mine"), "{found:#?}");
         assert!(!found[5].starts_with("Denied"), "{found:#?}");
     }
-    // Approved for the call by a rule for everything, which names no folder of the host's: readable, and no more.
+    // Approved for the call by a rule for everything, which names no folder of the host's: readable, and no
+    // more.
     let calls = [
         read(path),
         bash(format!("cat {path}; cat /tmp/other 2>&1; true")),

@@ -143,7 +143,8 @@ fn a_file_outside_is_asked_for_and_read() {
     assert_eq!(screen.out(), "1\toutside\n");
 }
 
-/// What is answered with "always" is a rule of the user's: shown before, kept outside of the workspace, never asked again.
+/// What is answered with "always" is a rule of the user's: shown before, kept outside of the workspace, never
+/// asked again.
 #[test]
 fn always_is_kept_and_not_asked_again() {
     let line = r#"call Write '{"file_path": "new.txt", "content": "x"}'"#;

@@ -1,11 +1,13 @@
-//! What a tool declares is what it touches: its example is traced, and compared with what `haft check` said of it.
+//! What a tool declares is what it touches: its example is traced, and compared with what `haft check` said
+//! of it.
 //!
-//! The session is played twice under `strace`, with the call and without it; what only the first run opened, made,
-//! changed or connected to has to be declared. The tests that do so for every tool are in `tool_pages`: one run with the
-//! call serves the page and the trace. What the program keeps for itself (its state folder, temporary files) is
-//! not the tool's. Commands that a tool runs are held by the sandbox, which has tests of its own, so tools that declare
-//! that they run something are judged by what the program itself touched. Before a command and after it the sandbox looks
-//! for repositories where it runs; that is excused where the call started a process, as the trace says, and nowhere else.
+//! The session is played twice under `strace`, with the call and without it; what only the first run opened,
+//! made, changed or connected to has to be declared. The tests that do so for every tool are in `tool_pages`:
+//! one run with the call serves the page and the trace. What the program keeps for itself (its state folder,
+//! temporary files) is not the tool's. Commands that a tool runs are held by the sandbox, which has tests of
+//! its own, so tools that declare that they run something are judged by what the program itself touched.
+//! Before a command and after it the sandbox looks for repositories where it runs; that is excused where the
+//! call started a process, as the trace says, and nowhere else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -24,9 +26,10 @@ fn what_is_not_declared_is_found() {
     }
     let examples = tool_example::all();
     let played = |tool: &str, with_call: bool| {
-        Traced::parse(&match with_call {
-            true => examples[tool].play(tool, strace).trace,
-            false => examples[tool].play_without_the_call(tool, strace),
+        Traced::parse(&if with_call {
+            examples[tool].play(tool, strace).trace
+        } else {
+            examples[tool].play_without_the_call(tool, strace)
         })
     };
     for (tool, expected) in [("Read", "Reads"), ("Write", "Changes")] {
@@ -102,8 +105,9 @@ pub(crate) fn has_strace() -> bool {
 
 /// Puts `strace` before `haft`; the trace is `trace.txt` in the room.
 ///
-/// Programs that `haft` starts are let go when they begin (`-b execve`): a browser that is traced takes several times as
-/// long, and only what `haft` itself touches is judged. The filter of `--seccomp-bpf` would stay with them.
+/// Programs that `haft` starts are let go when they begin (`-b execve`): a browser that is traced takes
+/// several times as long, and only what `haft` itself touches is judged. The filter of `--seccomp-bpf` would
+/// stay with them.
 pub(crate) fn strace(command: Command, room: &Room) -> Command {
     let mut strace = Command::new("strace");
     strace.args(["-f", "-b", "execve", "-y", "-qq", "-s", "4096", "-e", "signal=none"]);
@@ -130,8 +134,8 @@ impl Traced {
 
 /// The calls of a trace, one a line, in the order in which they began.
 ///
-/// While a call runs, `strace` may have to write a line of another thread: the busier the machine, the more often. It then
-/// writes the call as two lines, `PID call(… <unfinished ...>` and `PID <... call resumed>…`.
+/// While a call runs, `strace` may have to write a line of another thread: the busier the machine, the more
+/// often. It then writes the call as two lines, `PID call(… <unfinished ...>` and `PID <... call resumed>…`.
 fn join_split_calls(trace: &str) -> Vec<String> {
     let mut calls: Vec<String> = Vec::new();
     let mut unfinished: BTreeMap<&str, usize> = BTreeMap::new();
@@ -252,8 +256,8 @@ fn is_ours(name: &std::ffi::OsStr) -> bool {
     name.starts_with(".haft-") && name.ends_with(".tmp")
 }
 
-/// What the sandbox reads in a working directory before the first command and after each one: where the repository, links
-/// and other repositories would be, and the tips of the history.
+/// What the sandbox reads in a working directory before the first command and after each one: where the
+/// repository, links and other repositories would be, and the tips of the history.
 const LOOKED_AT: [&str; 19] = [
     "",
     ".git",
@@ -276,7 +280,8 @@ const LOOKED_AT: [&str; 19] = [
     ".git/refs/tags",
 ];
 
-/// What the sandbox looks at in the tool chains whose programs are on `PATH`, to show their parts without credentials.
+/// What the sandbox looks at in the tool chains whose programs are on `PATH`, to show their parts without
+/// credentials.
 const TOOL_CHAIN_PARTS: [&str; 7] = ["bin", "installs", "lib", "libexec", "plugins", "shims", "versions"];
 
 fn is_of_tool_chain(path: &Path) -> bool {

@@ -1,8 +1,8 @@
 //! An example of each built-in tool, played in a real session.
 //!
-//! `docs/tools/examples/NAME.json` says what there is before (files, commands, a site on this machine, settings), which
-//! calls go before, and the call itself. It is played by the scripted model in `haft run`, so that what pages show, what
-//! is traced and what a user gets are the same thing.
+//! `docs/tools/examples/NAME.json` says what there is before (files, commands, a site on this machine,
+//! settings), which calls go before, and the call itself. It is played by the scripted model in `haft run`,
+//! so that what pages show, what is traced and what a user gets are the same thing.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,7 +33,8 @@ pub(crate) struct Example {
     /// The user's settings.
     #[serde(default)]
     settings: Option<Value>,
-    /// Pages that are served on this machine; `SITE` in an input or an option is their address, `SITE_HOST` its host.
+    /// Pages that are served on this machine; `SITE` in an input or an option is their address, `SITE_HOST`
+    /// its host.
     #[serde(default)]
     site: BTreeMap<String, String>,
     /// More options of `haft run`.

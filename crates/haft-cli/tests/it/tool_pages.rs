@@ -1,8 +1,8 @@
 //! `docs/tools/NAME.md`: one page for each built-in tool, made from what the program says and does.
 //!
 //! Its facts are those of `haft tools`, its example is played. `cargo xtask docs` writes the pages (it sets
-//! `UPDATE_TOOLS`); the tests hold that they are current and that no tool is without one. The same run of an example is
-//! traced where there is `strace`: `tool_effects` judges what the tool touched.
+//! `UPDATE_TOOLS`); the tests hold that they are current and that no tool is without one. The same run of an
+//! example is traced where there is `strace`: `tool_effects` judges what the tool touched.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,8 @@ macro_rules! tests_of_tools {
     };
 }
 
-// Tools whose sessions are the same without their calls are together: that session is played once for all of them.
+// Tools whose sessions are the same without their calls are together: that session is played once for all of
+// them.
 tests_of_tools! {
     agents: ["Agent", "SendMessage", "Skill", "ToolSearch"],
     browser_click: ["BrowserClick", "BrowserConsole"],

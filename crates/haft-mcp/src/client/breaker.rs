@@ -1,10 +1,11 @@
 //! When a server that can't be reached is left alone for a while.
 //!
-//! Only reaching it counts: a tool that fails is an answer. After too many failures in a row calls are refused at once; when
-//! the pause is over one call tries, and its outcome decides for the others.
+//! Only reaching it counts: a tool that fails is an answer. After too many failures in a row calls are
+//! refused at once; when the pause is over one call tries, and its outcome decides for the others.
 //!
-//! A server that can't be connected is so for everybody. One that goes away while it works on calls of somebody is left alone by
-//! them: others share it, and what one of them asks for is no reason to keep it from the rest.
+//! A server that can't be connected is so for everybody. One that goes away while it works on calls of
+//! somebody is left alone by them: others share it, and what one of them asks for is no reason to keep it
+//! from the rest.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -25,7 +26,8 @@ pub(crate) struct ServerBreakers {
 }
 
 impl ServerBreakers {
-    /// Whether a call may try, over a connection that is there or has to be made; if not, for how many seconds.
+    /// Whether a call may try, over a connection that is there or has to be made; if not, for how many
+    /// seconds.
     pub(crate) fn admit(&mut self, caller: &str, is_connected: bool, now: Instant) -> Result<(), u64> {
         if let Some(breaker) = self.callers.get_mut(caller) {
             breaker.admit(now)?;

@@ -1,8 +1,9 @@
 //! Resources and prompts of connected servers: what the tools in `tools/` share.
 //!
-//! A list is what a connected server says of itself, and asks nobody. What a resource or a prompt is made of, only the server
-//! knows: it may fetch a page, run a query, or read any file that its address names. So reading one is what a call of the
-//! server's tool is, and whether the server listed it makes no difference; what the address says counts beside that.
+//! A list is what a connected server says of itself, and asks nobody. What a resource or a prompt is made of,
+//! only the server knows: it may fetch a page, run a query, or read any file that its address names. So
+//! reading one is what a call of the server's tool is, and whether the server listed it makes no difference;
+//! what the address says counts beside that.
 
 use std::sync::Arc;
 
@@ -71,8 +72,9 @@ impl ServerCatalogue {
     }
 }
 
-/// What a request to a server for something of its own touches, as far as anybody but the server knows: anything. Where the user
-/// says that the hints of this server hold, that it only looks is believed, as the protocol has it.
+/// What a request to a server for something of its own touches, as far as anybody but the server knows:
+/// anything. Where the user says that the hints of this server hold, that it only looks is believed, as the
+/// protocol has it.
 fn asks_of(config: Option<&ServerConfig>) -> Effects {
     config.filter(|config| config.read_only_hints_hold).map_or_else(Effects::unknown, only_looks)
 }

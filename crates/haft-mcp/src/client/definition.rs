@@ -1,4 +1,5 @@
-//! A tool as its server defines it: read field by field, cleaned for readers, and with a fingerprint of what came.
+//! A tool as its server defines it: read field by field, cleaned for readers, and with a fingerprint of what
+//! came.
 
 use haft::Effects;
 use serde_json::{Map, Value, json};
@@ -81,12 +82,14 @@ impl ToolDefinition {
         })
     }
 
-    /// What a call will touch, as far as anybody but the server knows: anything. Where the user says that the hints of this
-    /// server hold, a tool that says it only looks may run beside others; it is asked for all the same.
+    /// What a call will touch, as far as anybody but the server knows: anything. Where the user says that the
+    /// hints of this server hold, a tool that says it only looks may run beside others; it is asked for all
+    /// the same.
     pub(crate) fn effects(&self, config: &ServerConfig) -> Effects {
-        match self.read_only_hint && config.read_only_hints_hold {
-            true => only_looks(config),
-            false => Effects::unknown(),
+        if self.read_only_hint && config.read_only_hints_hold {
+            only_looks(config)
+        } else {
+            Effects::unknown()
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What a server wants to know of the user: a form, shown whole where that can be and else asked field by field, or a page that
-//! the user is to open.
+//! What a server wants to know of the user: a form, shown whole where that can be and else asked field by
+//! field, or a page that the user is to open.
 //!
-//! The user always sees which server asks. A page is shown and never opened by us: what a server names could be anything.
+//! The user always sees which server asks. A page is shown and never opened by us: what a server names could
+//! be anything.
 
 use haft::ports::{AnswerChoice, Asker, FormAnswer, UserForm, UserPage, UserQuestion};
 use haft::schema::InputSchema;
@@ -255,9 +256,10 @@ impl FormField {
             FieldKind::Number { whole, from, to } => {
                 let wanted = if *whole { "a whole number" } else { "a number" };
                 let number = first.trim();
-                let value = match whole {
-                    true => number.parse::<i64>().ok().map(|number| (number as f64, json!(number))),
-                    false => number.parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| (n, json!(n))),
+                let value = if *whole {
+                    number.parse::<i64>().ok().map(|number| (number as f64, json!(number)))
+                } else {
+                    number.parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| (n, json!(n)))
                 };
                 let (size, value) = value.ok_or_else(|| format!("`{number}` is not {wanted}."))?;
                 if from.is_some_and(|from| size < from) || to.is_some_and(|to| size > to) {

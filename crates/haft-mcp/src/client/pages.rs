@@ -1,7 +1,8 @@
-//! Pages that the user has to open before a server carries out a request: it refuses the request and names them (revision
-//! 2025-11-25), and may say later that the user is done there.
+//! Pages that the user has to open before a server carries out a request: it refuses the request and names
+//! them (revision 2025-11-25), and may say later that the user is done there.
 //!
-//! A request that was refused so was not carried out, in the server's own words. That is why it may be made again.
+//! A request that was refused so was not carried out, in the server's own words. That is why it may be made
+//! again.
 
 use std::collections::BTreeSet;
 

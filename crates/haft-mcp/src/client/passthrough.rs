@@ -1,7 +1,7 @@
 //! What a server has beside tools, as it sends it: for hosts that pass it on to a client of their own.
 //!
-//! Who only wants to use it has the tools in `tools/`. Words that people read are made visible and bounded here as well;
-//! everything else is as it came.
+//! Who only wants to use it has the tools in `tools/`. Words that people read are made visible and bounded
+//! here as well; everything else is as it came.
 
 use haft::{Effects, ToolError};
 use serde_json::{Map, Value};
@@ -38,21 +38,21 @@ impl ServerHandle {
     /// # Errors
     /// It has resources and doesn't list them, in words.
     pub async fn resources(&self) -> Result<Vec<Value>, ToolError> {
-        match self.has_resources() {
-            true => Ok(clean_entries(self.list("resources").await?, "uri", URI_CHARS_MAX)),
-            false => Ok(Vec::new()),
+        if self.has_resources() {
+            Ok(clean_entries(self.list("resources").await?, "uri", URI_CHARS_MAX))
+        } else {
+            Ok(Vec::new())
         }
     }
 
-    /// Its templates of resources, each with at least a `uriTemplate`. Older servers have none and say so with an error, so an
-    /// error is none here.
+    /// Its templates of resources, each with at least a `uriTemplate`. Older servers have none and say so
+    /// with an error, so an error is none here.
     pub async fn resource_templates(&self) -> Vec<Value> {
-        match self.has_resources() {
-            true => {
-                let listed = self.list("resourceTemplates").await;
-                clean_entries(listed.unwrap_or_default(), "uriTemplate", URI_CHARS_MAX)
-            }
-            false => Vec::new(),
+        if self.has_resources() {
+            let listed = self.list("resourceTemplates").await;
+            clean_entries(listed.unwrap_or_default(), "uriTemplate", URI_CHARS_MAX)
+        } else {
+            Vec::new()
         }
     }
 
@@ -79,8 +79,8 @@ impl ServerHandle {
     }
 }
 
-/// The entries that have a name under this key, with words that can be shown. What a client sends back stays as it came: an
-/// entry where that can't be seen for what it is is left out.
+/// The entries that have a name under this key, with words that can be shown. What a client sends back stays
+/// as it came: an entry where that can't be seen for what it is is left out.
 fn clean_entries(entries: Vec<Value>, key: &str, chars_max: usize) -> Vec<Value> {
     let plain = |value: &Value, chars_max: usize| {
         value.as_str().is_some_and(|name| !name.is_empty() && name.chars().count() <= chars_max)

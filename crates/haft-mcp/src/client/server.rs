@@ -1,8 +1,10 @@
-//! One server, as others see it. How it lives is `connection_loop.rs`, what it offers `offered_tools.rs`, what is asked of it `calls.rs`.
+//! One server, as others see it. How it lives is `connection_loop.rs`, what it offers `offered_tools.rs`,
+//! what is asked of it `calls.rs`.
 //!
-//! A task of its own connects, listens for changes and connects again; nobody waits for it but who needs it. What it found
-//! last stays when it is gone: its tools are still offered, and the next call brings it back. A call that was under way when
-//! it went is an error, once, and never made again by itself: nobody knows what it did.
+//! A task of its own connects, listens for changes and connects again; nobody waits for it but who needs it.
+//! What it found last stays when it is gone: its tools are still offered, and the next call brings it back. A
+//! call that was under way when it went is an error, once, and never made again by itself: nobody knows what
+//! it did.
 
 mod calls;
 mod connection_loop;
@@ -198,7 +200,8 @@ impl ServerHandle {
         self.offered().withheld.clone()
     }
 
-    /// What it says about how to use it, if a model may be told: of a server that came with a workspace only what was approved.
+    /// What it says about how to use it, if a model may be told: of a server that came with a workspace only
+    /// what was approved.
     pub fn instructions(&self) -> Option<String> {
         let ServerStatus::Ready { facts, .. } = self.status() else { return None };
         facts.instructions.filter(|words| self.withheld_words(words).is_none())
@@ -241,8 +244,8 @@ impl ServerHandle {
         }
     }
 
-    /// Approves something that was withheld, and takes it in: the server is started, or the tool offered from the next
-    /// turn on.
+    /// Approves something that was withheld, and takes it in: the server is started, or the tool offered from
+    /// the next turn on.
     ///
     /// # Errors
     /// The approval can't be kept, in words.
@@ -264,8 +267,8 @@ impl ServerHandle {
         }
     }
 
-    /// Signs in to it, with the host's [`Browser`](crate::PageOpener), and connects again if it wasn't connected. What is given is
-    /// kept in the host's [`TokenStore`](crate::TokenStore).
+    /// Signs in to it, with the host's [`Browser`](crate::PageOpener), and connects again if it wasn't
+    /// connected. What is given is kept in the host's [`TokenStore`](crate::TokenStore).
     ///
     /// # Errors
     /// Why not, in words.
@@ -293,7 +296,8 @@ impl ServerHandle {
         Ok(signed_in)
     }
 
-    /// Gives back what was given at a sign-in, forgets it, and ends the connection; whether there was anything.
+    /// Gives back what was given at a sign-in, forgets it, and ends the connection; whether there was
+    /// anything.
     ///
     /// # Errors
     /// It is still kept, in words.
@@ -311,7 +315,8 @@ impl ServerHandle {
         self.0.account.as_ref()?.signed_in()
     }
 
-    /// Why somebody should sign in, in words: nothing goes without it, or some call wanted more than what was given.
+    /// Why somebody should sign in, in words: nothing goes without it, or some call wanted more than what was
+    /// given.
     pub fn wants_sign_in(&self) -> Option<String> {
         self.0.account.as_ref()?.needed().map(|needed| needed.words)
     }

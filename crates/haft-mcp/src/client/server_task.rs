@@ -1,7 +1,8 @@
-//! Calls that a server runs as tasks: by the extension `io.modelcontextprotocol/tasks` of the stateless revision, where the
-//! server decides, and as tools of revision 2025-11-25 require it.
+//! Calls that a server runs as tasks: by the extension `io.modelcontextprotocol/tasks` of the stateless
+//! revision, where the server decides, and as tools of revision 2025-11-25 require it.
 //!
-//! The state of a task is asked for until it is done. A task whose call is dropped is cancelled at the server.
+//! The state of a task is asked for until it is done. A task whose call is dropped is cancelled at the
+//! server.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -113,7 +113,8 @@ impl ServerSet {
         let _ = timeout(at_most, all).await;
     }
 
-    /// The registry with the tools that the servers offer now, as tools from outside: none of them shadows another.
+    /// The registry with the tools that the servers offer now, as tools from outside: none of them shadows
+    /// another.
     ///
     /// # Errors
     /// Two tools of one server with one name, which can't be.
@@ -137,8 +138,9 @@ impl ServerSet {
         })
     }
 
-    /// The tools for resources and prompts: `ListMcpResources`, `ReadMcpResource`, `ListMcpPrompts`, `GetMcpPrompt`; and, as
-    /// long as one is being connected, `WaitForMcpServers`. They belong among the built-in ones of a session that has servers.
+    /// The tools for resources and prompts: `ListMcpResources`, `ReadMcpResource`, `ListMcpPrompts`,
+    /// `GetMcpPrompt`; and, as long as one is being connected, `WaitForMcpServers`. They belong among the
+    /// built-in ones of a session that has servers.
     pub fn tools(&self) -> Vec<AnyTool> {
         tools::build_tools(&catalogue::ServerCatalogue::new(self.servers.values().cloned().collect()))
     }

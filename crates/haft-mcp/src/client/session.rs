@@ -1,7 +1,8 @@
 //! One live connection to a server: handshake, requests and results.
 //!
-//! Requests, notifications and the handshake are the SDK's types. Results and forms are JSON, validated field by field: one
-//! invalid tool or block must not cost the others, and the SDK's type of a form rejects what can be shown.
+//! Requests, notifications and the handshake are the SDK's types. Results and forms are JSON, validated field
+//! by field: one invalid tool or block must not cost the others, and the SDK's type of a form rejects what
+//! can be shown.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -267,7 +268,8 @@ impl ClientSession {
         &self.watch
     }
 
-    /// Sends a request and waits for its answer. Dropping the future tells the server that nobody waits any more.
+    /// Sends a request and waits for its answer. Dropping the future tells the server that nobody waits any
+    /// more.
     pub(crate) async fn request(
         &self,
         request: &ClientRequest,
@@ -309,10 +311,7 @@ impl ClientSession {
                 answer = &mut handle.rx => {
                     pending.done();
                     return match answer {
-                        Ok(Ok(ServerResult::CustomResult(CustomResult(result)))) => match result.is_object() {
-                            true => Ok(result),
-                            false => Err(RequestFailure::Odd("its result is no object".to_owned())),
-                        },
+                        Ok(Ok(ServerResult::CustomResult(CustomResult(result)))) => if result.is_object() { Ok(result) } else { Err(RequestFailure::Odd("its result is no object".to_owned())) },
                         Ok(Ok(result)) => serde_json::to_value(result).map_err(|error| RequestFailure::Odd(error.to_string())),
                         Ok(Err(error)) => Err(self.failure(&error)),
                         Err(_) => Err(RequestFailure::Gone(self.why())),
@@ -403,7 +402,8 @@ impl ClientSession {
         cancelling.spawn_on(sent, &runtime);
     }
 
-    /// Has the user open the pages without which the server refuses, and waits a while until it says that the user is done.
+    /// Has the user open the pages without which the server refuses, and waits a while until it says that the
+    /// user is done.
     async fn show(&self, words: &str, pages: Vec<Value>) -> Result<(), RequestFailure> {
         let waiting = self.shared.pages.wait_for(&pages);
         for mut page in pages {
@@ -427,8 +427,8 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Listens for changes of lists and of these resources, where the revision wants that to be asked for. Ends with the
-    /// connection.
+    /// Listens for changes of lists and of these resources, where the revision wants that to be asked for.
+    /// Ends with the connection.
     pub(crate) async fn listen(&self, resources: Vec<String>) {
         let mut resources = if self.facts.says_updates { resources } else { Vec::new() };
         if self.facts.revision.as_str() < ProtocolVersion::NO_INITIALIZE.as_str() {

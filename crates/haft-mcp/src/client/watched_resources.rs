@@ -1,7 +1,8 @@
 //! The resources of a server that somebody read, and which of them changed since.
 //!
-//! Who reads a resource wants to know when it is no longer what was read. Servers tell that only of what they were asked
-//! about, so what was read is subscribed to, by the connection; here is only what there is to ask and what was told.
+//! Who reads a resource wants to know when it is no longer what was read. Servers tell that only of what they
+//! were asked about, so what was read is subscribed to, by the connection; here is only what there is to ask
+//! and what was told.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};

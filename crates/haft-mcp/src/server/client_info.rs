@@ -106,8 +106,9 @@ impl Principal {
     }
 }
 
-/// A client. Its own statements (name, version, capabilities) are for logs and for choosing what to try; permissions depend on
-/// the [principal](ClientInfo::principal) and the [transport](ClientInfo::transport) alone.
+/// A client. Its own statements (name, version, capabilities) are for logs and for choosing what to try;
+/// permissions depend on the [principal](ClientInfo::principal) and the [transport](ClientInfo::transport)
+/// alone.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ClientInfo {

@@ -1,10 +1,11 @@
-//! Connection limits: one for connections that have not yet authenticated, one for authenticated ones, and one for each
-//! principal.
+//! Connection limits: one for connections that have not yet authenticated, one for authenticated ones, and
+//! one for each principal.
 //!
-//! Opening a connection needs no token, so unauthenticated connections have their own limit. When it is reached, new
-//! connections wait in the backlog of the socket, and one that has sent no valid token for [`SILENT_GRACE`] is closed. A
-//! connection counts for the principal that authenticated on it first. A quarter of each limit is kept for requests of
-//! sessions, so that new clients don't take it from established ones.
+//! Opening a connection needs no token, so unauthenticated connections have their own limit. When it is
+//! reached, new connections wait in the backlog of the socket, and one that has sent no valid token for
+//! [`SILENT_GRACE`] is closed. A connection counts for the principal that authenticated on it first. A
+//! quarter of each limit is kept for requests of sessions, so that new clients don't take it from established
+//! ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -36,7 +37,8 @@ pub(crate) struct ConnectionMaximum {
 }
 
 impl ConnectionMaximum {
-    /// The same, or as many as a process with this descriptor limit can serve: some descriptors are kept for everything else.
+    /// The same, or as many as a process with this descriptor limit can serve: some descriptors are kept for
+    /// everything else.
     pub(crate) fn within_descriptors(self, limit: usize) -> ConnectionMaximum {
         let available = limit - (limit / 2).min(DESCRIPTORS_RESERVED);
         let unauthenticated = self.unauthenticated.min(available / 4).max(1);
@@ -133,7 +135,8 @@ impl ConnectionLimits {
 }
 
 impl OpenConnection {
-    /// Counts the connection as authenticated, once. Without tokens there are no principals, and no limit for each.
+    /// Counts the connection as authenticated, once. Without tokens there are no principals, and no limit for
+    /// each.
     ///
     /// # Errors
     /// A limit is reached.

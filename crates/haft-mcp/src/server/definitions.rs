@@ -1,5 +1,5 @@
-//! Definitions of tools, resources and prompts, kept as JSON text: one that is unusual costs only itself, and a list is
-//! written once and sent many times.
+//! Definitions of tools, resources and prompts, kept as JSON text: one that is unusual costs only itself, and
+//! a list is written once and sent many times.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ impl FromIterator<ListedDefinition> for DefinitionList {
 }
 
 impl DefinitionList {
-    /// A list of JSON objects: tools with at least `name` and `inputSchema`, resources with `uri` and `name`, templates with
-    /// `uriTemplate` and `name`, prompts with `name`.
+    /// A list of JSON objects: tools with at least `name` and `inputSchema`, resources with `uri` and `name`,
+    /// templates with `uriTemplate` and `name`, prompts with `name`.
     pub fn new(definitions: impl IntoIterator<Item = Value>) -> DefinitionList {
         definitions.into_iter().filter_map(ListedDefinition::new).collect()
     }

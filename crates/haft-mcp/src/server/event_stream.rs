@@ -1,7 +1,8 @@
 //! Event streams: the messages that belong to one request over HTTP, or to none.
 //!
-//! A stream is read by at most one response body at a time. It keeps the latest events, so that a client can resume it after a
-//! lost connection; the oldest events are dropped first. The response is always the last event, so it is never dropped.
+//! A stream is read by at most one response body at a time. It keeps the latest events, so that a client can
+//! resume it after a lost connection; the oldest events are dropped first. The response is always the last
+//! event, so it is never dropped.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

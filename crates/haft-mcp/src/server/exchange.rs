@@ -1,9 +1,11 @@
 //! MCP over HTTP: messages in bodies, sessions in headers, event streams in responses.
 //!
-//! Revisions with a handshake have sessions (`http_session.rs`): a request continues when its connection is lost, and
-//! its response can be fetched later. In the stateless revision a request is cancelled when its connection is lost.
+//! Revisions with a handshake have sessions (`http_session.rs`): a request continues when its connection is
+//! lost, and its response can be fetched later. In the stateless revision a request is cancelled when its
+//! connection is lost.
 //!
-//! A response that comes soon and alone is plain JSON; one that takes longer, or follows a notification, becomes a stream.
+//! A response that comes soon and alone is plain JSON; one that takes longer, or follows a notification,
+//! becomes a stream.
 
 use std::sync::Arc;
 use std::task::Poll;

@@ -1,9 +1,9 @@
 //! The interface between the protocol and the program that has tools.
 //!
-//! The protocol's side (`crate::server`) reads and writes messages, keeps sessions, limits what clients send, and asks a
-//! [`ServerHandler`] for everything else. Results are the SDK's types. A handler knows no JSON-RPC, no transport and no
-//! revision: where one revision asks the client by a request and another by a result, it awaits
-//! [`ClientPeer::ask`](super::ClientPeer::ask) in both.
+//! The protocol's side (`crate::server`) reads and writes messages, keeps sessions, limits what clients send,
+//! and asks a [`ServerHandler`] for everything else. Results are the SDK's types. A handler knows no
+//! JSON-RPC, no transport and no revision: where one revision asks the client by a request and another by a
+//! result, it awaits [`ClientPeer::ask`](super::ClientPeer::ask) in both.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use super::results::{unknown_prompt, unknown_resource, unknown_tool};
 
 /// Chooses the handler of a client.
 ///
-/// Called once for a connection over stdio and for each session of the revisions with a handshake. Over HTTP in the stateless
-/// revision it is called for each request, so an implementation usually keeps one handler per principal. Several clients may
-/// connect at the same time. A handler is dropped when its client is gone.
+/// Called once for a connection over stdio and for each session of the revisions with a handshake. Over HTTP
+/// in the stateless revision it is called for each request, so an implementation usually keeps one handler
+/// per principal. Several clients may connect at the same time. A handler is dropped when its client is gone.
 pub trait HandlerFactory: Send + Sync + 'static {
     /// The handler of this client.
     ///
@@ -48,12 +48,13 @@ impl<H: ServerHandler> HandlerFactory for Arc<H> {
 
 /// Serves the requests of one client.
 ///
-/// All methods may be called at any time and concurrently, from tasks of the server. A panic becomes an internal error of that
-/// request.
+/// All methods may be called at any time and concurrently, from tasks of the server. A panic becomes an
+/// internal error of that request.
 ///
 /// # Cancellation
-/// The [`Cancel`] of a request is raised when the client cancels it or disconnects, or the server shuts down. The future is
-/// still polled for [`CANCEL_GRACE`](crate::limits::CANCEL_GRACE) for cleanup, and then dropped.
+/// The [`Cancel`] of a request is raised when the client cancels it or disconnects, or the server shuts down.
+/// The future is still polled for [`CANCEL_GRACE`](crate::limits::CANCEL_GRACE) for cleanup, and then
+/// dropped.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -116,8 +117,8 @@ pub trait ServerHandler: Send + Sync + 'static {
     /// Calls a tool. The handler orders calls that must not overlap.
     ///
     /// # Errors
-    /// [`unknown_tool`] for a tool that is not offered. Other failures of a tool, invalid arguments included, are a
-    /// [`CallToolResult`], because the model reads it.
+    /// [`unknown_tool`] for a tool that is not offered. Other failures of a tool, invalid arguments included,
+    /// are a [`CallToolResult`], because the model reads it.
     fn call(&self, call: ToolCallRequest) -> BoxFuture<'_, Result<CallToolResult, ErrorData>> {
         ready_result(Err(unknown_tool(&call.name)))
     }
@@ -140,7 +141,8 @@ pub trait ServerHandler: Send + Sync + 'static {
         ready_result(Err(unknown_resource(&read.uri)))
     }
 
-    /// The client subscribes to [`ListChange::Resource`] of this URI. Called for the first of several subscriptions.
+    /// The client subscribes to [`ListChange::Resource`] of this URI. Called for the first of several
+    /// subscriptions.
     ///
     /// # Errors
     /// The resource is unknown or can't be watched.
@@ -212,7 +214,8 @@ pub struct ServerFeatures {
 pub struct ToolCallRequest {
     /// The name under which the tool is offered.
     pub name: String,
-    /// The arguments as the client wrote them, `{}` if there are none. Only known to be JSON; `haft::ToolCall` takes this text.
+    /// The arguments as the client wrote them, `{}` if there are none. Only known to be JSON;
+    /// `haft::ToolCall` takes this text.
     pub arguments: Box<RawValue>,
     /// The request's `_meta`.
     pub meta: Map<String, Value>,
@@ -261,7 +264,8 @@ pub enum ListChange {
 }
 
 /// Notifies clients of changes; clones notify the same clients. A handler keeps one and returns
-/// [`ChangeNotifier::subscribe`] from [`ServerHandler::changes`]. A client that is too slow gets a notification of every list.
+/// [`ChangeNotifier::subscribe`] from [`ServerHandler::changes`]. A client that is too slow gets a
+/// notification of every list.
 #[derive(Debug, Clone)]
 pub struct ChangeNotifier(broadcast::Sender<ListChange>);
 

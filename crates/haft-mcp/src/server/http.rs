@@ -1,5 +1,5 @@
-//! Configuration of a Streamable HTTP listener. There is no TLS here, and only HTTP/1.1: a proxy with certificates stands in
-//! front of what leaves the machine.
+//! Configuration of a Streamable HTTP listener. There is no TLS here, and only HTTP/1.1: a proxy with
+//! certificates stands in front of what leaves the machine.
 
 use std::io;
 use std::sync::Arc;
@@ -138,8 +138,8 @@ impl HttpConfig {
         self
     }
 
-    /// The same with at most this many authenticated connections in all, and of one principal. Without tokens there are no
-    /// principals. Fewer where the process has too few descriptors.
+    /// The same with at most this many authenticated connections in all, and of one principal. Without tokens
+    /// there are no principals. Fewer where the process has too few descriptors.
     #[must_use]
     pub fn with_connections(mut self, total: usize, each: usize) -> HttpConfig {
         (self.connections.total, self.connections.per_principal) = (total.max(1), each.max(1));
@@ -168,7 +168,8 @@ impl McpServer {
     /// The listener can be reached from other machines and requires no token, or it doesn't listen.
     pub async fn serve_http(&self, listener: TcpListener, http: HttpConfig, stop: &Cancel) -> io::Result<()> {
         let address = listener.local_addr()?;
-        // The default is too small for many clients that connect at once: the kernel would reset some of their connections.
+        // The default is too small for many clients that connect at once: the kernel would reset some of
+        // their connections.
         rustix::net::listen(&listener, limits::BACKLOG)?;
         if http.verifier.is_none() && !address.ip().is_loopback() {
             return Err(io::Error::new(

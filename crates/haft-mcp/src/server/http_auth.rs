@@ -1,8 +1,9 @@
 //! Access over HTTP: host names, origins, tokens and rate limits.
 //!
-//! A web page can make requests to servers on the same machine, and with a name of its own that resolves there (DNS rebinding)
-//! it could read the responses. So a request has to name a served host, and one of a web page a served origin. Loopback
-//! names count with the port of this listener alone, since other ports belong to other servers. This is checked before tokens.
+//! A web page can make requests to servers on the same machine, and with a name of its own that resolves
+//! there (DNS rebinding) it could read the responses. So a request has to name a served host, and one of a
+//! web page a served origin. Loopback names count with the port of this listener alone, since other ports
+//! belong to other servers. This is checked before tokens.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -34,7 +35,8 @@ pub(crate) struct HttpAuth {
 
 /// The hosts that a listener serves.
 pub(crate) struct ServedHosts {
-    /// Lower-case names beside the loopback ones. They count with any port: a proxy may stand before the server.
+    /// Lower-case names beside the loopback ones. They count with any port: a proxy may stand before the
+    /// server.
     pub(crate) names: Vec<String>,
     /// The listener's port, for loopback names.
     pub(crate) port: u16,

@@ -286,7 +286,8 @@ fn metadata_response(resource: &ProtectedResource) -> Response<ResponseBody> {
     json_response(StatusCode::OK, metadata.to_string().into_bytes())
 }
 
-/// The response to a browser's preflight request. Only configured origins get the header that allows the request.
+/// The response to a browser's preflight request. Only configured origins get the header that allows the
+/// request.
 fn preflight_response() -> Response<ResponseBody> {
     let mut response = empty_response(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();

@@ -190,7 +190,8 @@ impl HttpRequest {
     }
 }
 
-/// Reads what is left of a refused body, within limits: closing a connection with unread bytes could lose the response.
+/// Reads what is left of a refused body, within limits: closing a connection with unread bytes could lose the
+/// response.
 pub(super) async fn discard_body(body: &mut IncomingBody) {
     let mut remaining = limits::REFUSED_BODY_BYTES_MAX;
     let rest = async {

@@ -1,6 +1,7 @@
 //! Sessions over HTTP, of the revisions with a handshake: they outlive their requests and connections.
 //!
-//! Session ids are random and bound to the principal of the handshake; for any other principal the session doesn't exist.
+//! Session ids are random and bound to the principal of the handshake; for any other principal the session
+//! doesn't exist.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -123,8 +124,8 @@ impl HttpSessions {
         });
     }
 
-    /// Adds a session, and returns its id. Where there are too many, it replaces the least recently used one that has no
-    /// connection: of the same principal, if that has too many.
+    /// Adds a session, and returns its id. Where there are too many, it replaces the least recently used one
+    /// that has no connection: of the same principal, if that has too many.
     ///
     /// # Errors
     /// There are too many in use, or no random numbers.
@@ -145,9 +146,8 @@ impl HttpSessions {
             let candidates = sessions.iter().filter(|(_, other)| may_end(other));
             let oldest = candidates.min_by_key(|(_, other)| *lock(&other.last_used));
             let message = "this token has too many sessions; end one, or try again later";
-            let oldest = oldest.map(|(id, _)| id.clone()).ok_or_else(|| match has_too_many {
-                true => refuse(StatusCode::TOO_MANY_REQUESTS, message),
-                false => full(),
+            let oldest = oldest.map(|(id, _)| id.clone()).ok_or_else(|| {
+                if has_too_many { refuse(StatusCode::TOO_MANY_REQUESTS, message) } else { full() }
             })?;
             if let Some(session) = sessions.remove(&oldest) {
                 session.end();

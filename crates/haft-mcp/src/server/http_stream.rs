@@ -1,8 +1,9 @@
 //! Strict framing of HTTP requests: lines end with `\r\n`, and a body has one length.
 //!
-//! hyper accepts a bare line feed as a line end. A proxy in front of the server may not, and then both see different headers
-//! in the same bytes (request smuggling). This reader follows heads and bodies, and replaces the first invalid byte and
-//! everything after it by zeros. hyper answers that with 400 and closes the connection.
+//! hyper accepts a bare line feed as a line end. A proxy in front of the server may not, and then both see
+//! different headers in the same bytes (request smuggling). This reader follows heads and bodies, and
+//! replaces the first invalid byte and everything after it by zeros. hyper answers that with 400 and closes
+//! the connection.
 
 use std::io;
 use std::pin::Pin;

@@ -1,8 +1,8 @@
 //! JSON-RPC messages: reading them, and writing answers and calls. Knows no method.
 //!
-//! A message is read once; `params` and results stay the text that they were. The envelope borrows from that text, so it is
-//! not read by `haft::schema::parse_json`, but a duplicate key makes it invalid here as well: two readers must not see two
-//! different messages.
+//! A message is read once; `params` and results stay the text that they were. The envelope borrows from that
+//! text, so it is not read by `haft::schema::parse_json`, but a duplicate key makes it invalid here as well:
+//! two readers must not see two different messages.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -109,11 +109,13 @@ pub(crate) fn read_message(text: &[u8]) -> Result<IncomingMessage<'_>, InvalidMe
         id: id.filter(|id| is_id(id)).map(RawValue::to_owned),
         ..InvalidMessage::invalid_request(message)
     };
-    let envelope: MessageEnvelope<'_> =
-        serde_json::from_slice(text).map_err(|error| match error.is_data() {
-            true => InvalidMessage::invalid_request("this is no message of JSON-RPC"),
-            false => InvalidMessage::no_json(),
-        })?;
+    let envelope: MessageEnvelope<'_> = serde_json::from_slice(text).map_err(|error| {
+        if error.is_data() {
+            InvalidMessage::invalid_request("this is no message of JSON-RPC")
+        } else {
+            InvalidMessage::no_json()
+        }
+    })?;
     let MessageEnvelope { jsonrpc, id, method, params, result, error } = envelope;
     if jsonrpc.as_deref() != Some("2.0") {
         return Err(invalid("`jsonrpc` has to be \"2.0\"", id));
@@ -385,7 +387,8 @@ pub(crate) fn write_invalid(to: &mut Vec<u8>, invalid: &InvalidMessage) {
     to.extend_from_slice(text.as_bytes());
 }
 
-/// Writes a notification, or a request of this server. Nothing is written if the parameters can't be serialized.
+/// Writes a notification, or a request of this server. Nothing is written if the parameters can't be
+/// serialized.
 pub(crate) fn write_call(to: &mut Vec<u8>, id: Option<u64>, method: &str, params: &impl Serialize) {
     let start = to.len();
     to.extend_from_slice(br#"{"jsonrpc":"2.0","#);

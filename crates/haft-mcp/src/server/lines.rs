@@ -1,10 +1,10 @@
 //! A client on a connection of lines: standard input and output, or any other byte stream.
 //!
-//! One task reads and writes. A message is parsed in the read buffer; a request that is ready at once is answered at once, any
-//! other runs in its own task. Responses that are ready together leave in one write.
+//! One task reads and writes. A message is parsed in the read buffer; a request that is ready at once is
+//! answered at once, any other runs in its own task. Responses that are ready together leave in one write.
 //!
-//! A client that doesn't read its responses is not read from. When its input ends, requests in flight are still answered for a
-//! grace period.
+//! A client that doesn't read its responses is not read from. When its input ends, requests in flight are
+//! still answered for a grace period.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
@@ -282,7 +282,8 @@ impl LineConnection {
         let grace = self.core.limits.shutdown_grace;
         if !self.wait_for_requests(grace).await {
             self.cancel.cancel(Cause::Shutdown);
-            // Most report how far they came. The others are answered here: the parent process may not wait longer.
+            // Most report how far they came. The others are answered here: the parent process may not wait
+            // longer.
             if !self.wait_for_requests(limits::CUT_WAIT).await {
                 self.answer_unfinished();
             }

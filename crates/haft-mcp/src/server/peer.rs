@@ -1,7 +1,8 @@
 //! The client of one request, as a handler sees it: progress, log messages and questions.
 //!
-//! A question is a request of this server where the revision has them, and a result that asks for input where it has not
-//! (`suspended_calls.rs`). In both cases the handler's future waits where it is and continues with the answer.
+//! A question is a request of this server where the revision has them, and a result that asks for input where
+//! it has not (`suspended_calls.rs`). In both cases the handler's future waits where it is and continues with
+//! the answer.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -91,7 +92,8 @@ impl ClientPeer {
         self.link.as_ref().is_some_and(|link| link.route().progress_token.is_some())
     }
 
-    /// Reports progress. `progress` has to grow. Never waits; notifications that a slow client can't take are dropped.
+    /// Reports progress. `progress` has to grow. Never waits; notifications that a slow client can't take are
+    /// dropped.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         #[derive(serde::Serialize)]
         struct ProgressParams<'a> {
@@ -124,8 +126,8 @@ impl ClientPeer {
         link.notify("notifications/message", &params);
     }
 
-    /// Closes the client's response stream while this takes long, if the client can resume it: over HTTP in revision
-    /// 2025-11-25.
+    /// Closes the client's response stream while this takes long, if the client can resume it: over HTTP in
+    /// revision 2025-11-25.
     pub fn close_stream(&self) {
         if let Some(link) = &self.link {
             let sink = link.route().sink.clone();
@@ -133,9 +135,10 @@ impl ClientPeer {
         }
     }
 
-    /// Makes the call a task: its request is answered, and the client asks for the result later. Questions from now on are
-    /// the task's. The call goes on as before where there are too many tasks, or if it is done before anything is sent. A
-    /// handler whose [`ServerFeatures`](super::ServerFeatures) lack tasks doesn't call this.
+    /// Makes the call a task: its request is answered, and the client asks for the result later. Questions
+    /// from now on are the task's. The call goes on as before where there are too many tasks, or if it is
+    /// done before anything is sent. A handler whose [`ServerFeatures`](super::ServerFeatures) lack tasks
+    /// doesn't call this.
     ///
     /// # Errors
     /// The client doesn't know tasks; nothing changes.
@@ -161,7 +164,8 @@ impl ClientPeer {
         answers.pop().ok_or(InputError::Disconnected)
     }
 
-    /// Asks for several things at once, in the stateless revision in one round. One answer for each, in order.
+    /// Asks for several things at once, in the stateless revision in one round. One answer for each, in
+    /// order.
     ///
     /// # Errors
     /// As [`ClientPeer::ask`], for the first without an answer.
@@ -213,10 +217,11 @@ impl fmt::Debug for ClientPeer {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct InputRequest {
-    /// A stable name. In the stateless revision an answer that came with the request under this name counts without asking.
+    /// A stable name. In the stateless revision an answer that came with the request under this name counts
+    /// without asking.
     ///
-    /// So only a question that always means the same has a name. A question about one thing, such as an approval, has none:
-    /// it can't be answered before it was asked.
+    /// So only a question that always means the same has a name. A question about one thing, such as an
+    /// approval, has none: it can't be answered before it was asked.
     pub key: Option<String>,
     pub(crate) method: &'static str,
     pub(crate) params: Value,
@@ -300,7 +305,8 @@ impl InputRequest {
         InputRequest::new("roots/list", json!({}), NeededCapability::Roots)
     }
 
-    /// The same with the form's fields in this order; other fields follow by name. Most clients show a form as it is sent.
+    /// The same with the form's fields in this order; other fields follow by name. Most clients show a form
+    /// as it is sent.
     #[must_use]
     pub fn with_field_order(mut self, names: Vec<String>) -> InputRequest {
         self.field_order = names;
@@ -320,7 +326,8 @@ impl InputRequest {
     }
 }
 
-/// The parameters of a question. JSON objects are sorted here, so a form's fields are put into their order while it is written.
+/// The parameters of a question. JSON objects are sorted here, so a form's fields are put into their order
+/// while it is written.
 pub(crate) struct InputParams<'a> {
     request: &'a InputRequest,
     with_mode: bool,

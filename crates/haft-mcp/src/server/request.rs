@@ -1,4 +1,5 @@
-//! MCP requests: methods with their parameters, and what a request of the stateless revision says about its client.
+//! MCP requests: methods with their parameters, and what a request of the stateless revision says about its
+//! client.
 
 use std::borrow::Cow;
 

@@ -24,7 +24,8 @@ pub fn tool_result(result: &ToolResult) -> CallToolResult {
     sent
 }
 
-/// The first structured block becomes `structuredContent`; as the protocol requires, its text is sent as well.
+/// The first structured block becomes `structuredContent`; as the protocol requires, its text is sent as
+/// well.
 pub fn output_result(output: ToolOutput) -> CallToolResult {
     let mut result = CallToolResult::default();
     for block in output.into_blocks() {

@@ -1,7 +1,7 @@
 //! The session of one client: dispatches its requests to its handler, and matches its responses to questions.
 //!
-//! A session knows no transport: each request comes with a [`MessageSink`] for everything that belongs to it. In the
-//! stateless revision a session is only what several requests of one client share.
+//! A session knows no transport: each request comes with a [`MessageSink`] for everything that belongs to it.
+//! In the stateless revision a session is only what several requests of one client share.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -207,9 +207,10 @@ impl ServerSession {
                 session.run_resumable(request, shared, route, &cancel).await
             } else {
                 let sink = route.sink.clone();
-                let asking = match session.revision().is_stateless() {
-                    true => AskMethod::Unavailable,
-                    false => AskMethod::Requests(session.clone(), cancel.clone()),
+                let asking = if session.revision().is_stateless() {
+                    AskMethod::Unavailable
+                } else {
+                    AskMethod::Requests(session.clone(), cancel.clone())
                 };
                 let peer = ClientPeer::new(session.client.clone(), RequestLink::new(route, asking));
                 let work = session.clone().dispatch(request, shared.meta, peer, cancel.clone(), id, sink);
@@ -568,8 +569,8 @@ async fn or_cancelled<T>(
     }
 }
 
-/// Runs a request to its end, or for a grace period after it was cancelled. A panic is an internal error. The result counts only
-/// if the client still waits: it does at a shutdown.
+/// Runs a request to its end, or for a grace period after it was cancelled. A panic is an internal error. The
+/// result counts only if the client still waits: it does at a shutdown.
 async fn run_until_cancelled(
     work: impl Future<Output = Result<RequestResult, ErrorData>> + Send,
     cancel: Cancel,

@@ -1,7 +1,7 @@
 //! Standard input and output without blocking threads: pipes and sockets are registered with the runtime.
 //!
-//! Tokio's own handles read and write in blocking threads, which costs more than everything else in a small call. They remain
-//! for files and terminals.
+//! Tokio's own handles read and write in blocking threads, which costs more than everything else in a small
+//! call. They remain for files and terminals.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,8 +1,10 @@
-//! Calls of the stateless revision that wait for input: the result asks, and the client sends the call again with the answers.
+//! Calls of the stateless revision that wait for input: the result asks, and the client sends the call again
+//! with the answers.
 //!
-//! A call that asks is not started again, since it may have done something already. Its future waits where it is, and the
-//! state that the client returns only identifies it. The state is signed with a key of this process and bound to principal,
-//! method, name and arguments: no other client can continue the call, and its arguments can't change.
+//! A call that asks is not started again, since it may have done something already. Its future waits where it
+//! is, and the state that the client returns only identifies it. The state is signed with a key of this
+//! process and bound to principal, method, name and arguments: no other client can continue the call, and its
+//! arguments can't change.
 //!
 //! Suspended calls are limited in number and time, and end with the server.
 
@@ -179,7 +181,8 @@ impl SuspendedCalls {
         }
     }
 
-    /// Suspends a call until its questions are answered. Returns it if they are withdrawn or there are too many.
+    /// Suspends a call until its questions are answered. Returns it if they are withdrawn or there are too
+    /// many.
     fn suspend(&self, mut call: ResumableCall) -> Result<RequestResult, Box<ResumableCall>> {
         call.open.retain(|questions| !questions.is_withdrawn());
         if call.open.is_empty() {
@@ -382,8 +385,8 @@ impl SignalSender {
         answers.await.unwrap_or(Err(InputError::Disconnected))
     }
 
-    /// The questions without an early answer. An early answer counts for a question with a stable name alone: the others get
-    /// a random one.
+    /// The questions without an early answer. An early answer counts for a question with a stable name alone:
+    /// the others get a random one.
     fn open_questions(
         &self,
         requests: Vec<InputRequest>,

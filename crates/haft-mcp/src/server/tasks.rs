@@ -1,8 +1,10 @@
 //! Calls that run as tasks: the extension `io.modelcontextprotocol/tasks` of the stateless revision.
 //!
-//! A handler decides when its call becomes a task ([`ClientPeer::start_task`](super::ClientPeer::start_task)). The request is
-//! answered with the task; the client then asks for its state, answers its questions and cancels it. A task belongs to the
-//! principal of its call: for any other principal it doesn't exist. Its state is kept for [`TASK_KEPT`], also when it is done.
+//! A handler decides when its call becomes a task
+//! ([`ClientPeer::start_task`](super::ClientPeer::start_task)). The request is answered with the task; the
+//! client then asks for its state, answers its questions and cancels it. A task belongs to the principal of
+//! its call: for any other principal it doesn't exist. Its state is kept for [`TASK_KEPT`], also when it is
+//! done.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -207,9 +209,10 @@ impl CallTask {
             TaskPhase::Running(open) => {
                 let open = open.iter().filter(|questions| !questions.is_withdrawn());
                 let questions: BTreeMap<_, _> = open.flat_map(QuestionSet::unanswered).cloned().collect();
-                match questions.is_empty() {
-                    true => (TaskStatus::Working, TaskPayload::None),
-                    false => (TaskStatus::InputRequired, TaskPayload::Questions(questions)),
+                if questions.is_empty() {
+                    (TaskStatus::Working, TaskPayload::None)
+                } else {
+                    (TaskStatus::InputRequired, TaskPayload::Questions(questions))
                 }
             }
             TaskPhase::Completed(result) => (TaskStatus::Completed, TaskPayload::Result(result.clone())),

@@ -1,8 +1,8 @@
 //! Verification of bearer tokens.
 //!
-//! Configured tokens are compared in constant time. Tokens of an authorization server are verified there (introspection,
-//! RFC 7662): that works with tokens of every format, needs no keys here, and a revoked token stops working within
-//! [`TOKEN_BELIEVED`].
+//! Configured tokens are compared in constant time. Tokens of an authorization server are verified there
+//! (introspection, RFC 7662): that works with tokens of every format, needs no keys here, and a revoked token
+//! stops working within [`TOKEN_BELIEVED`].
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -111,8 +111,8 @@ pub struct TokenIntrospection {
 }
 
 impl TokenIntrospection {
-    /// Verifies at this endpoint, with these credentials of this server. A token has to be issued for `audience`, the
-    /// server's address in its metadata.
+    /// Verifies at this endpoint, with these credentials of this server. A token has to be issued for
+    /// `audience`, the server's address in its metadata.
     ///
     /// # Errors
     /// No HTTP client can be created.

@@ -1,6 +1,7 @@
 //! A Unix socket that only its owner can open.
 //!
-//! It is created in a private folder and moved to its path when its mode is set: no other user can connect in between.
+//! It is created in a private folder and moved to its path when its mode is set: no other user can connect in
+//! between.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};

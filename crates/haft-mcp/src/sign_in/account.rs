@@ -1,8 +1,9 @@
-//! What we are to one server: what is kept of it. Tokens are used in `token_use.rs`, renewed in `token_refresh.rs`, and obtained and given back by
-//! the user in `page.rs`.
+//! What we are to one server: what is kept of it. Tokens are used in `token_use.rs`, renewed in
+//! `token_refresh.rs`, and obtained and given back by the user in `page.rs`.
 //!
-//! Tokens are bound to the server's address and to whoever gave them. What is kept is read again at each connection, so that a
-//! sign-in in another process is noticed; a renewal happens under a lock of the store, and only if nobody else was faster.
+//! Tokens are bound to the server's address and to whoever gave them. What is kept is read again at each
+//! connection, so that a sign-in in another process is noticed; a renewal happens under a lock of the store,
+//! and only if nobody else was faster.
 
 mod token_refresh;
 mod token_use;
@@ -198,12 +199,11 @@ impl ServerAccount {
 
     /// Keeps it, here and in the store.
     fn keep(&self, record: SignInRecord) -> Result<(), String> {
-        let kept = match self.settings.grant.is_alone() {
-            true => Ok(()),
-            false => {
-                let text = serde_json::to_string(&record).map_err(|error| error.to_string())?;
-                self.store.save(&self.key, &Secret::new(text))
-            }
+        let kept = if self.settings.grant.is_alone() {
+            Ok(())
+        } else {
+            let text = serde_json::to_string(&record).map_err(|error| error.to_string())?;
+            self.store.save(&self.key, &Secret::new(text))
         };
         let mut state = self.state();
         (state.record, state.loaded) = (Some(Arc::new(record)), true);

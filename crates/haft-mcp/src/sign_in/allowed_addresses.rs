@@ -1,9 +1,10 @@
 //! To which addresses requests are made because a server said so.
 //!
-//! A server names whoever gives tokens for it, and that one names more addresses. Without rules a server on the internet could
-//! have this machine ask its neighbours, or the metadata service of a cloud. So: `https`, or `http` on this machine for a
-//! server that is on this machine; and nothing that is nearer to us than the server itself. Names are judged by what they
-//! resolve to, in the client's own resolver, and exactly those addresses are dialled.
+//! A server names whoever gives tokens for it, and that one names more addresses. Without rules a server on
+//! the internet could have this machine ask its neighbours, or the metadata service of a cloud. So: `https`,
+//! or `http` on this machine for a server that is on this machine; and nothing that is nearer to us than the
+//! server itself. Names are judged by what they resolve to, in the client's own resolver, and exactly those
+//! addresses are dialled.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -92,8 +93,8 @@ impl AllowedAddresses {
         AllowedAddresses { server }
     }
 
-    /// What may be reached on behalf of the server at this address. A proxy resolves names itself, so with one a name counts as
-    /// public.
+    /// What may be reached on behalf of the server at this address. A proxy resolves names itself, so with
+    /// one a name counts as public.
     pub(crate) async fn for_server(server: &Url, by_proxy: bool) -> AllowedAddresses {
         if let Some(place) = place_of_host(server) {
             return AllowedAddresses::around(place);
@@ -102,8 +103,8 @@ impl AllowedAddresses {
         else {
             return AllowedAddresses::around(AddressScope::Public);
         };
-        // The farthest of its addresses: one that is near as well gives no right to what is near. Nothing that has to be
-        // resolved is this machine.
+        // The farthest of its addresses: one that is near as well gives no right to what is near. Nothing
+        // that has to be resolved is this machine.
         let found = tokio::net::lookup_host((host, port)).await;
         let farthest = found.into_iter().flatten().map(|address| place_of(address.ip())).min();
         AllowedAddresses::around(match farthest {

@@ -1,7 +1,7 @@
 //! Requests of a transport with a token on them, and what is done when one is refused.
 //!
-//! A request that was answered with 401 was not carried out, so it is sent again with a newer token: once, and only then. No
-//! other answer makes it be sent twice.
+//! A request that was answered with 401 was not carried out, so it is sent again with a newer token: once,
+//! and only then. No other answer makes it be sent twice.
 
 use std::sync::Arc;
 
@@ -97,7 +97,8 @@ impl AuthorizedClient {
     }
 }
 
-/// Why a request can't be sent: of a connection that can't be made only the cause, since its layers are nobody's matter.
+/// Why a request can't be sent: of a connection that can't be made only the cause, since its layers are
+/// nobody's matter.
 fn send_error(error: reqwest::Error) -> String {
     let error = error.without_url();
     if !error.is_connect() {

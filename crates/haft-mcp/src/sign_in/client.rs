@@ -1,4 +1,5 @@
-//! Under which name we ask for tokens: one that the settings have, one that is a document, or one that is registered.
+//! Under which name we ask for tokens: one that the settings have, one that is a document, or one that is
+//! registered.
 
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,8 @@ impl ClientAuthMethod {
         }
     }
 
-    /// The best that the issuer takes, for a name with or without a secret. One that says nothing takes a header.
+    /// The best that the issuer takes, for a name with or without a secret. One that says nothing takes a
+    /// header.
     fn for_name(issuer: &TokenIssuer, has_secret: bool) -> ClientAuthMethod {
         let with_secret = [ClientAuthMethod::ClientSecretBasic, ClientAuthMethod::ClientSecretPost];
         match &issuer.methods {

@@ -1,8 +1,9 @@
 //! Who gives tokens for a server, and how they are asked.
 //!
-//! The server's own description (RFC 9728) names an issuer, and the issuer's (RFC 8414, or OpenID Connect's) the addresses.
-//! Both are believed only as far as they speak of themselves: a description has to be about the server that was asked, and an
-//! issuer about itself. A server of the first revision has neither; then its own origin is the issuer.
+//! The server's own description (RFC 9728) names an issuer, and the issuer's (RFC 8414, or OpenID Connect's)
+//! the addresses. Both are believed only as far as they speak of themselves: a description has to be about
+//! the server that was asked, and an issuer about itself. A server of the first revision has neither; then
+//! its own origin is the issuer.
 
 use serde_json::Value;
 use url::Url;
@@ -167,7 +168,8 @@ async fn fetch_issuer_metadata(net: &SignInClient, issuer: &Url) -> Result<Optio
     Ok(None)
 }
 
-/// The issuer of a server that says nothing of one: itself, with addresses that are what the first revision says they are.
+/// The issuer of a server that says nothing of one: itself, with addresses that are what the first revision
+/// says they are.
 async fn first_revision(
     net: &SignInClient,
     server: &Url,
@@ -284,9 +286,9 @@ fn is_about(server: &Url, resource: &str) -> bool {
     resource.origin() == server.origin() && within && resource.fragment().is_none()
 }
 
-/// What to ask for: what the settings say, else what the refusal does, else what the server says of itself. Where more is wanted
-/// than was given, all that was asked for before goes with it. A token that can be renewed is asked for only where the issuer
-/// knows such a thing.
+/// What to ask for: what the settings say, else what the refusal does, else what the server says of itself.
+/// Where more is wanted than was given, all that was asked for before goes with it. A token that can be
+/// renewed is asked for only where the issuer knows such a thing.
 pub(crate) fn scopes_to_ask(
     issuer: &TokenIssuer,
     challenge: &AuthChallenge,

@@ -109,9 +109,10 @@ impl TokenEndpoint<'_> {
     pub(crate) async fn give_back(&self, kind: &str, token: &Secret) -> Result<(), String> {
         let (headers, body) = self.request(&[("token", token.reveal()), ("token_type_hint", kind)], None)?;
         let answer = self.net.post(self.url, FORM, headers, body).await?;
-        match answer.status.is_success() {
-            true => Ok(()),
-            false => Err(token.hidden_in(&token_refusal(self.url, &answer).words())),
+        if answer.status.is_success() {
+            Ok(())
+        } else {
+            Err(token.hidden_in(&token_refusal(self.url, &answer).words()))
         }
     }
 
@@ -120,9 +121,10 @@ impl TokenEndpoint<'_> {
         let mut body = Serializer::new(String::new());
         body.extend_pairs(form);
         let OAuthClient { id, method, .. } = self.client;
-        let secret = match self.settings.client_id.as_deref() == Some(id) {
-            true => self.settings.client_secret.as_ref(),
-            false => self.client.secret.as_ref(),
+        let secret = if self.settings.client_id.as_deref() == Some(id) {
+            self.settings.client_secret.as_ref()
+        } else {
+            self.client.secret.as_ref()
         };
         match (method, secret) {
             (ClientAuthMethod::ClientSecretBasic, Some(secret)) => {

@@ -1,7 +1,8 @@
 //! A port of this machine to which a browser brings the answer of a sign-in.
 //!
-//! It is open for one sign-in and takes one answer. Anybody on this machine, and any page in the browser, can send something
-//! there: what isn't the answer to the question is refused and waited past, so that nobody can end a sign-in from outside.
+//! It is open for one sign-in and takes one answer. Anybody on this machine, and any page in the browser, can
+//! send something there: what isn't the answer to the question is refused and waited past, so that nobody can
+//! end a sign-in from outside.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -61,10 +62,7 @@ impl RedirectListener {
                 Some(RedirectRequest { query, mut stream }) = queries.recv() => {
                     if question.is_answered_by(&query) {
                         let answered = question.answered(&query);
-                        let (status, words) = match answered.is_ok() {
-                            true => ("200 OK", "You are signed in. This page can be closed."),
-                            false => ("400 Bad Request", "The sign-in did not succeed. The program says why."),
-                        };
+                        let (status, words) = if answered.is_ok() { ("200 OK", "You are signed in. This page can be closed.") } else { ("400 Bad Request", "The sign-in did not succeed. The program says why.") };
                         send_page(&mut stream, status, words).await;
                         return answered;
                     }

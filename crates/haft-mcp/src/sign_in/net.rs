@@ -1,4 +1,5 @@
-//! Requests to whoever gives tokens: bounded in size and time, followed nowhere, and only to places that may be asked.
+//! Requests to whoever gives tokens: bounded in size and time, followed nowhere, and only to places that may
+//! be asked.
 
 use std::sync::Arc;
 

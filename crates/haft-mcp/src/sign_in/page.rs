@@ -1,8 +1,8 @@
 //! The page on which a user signs in, and what comes back from it.
 //!
-//! The library shows an address and never opens it: what it would be opened with is a program, and the address came from a
-//! server. The answer is a request to a port of this machine, or, where the user's browser is elsewhere, the address that the
-//! browser ends up at, brought here by hand.
+//! The library shows an address and never opens it: what it would be opened with is a program, and the
+//! address came from a server. The answer is a request to a port of this machine, or, where the user's
+//! browser is elsewhere, the address that the browser ends up at, brought here by hand.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -17,14 +17,14 @@ use crate::text;
 
 /// A user who can open a page.
 ///
-/// Called by [`Server::sign_in`](crate::ServerHandle::sign_in) and by nothing else, once for each sign-in. The future is dropped as
-/// soon as the answer has come by itself.
+/// Called by [`Server::sign_in`](crate::ServerHandle::sign_in) and by nothing else, once for each sign-in.
+/// The future is dropped as soon as the answer has come by itself.
 pub trait PageOpener: Send + Sync + 'static {
-    /// Shows the address, and opens it if the user wants that. An implementation that starts a browser gives it the address as
-    /// one argument, never as part of a command line.
+    /// Shows the address, and opens it if the user wants that. An implementation that starts a browser gives
+    /// it the address as one argument, never as part of a command line.
     ///
-    /// Gives the address that the browser ended up at, if the user brings it back by hand; with nothing, the answer is waited
-    /// for at [`SignInPage::redirect`].
+    /// Gives the address that the browser ended up at, if the user brings it back by hand; with nothing, the
+    /// answer is waited for at [`SignInPage::redirect`].
     fn open<'a>(&'a self, page: &'a SignInPage) -> BoxFuture<'a, Option<String>>;
 }
 
@@ -38,7 +38,8 @@ pub struct SignInPage {
     pub url: String,
     /// Whose page it is, to be shown to the user before anything else.
     pub host: String,
-    /// Where the browser ends up. If that can't be reached from it, the user copies the address that it shows.
+    /// Where the browser ends up. If that can't be reached from it, the user copies the address that it
+    /// shows.
     pub redirect: String,
 }
 

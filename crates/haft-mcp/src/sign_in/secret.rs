@@ -28,10 +28,7 @@ impl Secret {
 
     /// Words of somebody else without this in them: a server may repeat what it was sent.
     pub(crate) fn hidden_in(&self, words: &str) -> String {
-        match self.0.len() >= 4 {
-            true => words.replace(&self.0, "…"),
-            false => words.to_owned(),
-        }
+        if self.0.len() >= 4 { words.replace(&self.0, "…") } else { words.to_owned() }
     }
 }
 

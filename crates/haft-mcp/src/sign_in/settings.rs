@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::jwt::SigningKey;
 use super::secret::Secret;
 
-/// How a sign-in goes. The default is right for most servers: everything is found out, and a user opens a page.
+/// How a sign-in goes. The default is right for most servers: everything is found out, and a user opens a
+/// page.
 ///
 /// ```
 /// use haft_mcp::OAuth;
@@ -27,7 +28,8 @@ pub struct OAuth {
     pub client_secret: Option<Secret>,
     /// The address of a document that describes this client; it is its name where the other side can read it.
     pub client_metadata_url: Option<String>,
-    /// The port to which the answer comes, where a fixed one was registered: `http://localhost:PORT/callback`.
+    /// The port to which the answer comes, where a fixed one was registered:
+    /// `http://localhost:PORT/callback`.
     pub callback_port: Option<u16>,
     /// What to ask for, in place of what the server says.
     pub scopes: Vec<String>,
@@ -94,8 +96,9 @@ pub struct OrganisationGrant {
 }
 
 impl OAuth {
-    /// Reads `oauth` of a server's entry: `clientId`, `clientSecret`, `clientMetadataUrl`, `callbackPort`, `scopes` (a list, or
-    /// one text), `issuer`, `authServerMetadataUrl`. What it doesn't know it leaves alone.
+    /// Reads `oauth` of a server's entry: `clientId`, `clientSecret`, `clientMetadataUrl`, `callbackPort`,
+    /// `scopes` (a list, or one text), `issuer`, `authServerMetadataUrl`. What it doesn't know it leaves
+    /// alone.
     ///
     /// # Errors
     /// Which of them is of the wrong kind.

@@ -1,7 +1,8 @@
 //! Where tokens are kept: a port, and a folder of files.
 //!
-//! A refresh token may be good for one use only. Two processes that renew at once would each spend it, and the one that comes
-//! second would sign the user out. So a renewal holds a lock, reads again what is kept, and only then asks.
+//! A refresh token may be good for one use only. Two processes that renew at once would each spend it, and
+//! the one that comes second would sign the user out. So a renewal holds a lock, reads again what is kept,
+//! and only then asks.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -21,9 +22,9 @@ use crate::limits::{TOKENS_BYTES_MAX, TOKENS_LOCK_WAIT};
 
 /// Keeps what was given at a sign-in, one text for each server.
 ///
-/// Called from tasks of a connection and from [`Server::sign_in`](crate::ServerHandle::sign_in). A key is made of letters, digits,
-/// `_` and `-`, and names one server at one address under one client. What is kept is secret: an implementation shows it
-/// nowhere, and gives it back as it came.
+/// Called from tasks of a connection and from [`Server::sign_in`](crate::ServerHandle::sign_in). A key is
+/// made of letters, digits, `_` and `-`, and names one server at one address under one client. What is kept
+/// is secret: an implementation shows it nowhere, and gives it back as it came.
 pub trait TokenStore: Send + Sync + 'static {
     /// What is kept.
     ///
@@ -107,9 +108,10 @@ impl FileTokens {
 
     fn file(&self, key: &str, ending: &str) -> Result<PathBuf, String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        match !key.is_empty() && key.len() <= 200 && key.chars().all(plain) {
-            true => Ok(self.folder.join(format!("{key}.{ending}"))),
-            false => Err("tokens can't be kept under this name".to_owned()),
+        if !key.is_empty() && key.len() <= 200 && key.chars().all(plain) {
+            Ok(self.folder.join(format!("{key}.{ending}")))
+        } else {
+            Err("tokens can't be kept under this name".to_owned())
         }
     }
 
@@ -148,9 +150,10 @@ impl TokenStore for FileTokens {
         }
         let mut text = String::new();
         let read = file.take(TOKENS_BYTES_MAX + 1).read_to_string(&mut text).map_err(store_error(&path))?;
-        match read as u64 > TOKENS_BYTES_MAX {
-            true => Err(format!("`{}` is too large to be ours", path.display())),
-            false => Ok(Some(Secret::new(text))),
+        if read as u64 > TOKENS_BYTES_MAX {
+            Err(format!("`{}` is too large to be ours", path.display()))
+        } else {
+            Ok(Some(Secret::new(text)))
         }
     }
 

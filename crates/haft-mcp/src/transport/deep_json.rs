@@ -1,7 +1,8 @@
-//! Lists of tools that nest deeper than JSON is read: one schema without end must not cost the tools beside it.
+//! Lists of tools that nest deeper than JSON is read: one schema without end must not cost the tools beside
+//! it.
 //!
-//! What is too deep is cut out of the text, and the tool that it was part of is marked, since half a schema is another schema.
-//! Results of calls are not mended so: there nothing but the whole is an answer.
+//! What is too deep is cut out of the text, and the tool that it was part of is marked, since half a schema
+//! is another schema. Results of calls are not mended so: there nothing but the whole is an answer.
 
 use serde_json::Value;
 

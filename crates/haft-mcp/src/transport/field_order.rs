@@ -1,8 +1,9 @@
 //! In which order a form has its fields.
 //!
-//! The keys of JSON have no order, and where messages are read they are sorted; yet who writes a form means its fields to be asked
-//! for as they stand there. So their names are read from the text once more, and noted beside the form, in `_meta`, which every
-//! layer between here and the user leaves alone. Only forms are looked at, and only where a server asks for one.
+//! The keys of JSON have no order, and where messages are read they are sorted; yet who writes a form means
+//! its fields to be asked for as they stand there. So their names are read from the text once more, and noted
+//! beside the form, in `_meta`, which every layer between here and the user leaves alone. Only forms are
+//! looked at, and only where a server asks for one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,7 +36,8 @@ pub(super) fn with_field_order(text: &[u8]) -> Cow<'_, [u8]> {
     serde_json::to_vec(&message).map_or_else(|_| text.into(), Cow::Owned)
 }
 
-/// Notes in a message, or a batch of them, the order of the forms that its text has. One that can't be told stays sorted.
+/// Notes in a message, or a batch of them, the order of the forms that its text has. One that can't be told
+/// stays sorted.
 pub(super) fn note_field_order(message: &mut Value, text: &[u8]) {
     if !has_form(text) {
         return;

@@ -1,10 +1,11 @@
 //! Between a connection and the SDK: what a server sends is read here, and only what makes sense goes on.
 //!
-//! Whatever comes, a call fails or nothing happens: no hang, no panic, no growth. Text that is no message is counted, and too
-//! much of it ends the connection. An answer that nobody waits for (a wrong number, a second one, one that comes too late)
-//! is dropped. So is one that names its request by a text where the server's first result had a number: only servers that
-//! write texts from the start (session-bridging gateways do) are understood so. An answer that is neither result nor error becomes an error of its call. Notifications have a rate, and
-//! changes of lists are noted here, so that none is lost to it.
+//! Whatever comes, a call fails or nothing happens: no hang, no panic, no growth. Text that is no message is
+//! counted, and too much of it ends the connection. An answer that nobody waits for (a wrong number, a second
+//! one, one that comes too late) is dropped. So is one that names its request by a text where the server's
+//! first result had a number: only servers that write texts from the start (session-bridging gateways do) are
+//! understood so. An answer that is neither result nor error becomes an error of its call. Notifications have
+//! a rate, and changes of lists are noted here, so that none is lost to it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -97,8 +98,8 @@ pub(crate) enum DropCause {
 }
 
 impl ConnectionWatch {
-    /// The request that an answer names. JSON-RPC wants the id as it was sent, which is always a number; some gateways write it
-    /// as a text in all of their answers.
+    /// The request that an answer names. JSON-RPC wants the id as it was sent, which is always a number; some
+    /// gateways write it as a text in all of their answers.
     pub(super) fn request_id(&self, id: &RequestId) -> RequestId {
         let NumberOrString::String(text) = id else { return id.clone() };
         let number = text.parse::<i64>().ok().filter(|number| number.to_string() == **text);
@@ -156,8 +157,8 @@ impl ConnectionWatch {
         UnderWay(self.clone())
     }
 
-    /// Completes when nobody can want an answer to what the server asked: the connection ends, or everything has that was
-    /// under way when it was asked. A server need not say which request its question is about.
+    /// Completes when nobody can want an answer to what the server asked: the connection ends, or everything
+    /// has that was under way when it was asked. A server need not say which request its question is about.
     pub(crate) async fn wait_until_unwanted(&self, asked: Option<IdleEpoch>) {
         let idle = async {
             match asked {
@@ -207,7 +208,8 @@ impl ConnectionWatch {
     }
 }
 
-/// The error that we answer with in the place of a server whose answer makes no sense. No code of the protocol.
+/// The error that we answer with in the place of a server whose answer makes no sense. No code of the
+/// protocol.
 pub(crate) const UNREADABLE: ErrorCode = ErrorCode(i32::MIN);
 
 /// A connection as the SDK sees it.
@@ -216,8 +218,8 @@ pub(crate) struct TransportGuard {
     watch: ConnectionWatch,
     /// Requests of ours that wait for an answer.
     pending: HashMap<RequestId, AnswerForm>,
-    /// The first question, and since when it is waited for an answer. By HTTP that is when the request was answered: until then
-    /// it may wait for a token.
+    /// The first question, and since when it is waited for an answer. By HTTP that is when the request was
+    /// answered: until then it may wait for a token.
     discover: Option<(RequestId, Arc<OnceLock<Instant>>)>,
     /// The same once it was given up.
     given_up: Option<RequestId>,
@@ -319,7 +321,8 @@ impl TransportGuard {
         self.over = true;
     }
 
-    /// Answers the first question in the server's place: it is of an older revision and doesn't even refuse it.
+    /// Answers the first question in the server's place: it is of an older revision and doesn't even refuse
+    /// it.
     fn give_up_discovering(&mut self) {
         if let Some((id, _)) = self.discover.take() {
             let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None);
@@ -365,7 +368,8 @@ impl TransportGuard {
         }
     }
 
-    /// The request that is meant by text that is no JSON: the only one under way whose number stands behind an `"id":`.
+    /// The request that is meant by text that is no JSON: the only one under way whose number stands behind
+    /// an `"id":`.
     fn only_call_named_in(&self, text: &[u8]) -> Option<RequestId> {
         let text = String::from_utf8_lossy(text);
         let mut named = text.split("\"id\"").skip(1).filter_map(|rest| {
@@ -607,7 +611,8 @@ impl Transport<RoleClient> for TransportGuard {
                 sent.get_or_init(Instant::now);
             }
             match written {
-                // Who went away before the first word says why at the other end, which is better than that it can't be told.
+                // Who went away before the first word says why at the other end, which is better than that it
+                // can't be told.
                 Err(_) if is_link && !heard => Ok(()),
                 written => written,
             }

@@ -54,7 +54,8 @@ async fn an_answer_goes_on_once_and_as_it_came() {
     assert_eq!(guard.watch.ended().as_deref(), Some("it ended the connection"));
 }
 
-/// A gateway that writes the numbers of requests as texts does so from the start; from another server a text is another id.
+/// A gateway that writes the numbers of requests as texts does so from the start; from another server a text
+/// is another id.
 #[tokio::test]
 async fn a_text_names_a_request_only_for_a_server_that_writes_texts() {
     for (ids, passed) in [

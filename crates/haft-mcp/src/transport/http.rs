@@ -1,7 +1,9 @@
-//! Streamable HTTP: the SDK knows sessions, streams and headers of each revision; this does the requests, within bounds.
+//! Streamable HTTP: the SDK knows sessions, streams and headers of each revision; this does the requests,
+//! within bounds.
 //!
-//! The SDK's own client reads whole answers into memory whatever their size, which is why there is one here. A refusal of the
-//! first question of the newest revision is answered in the server's place, so that the handshake goes on with an older one.
+//! The SDK's own client reads whole answers into memory whatever their size, which is why there is one here.
+//! A refusal of the first question of the newest revision is answered in the server's place, so that the
+//! handshake goes on with an older one.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -45,7 +47,8 @@ pub(crate) fn http_transport(
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_concurrent_requests(concurrency.saturating_add(8))
         .max_sse_event_size(MESSAGE_BYTES_MAX)
-        // A session that has ended is a connection that has: the server's handle makes it again, and knows what to repeat.
+        // A session that has ended is a connection that has: the server's handle makes it again, and knows
+        // what to repeat.
         .reinit_on_expired_session(false);
     StreamableHttpClientTransport::with_client(BoundedHttpClient { requests, watch }, config)
 }
@@ -58,9 +61,10 @@ pub(crate) fn http_client(proxy: Option<&str>) -> Result<Client, String> {
     choose_tls();
     let policy = reqwest::redirect::Policy::custom(|attempt| {
         let before = attempt.previous().first().map(url::Url::origin);
-        match attempt.previous().len() <= REDIRECTS_MAX && before.as_ref() == Some(&attempt.url().origin()) {
-            true => attempt.follow(),
-            false => attempt.stop(),
+        if attempt.previous().len() <= REDIRECTS_MAX && before.as_ref() == Some(&attempt.url().origin()) {
+            attempt.follow()
+        } else {
+            attempt.stop()
         }
     });
     let builder = Client::builder()
@@ -276,7 +280,8 @@ impl StreamableHttpClient for BoundedHttpClient {
             request = request.header("last-event-id", last);
         }
         let response = match self.send(request, session, token, custom).await {
-            // The SDK would try for ever. Whoever had the rest of the answer is gone, and so is the connection.
+            // The SDK would try for ever. Whoever had the rest of the answer is gone, and so is the
+            // connection.
             Err(StreamableHttpError::Client(fault)) if resumes && fault.unheard => {
                 self.watch.end(Some(format!("nobody is there any more: {fault}")));
                 return Err(StreamableHttpError::ServerDoesNotSupportSse);
@@ -292,17 +297,16 @@ impl StreamableHttpClient for BoundedHttpClient {
         }
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        match kind.starts_with("text/event-stream") {
-            true => Ok(event_stream(response, None)),
-            false => {
-                Err(StreamableHttpError::UnexpectedContentType(Some(crate::text::display_line(kind, 100))))
-            }
+        if kind.starts_with("text/event-stream") {
+            Ok(event_stream(response, None))
+        } else {
+            Err(StreamableHttpError::UnexpectedContentType(Some(crate::text::display_line(kind, 100))))
         }
     }
 }
 
-/// An answer that says no. One with a message is that message; the first question of the newest revision is answered as
-/// unknown, because the server is an older one.
+/// An answer that says no. One with a message is that message; the first question of the newest revision is
+/// answered as unknown, because the server is an older one.
 fn refusal_response(
     message: &ClientJsonRpcMessage,
     with_session: bool,
@@ -314,7 +318,8 @@ fn refusal_response(
         Ok(ServerJsonRpcMessage::Error(error)) => Some(error.error),
         _ => None,
     };
-    // Some servers say so of a session that they have forgotten, where the protocol has another number for it.
+    // Some servers say so of a session that they have forgotten, where the protocol has another number for
+    // it.
     let forgotten = told.as_ref().is_some_and(|error| error.message.to_lowercase().contains("session"));
     if with_session && status == StatusCode::BAD_REQUEST && forgotten {
         return Err(StreamableHttpError::SessionExpired);
@@ -374,9 +379,9 @@ fn prepare_message(message: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A message whose tools the SDK can read: it would take one that it can't for a reason not to know what the whole message is.
-/// That one goes on beside the list, so that it can be said why it is left out. (Other transports don't need this: there the SDK
-/// reads no lists.)
+/// A message whose tools the SDK can read: it would take one that it can't for a reason not to know what the
+/// whole message is. That one goes on beside the list, so that it can be said why it is left out. (Other
+/// transports don't need this: there the SDK reads no lists.)
 fn mend_tool_list(message: &[u8]) -> Cow<'_, [u8]> {
     let is_list = message.windows(TOOLS.len()).any(|part| part == TOOLS);
     let read =
@@ -407,9 +412,10 @@ fn mend_tool_list(message: &[u8]) -> Cow<'_, [u8]> {
     {
         meta.insert(UNREAD.to_owned(), lost.into());
     }
-    match changed {
-        true => serde_json::to_vec(&value).map_or_else(|_| message.into(), Cow::Owned),
-        false => message.into(),
+    if changed {
+        serde_json::to_vec(&value).map_or_else(|_| message.into(), Cow::Owned)
+    } else {
+        message.into()
     }
 }
 

@@ -1,4 +1,5 @@
-//! One message a line, over anything that bytes go through: pipes of a process, or a connection within this one.
+//! One message a line, over anything that bytes go through: pipes of a process, or a connection within this
+//! one.
 
 use crate::config::BytePipe;
 use haft::future::BoxFuture;

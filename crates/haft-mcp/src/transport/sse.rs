@@ -1,7 +1,8 @@
-//! The older form of HTTP: one long answer with events comes in, and each message goes out as a request of its own.
+//! The older form of HTTP: one long answer with events comes in, and each message goes out as a request of
+//! its own.
 //!
-//! The first event names the address for messages. It has to be of the same origin: a server that could send our headers
-//! elsewhere would be sending our secrets there.
+//! The first event names the address for messages. It has to be of the same origin: a server that could send
+//! our headers elsewhere would be sending our secrets there.
 
 use std::sync::Arc;
 
@@ -61,9 +62,10 @@ async fn post_message(sending: Arc<(AuthorizedClient, Url)>, text: String) -> Re
     let request = request.header(CONTENT_TYPE, "application/json").timeout(POST_TIMEOUT).body(text);
     let response = requests.send(request).await;
     let response = response.map_err(|failure| format!("nothing can be sent: {}", failure.words))?;
-    match response.status().is_success() {
-        true => Ok(()),
-        false => Err(format!("a message was answered with HTTP {}", response.status().as_u16())),
+    if response.status().is_success() {
+        Ok(())
+    } else {
+        Err(format!("a message was answered with HTTP {}", response.status().as_u16()))
     }
 }
 

@@ -1,7 +1,8 @@
-//! A server that is a process: its standard input and output are the connection, what it complains about is kept.
+//! A server that is a process: its standard input and output are the connection, what it complains about is
+//! kept.
 //!
-//! The process is started through the host's [`Processes`], as every other; nothing here knows how. It ends with the
-//! connection: first its input ends, and one that doesn't go by itself within a grace is ended.
+//! The process is started through the host's [`Processes`], as every other; nothing here knows how. It ends
+//! with the connection: first its input ends, and one that doesn't go by itself within a grace is ended.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Rows 6 to 9 of the fault model, with a process that misbehaves: whatever it does, one answer for each call, and the next
-//! call works.
+//! Rows 6 to 9 of the fault model, with a process that misbehaves: whatever it does, one answer for each
+//! call, and the next call works.
 
 use std::time::Duration;
 
@@ -235,7 +235,8 @@ async fn a_server_asks_and_only_what_was_lent_is_answered() {
     );
 }
 
-/// A server is asked no more at once than its configuration says; the others wait for their turn, and it comes.
+/// A server is asked no more at once than its configuration says; the others wait for their turn, and it
+/// comes.
 #[tokio::test]
 async fn no_more_calls_run_at_once_than_a_server_is_to_have() {
     let counts = tempfile::NamedTempFile::new().unwrap();

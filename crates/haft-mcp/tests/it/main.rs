@@ -116,7 +116,8 @@ impl Room {
     }
 }
 
-/// Pause between two looks at something that reports no event, so that waiting takes no core from what is waited for.
+/// Pause between two looks at something that reports no event, so that waiting takes no core from what is
+/// waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Waits until something is so.

@@ -102,8 +102,8 @@ async fn body_of(stream: &mut tokio::net::TcpStream) -> Option<String> {
     }
 }
 
-/// Serves a fake over Streamable HTTP: each message is a request, and its answer the first thing that comes back, as JSON or as
-/// an event.
+/// Serves a fake over Streamable HTTP: each message is a request, and its answer the first thing that comes
+/// back, as JSON or as an event.
 async fn streamable(fake: Fake, as_event: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

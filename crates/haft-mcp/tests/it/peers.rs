@@ -1,5 +1,5 @@
-//! Servers that other people wrote, over every transport that they have. Skipped, with a word, where they are not installed:
-//! `cargo xtask test` installs them.
+//! Servers that other people wrote, over every transport that they have. Skipped, with a word, where they are
+//! not installed: `cargo xtask test` installs them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -295,7 +295,8 @@ fn scenario_results(printed: &str) -> HashMap<&str, (i32, usize)> {
     sections.filter_map(|section| Some((section.lines().next()?, result(section)?))).collect()
 }
 
-/// Runs scenarios against our client, one after the other in one process: the suite itself would start them all at once.
+/// Runs scenarios against our client, one after the other in one process: the suite itself would start them
+/// all at once.
 fn assert_conformance(revision: &str, scenarios: &[Scenario]) {
     let Some([node, suite, client]) = conformance_programs() else { return };
     let mut command = Command::new(node);

@@ -1,4 +1,5 @@
-//! Every revision of the protocol, with a server made by the test: the handshake, and what is particular to each.
+//! Every revision of the protocol, with a server made by the test: the handshake, and what is particular to
+//! each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -198,8 +199,7 @@ async fn fields_of_a_form_are_asked_for_as_they_stand() {
             let message: Value = serde_json::from_str(&seen.body).ok()?;
             let is_asking =
                 message["method"] == "tools/call" && message["params"]["inputResponses"].is_null();
-            let back = match is_asking {
-                true => {
+            let back = if is_asking {
                     let fields = r#"{"street": {"type": "string"}, "number": {"type": "string"}, "city": {"type": "string"}}"#;
                     let schema = format!(r#"{{"type": "object", "properties": {fields}}}"#);
                     let params = format!(r#"{{"mode": "form", "message": "?", "requestedSchema": {schema}}}"#);
@@ -208,9 +208,7 @@ async fn fields_of_a_form_are_asked_for_as_they_stand() {
                         r#"{{"resultType": "input_required", "requestState": "s", "inputRequests": {asks}}}"#
                     );
                     format!(r#"{{"jsonrpc": "2.0", "id": {}, "result": {result}}}"#, message["id"])
-                }
-                false => fake.hear(message).first()?.to_string(),
-            };
+                } else { fake.hear(message).first()?.to_string() };
             let body = if kind == "application/json" { back } else { format!("data: {back}\n\n") };
             Some(reply(&format!("200 OK\r\ncontent-type: {kind}"), body))
         })
@@ -340,7 +338,8 @@ async fn a_call_that_asks_for_ever_is_ended() {
     assert_eq!(fake.heard("tools/call").len(), 10);
 }
 
-/// Before 2026-07-28 a server refuses a call that needs a page, and names the page. It says itself that it did nothing.
+/// Before 2026-07-28 a server refuses a call that needs a page, and names the page. It says itself that it
+/// did nothing.
 #[tokio::test(start_paused = true)]
 async fn a_page_that_a_call_needs_is_shown_and_the_call_is_made_again() {
     let opened = AtomicBool::new(false);

@@ -745,9 +745,10 @@ async fn a_client_that_does_not_read_keeps_no_server() {
     for (told, within) in [(true, limits::SHUTDOWN_GRACE * 2), (false, limits::READ_STALL * 2)] {
         let mut wire = Wire::greeted(server().1, "2025-11-25", json!({})).await;
         wire.call(1, "big", json!({})).await;
-        match told {
-            true => wire.stop.cancel(Cause::Shutdown),
-            false => wire.to.as_mut().unwrap().shutdown().await.unwrap(),
+        if told {
+            wire.stop.cancel(Cause::Shutdown)
+        } else {
+            wire.to.as_mut().unwrap().shutdown().await.unwrap()
         };
         tokio::time::timeout(within, wire.serving).await.expect("it ends").unwrap();
     }
@@ -813,6 +814,7 @@ async fn a_server_that_is_dropped_cancels_everything() {
     assert_eq!(wire.next().await["result"]["resultType"], "input_required");
     wire.serving.abort();
     assert!(wire.maybe().await.is_none());
-    // Nobody holds it any more: neither the call that waited, nor the one that asked, nor who tells of changes.
+    // Nobody holds it any more: neither the call that waited, nor the one that asked, nor who tells of
+    // changes.
     crate::until("all is gone", || Arc::strong_count(&workshop) == 1).await;
 }

@@ -705,11 +705,10 @@ async fn authorization() -> (String, Arc<std::sync::atomic::AtomicUsize>) {
             let request = String::from_utf8_lossy(&request[..read]).into_owned();
             let good =
                 request.contains("token=good") && request.contains("authorization: Basic aWQ6c2VjcmV0");
-            let body = match good {
-                true => {
-                    json!({"active": true, "sub": "me", "aud": "http://haft.example/mcp", "scope": "tools"})
-                }
-                false => json!({"active": false}),
+            let body = if good {
+                json!({"active": true, "sub": "me", "aud": "http://haft.example/mcp", "scope": "tools"})
+            } else {
+                json!({"active": false})
             }
             .to_string();
             let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";

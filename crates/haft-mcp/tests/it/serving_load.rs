@@ -160,7 +160,8 @@ async fn five_hundred_clients_of_one_token_are_served() {
     }
 }
 
-/// Further clients get a response that says when to try again. Clients with a session notice nothing, also with a new connection.
+/// Further clients get a response that says when to try again. Clients with a session notice nothing, also
+/// with a new connection.
 #[tokio::test]
 async fn clients_beyond_a_limit_are_refused_by_a_response() {
     let address = serve(|http| http.with_connections(64, 32).with_sessions(64, 8)).await;

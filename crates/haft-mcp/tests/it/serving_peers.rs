@@ -1,5 +1,5 @@
-//! Our server, and clients that other people wrote: the conformance suite, and the SDKs for Python and TypeScript. Skipped, with a
-//! word, where they are not installed: `cargo xtask test` installs them.
+//! Our server, and clients that other people wrote: the conformance suite, and the SDKs for Python and
+//! TypeScript. Skipped, with a word, where they are not installed: `cargo xtask test` installs them.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -62,8 +62,8 @@ impl Drop for Listening {
     }
 }
 
-/// All server scenarios that revision 2025-11-25 requires, and those that are run beside them, with how many checks each has at
-/// least: one that makes none passes whatever the server does.
+/// All server scenarios that revision 2025-11-25 requires, and those that are run beside them, with how many
+/// checks each has at least: one that makes none passes whatever the server does.
 const OLDER: [(&str, usize); 33] = [
     ("server-initialize", 3),
     ("logging-set-level", 2),

@@ -1,5 +1,5 @@
-//! A web server made by a test: a function from each request to an answer; and, made of it, an issuer of tokens and a server
-//! that wants them.
+//! A web server made by a test: a function from each request to an answer; and, made of it, an issuer of
+//! tokens and a server that wants them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -144,9 +144,10 @@ pub(crate) struct Town {
 
 fn over(mut base: Value, more: &Value) -> Value {
     for (key, value) in more.as_object().into_iter().flatten() {
-        match value.is_null() {
-            true => _ = base.as_object_mut().unwrap().remove(key),
-            false => base[key] = value.clone(),
+        if value.is_null() {
+            _ = base.as_object_mut().unwrap().remove(key)
+        } else {
+            base[key] = value.clone()
         }
     }
     base
@@ -212,10 +213,7 @@ fn issuer_answer(book: &mut Book, url: &str, seen: &Seen) -> Reply {
                 }
                 _ => false,
             };
-            match fits {
-                true => ok(&issue(book)),
-                false => bad("invalid_grant"),
-            }
+            if fits { ok(&issue(book)) } else { bad("invalid_grant") }
         }
         ("POST", "/revoke") => reply("200 OK", ""),
         _ => reply("404 Not Found", ""),

@@ -1,9 +1,10 @@
-//! Commands that run unasked because the sandbox holds them to the session's profile.
+//! Commands that run without asking because the sandbox confines them to the session's profile.
 //!
-//! Only with all of the sandbox: a part of it protects no names. Knowing more of a command never asks more: what a script
-//! of which nothing is known could do in the same sandbox runs, also where the text of the command isn't understood. What
-//! asks is a place or host that the sandbox doesn't open, and overwriting or removing what can't be kept before; the rest
-//! of what is known to change is kept, and `Rewind` brings it back.
+//! This requires a complete sandbox: a partial one doesn't protect files by name. More knowledge of a
+//! command never causes an ask: a script of unknown effects could do the same in the same sandbox, and it
+//! runs, even if its text isn't understood. The call asks for paths and hosts that the sandbox doesn't
+//! open, and for overwriting or removing files that can't be backed up first. Other known changes are
+//! backed up, and `Rewind` restores them.
 
 use std::sync::Arc;
 
@@ -15,17 +16,17 @@ use super::call_analysis::CallAnalysis;
 use crate::rule::{EffectKind, EffectRef, RuleMatches};
 use crate::source::SettingsSource;
 
-/// Says whether all of the sandbox is there. Asked only where it decides.
+/// Returns whether the sandbox is complete. Called only where it matters.
 pub type IsFullSandbox = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Who lets commands run unasked, and whether they are held.
+/// What lets commands run without asking, and whether the sandbox is complete.
 pub(super) struct SandboxAutoAllow {
-    /// Where settings say so for every mode.
+    /// The setting that permits it in every mode.
     by_settings: Option<SettingsSource>,
     is_full: Option<IsFullSandbox>,
 }
 
-/// Whether everything that is known to be overwritten or removed can be kept before.
+/// Returns whether every file that is known to be overwritten or removed can be backed up first.
 fn is_kept(case: &CallAnalysis<'_>, matches: &RuleMatches) -> bool {
     let changes = matches
         .uncovered
@@ -33,9 +34,9 @@ fn is_kept(case: &CallAnalysis<'_>, matches: &RuleMatches) -> bool {
         .filter(|effect| matches!(effect.touch, EffectKind::Writes | EffectKind::Deletes));
     let places = changes.filter_map(|effect| {
         let place = case.place(*effect)?;
-        // What is no file of the workspace is the session's own, as its `/tmp`.
+        // An open path outside of the workspace belongs to the session, such as its `/tmp`.
         let inside = case.workspace.contains_both(&place.given, &place.real);
-        // What is moved is still there.
+        // A moved file still exists.
         let partial = place.partial || case.is_moved(*effect, place);
         inside.then(|| PlannedChange { partial, ..place.planned_change() })
     });
@@ -50,7 +51,7 @@ impl SandboxAutoAllow {
         SandboxAutoAllow { by_settings, is_full }
     }
 
-    /// Why a command runs that would ask otherwise, if it does.
+    /// Returns why a command that would ask runs anyway, if it does.
     pub(super) fn covers(
         &self,
         mode: PermissionMode,

@@ -1,8 +1,9 @@
-//! From a call to what rules and mode look at: every path in both forms, every command of a shell taken apart.
+//! Converts a call into the form that rules and mode evaluate: both forms of every path, and parsed shell
+//! commands.
 //!
-//! Paths of file tools come resolved with the request. Those in commands are resolved here, since a command's effects are
-//! read from its text and not declared by anybody. What can't be resolved counts as touched under the path as given, and
-//! nothing lets it through but the mode that lets everything through.
+//! Paths of file tools arrive resolved with the request. Paths in commands are resolved here, since the
+//! effects of a command are derived from its text and not declared. A path that can't be resolved counts as
+//! touched under its given form, and only `bypassPermissions` allows it.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ use haft_shell::{
     CommandAnalysis, CommandLayer, Doubt, FileAccess, ShellAnalyzer, StartMethod, SubCommand, Word,
 };
 
-/// Where a session works, and what holds its children.
+/// The working directories of a session, and the confinement of its child processes.
 pub(super) struct SessionContext {
     pub(super) anchors: RuleAnchors,
     shell: ShellAnalyzer,
@@ -42,7 +43,7 @@ pub(super) struct SessionContext {
 impl SessionContext {
     pub(super) fn new(setup: &PolicyContext<'_>) -> SessionContext {
         let PolicyContext { places, workspace, no_sandbox, confined, .. } = setup;
-        // Without a home nothing lies below it.
+        // Without a home directory no path is below it.
         let home = places.home.clone().unwrap_or_else(|| PathBuf::from("/nonexistent"));
         let mut anchors = RuleAnchors::new(&home, workspace.cwd());
         let mut link = |given: &Path, real: &Path| {
@@ -54,7 +55,7 @@ impl SessionContext {
         for (named, real) in workspace.named_dirs() {
             link(named, real);
         }
-        // What a rule says of a name with a wildcard counts for what the session has there.
+        // A rule with a wildcard at the session's path also applies to the private folder mapped there.
         if let Some((prefix, folder)) = workspace.paths().prefix().zip(workspace.paths().private_folder()) {
             link(prefix, folder);
         }
@@ -78,8 +79,9 @@ impl SessionContext {
         SessionContext { anchors, shell, no_sandbox, confined, repositories, view }
     }
 
-    /// The anchors with where the paths of these rules lead. The disk is looked at once, when rules are compiled: a link
-    /// that is made or turned later is seen in the paths of a call, which are resolved each time.
+    /// Returns the anchors with the real paths of these rules. The file system is read once, when rules are
+    /// compiled. A symlink that changes later is noticed through the paths of a call, which are resolved
+    /// each time.
     pub(super) fn leading(&self, rules: &[Rule]) -> RuleAnchors {
         let mut anchors = self.anchors.clone();
         for path in rules.iter().filter_map(|rule| rule.own_path(&self.anchors)) {
@@ -94,7 +96,8 @@ impl SessionContext {
         anchors
     }
 
-    /// What a call of a tool of the conventions does, for the examples of rules. Looks at no disk.
+    /// Returns the effects of a call of a conventional tool, for the examples of rules. Doesn't access the
+    /// file system.
     pub(super) fn example<'a>(&self, tool: &'a str, input: &'a Value) -> RuleSubject<'a> {
         let mut subject = RuleSubject::new(tool, input);
         subject.server = conventions::target_server(tool, input);
@@ -118,35 +121,35 @@ impl SessionContext {
     }
 }
 
-/// The command line of a call that is one.
+/// Returns the command line of a shell call.
 pub(super) fn shell_line<'a>(tool: &str, input: &'a Value) -> Option<&'a str> {
     conventions::is_shell(tool).then(|| input.get("command")?.as_str())?
 }
 
-/// A call, as rules and mode look at it.
+/// A call in the form that rules and mode evaluate.
 pub(crate) struct CallAnalysis<'a> {
     pub(crate) subject: RuleSubject<'a>,
-    /// What the commands of the subject are, in the same order.
+    /// The analysis of the subject's commands, in the same order.
     pub(crate) commands: Vec<SubCommand>,
-    /// What isn't understood, in words. Not empty: it asks, whatever was found.
+    /// The parts that aren't understood, as text. If there are any, the call asks.
     doubts: Vec<String>,
-    /// The first of them for which anything may happen; the others are only about `targets`.
+    /// The first doubt that makes every effect possible. The other doubts concern only `targets`.
     pub(super) unread: Option<String>,
-    /// Redirections whose file is known only when they run.
+    /// Redirections whose file is known only at run time.
     pub(super) targets: Vec<(FileAccess, String)>,
-    /// What is removed that nobody may remove unasked.
+    /// A critical path that the call removes, which always needs approval.
     pub(crate) critical: Option<String>,
-    /// A path that nobody can resolve, and why.
+    /// A path that can't be resolved, and the reason.
     pub(crate) failed: Option<(PathBuf, String)>,
     /// The whole line, for a shell.
     line: Option<&'a str>,
-    /// It runs a program in a child.
+    /// The call runs a program in a child process.
     pub(crate) child: bool,
-    /// Its child can do no more than the call says, or the user goes by rules and mode alone.
+    /// The child process is confined to the call's effects, or the user disabled the sandbox.
     pub(crate) held: bool,
-    /// Its child can do no more than the call says.
+    /// The child process is confined to the call's effects.
     pub(crate) confined: bool,
-    /// The kernel keeps its child from what rules deny.
+    /// The kernel enforces deny rules for the child process.
     pub(super) caged: bool,
     pub(crate) workspace: &'a Workspace,
     pub(crate) declared: &'a Effects,
@@ -164,7 +167,7 @@ impl<'a> CallAnalysis<'a> {
         let in_child = tool.spec().runs_in_child();
         let child = line.is_some() || in_child;
         let confined = if in_child { !request.unconfined_child } else { surroundings.confined };
-        // Whoever calls itself a shell from outside does with a command what it likes.
+        // An external tool that presents itself as a shell may do anything with the command.
         let stranger = line.is_some() && request.external;
         let held = !stranger && (confined || surroundings.no_sandbox);
         let caged = child && !stranger && confined && !surroundings.no_sandbox;
@@ -176,7 +179,7 @@ impl<'a> CallAnalysis<'a> {
         let keeps = is_granted_files_only(request);
         subject.enforced = keeps || (child && held);
         subject.hosts_only = !request.external && tool.spec().is_hosts_only();
-        // Such a tool walks a tree by descriptors that don't show what is hidden.
+        // Such a tool walks a tree by descriptors, which omit hidden paths.
         let walks = request.effects.reads.iter().any(|path| path.extent == RootExtent::Subtree);
         subject.leaves_out = keeps && walks;
 
@@ -188,7 +191,8 @@ impl<'a> CallAnalysis<'a> {
             };
             match look(workspace.paths(), workspace.cwd(), path) {
                 Ok(found) => Ok((found.given, found.real)),
-                // Behind a file nothing is and nothing can be made: one of several guesses where a command writes.
+                // Nothing exists below a file, and nothing can be created there. Such a path is one of
+                // several guesses about what a command writes.
                 Err(error) if error.kind == ResolveErrorKind::NotADirectory => {
                     let path = normalize_path(workspace.cwd(), path);
                     Ok((path.clone(), path))
@@ -226,7 +230,7 @@ impl<'a> CallAnalysis<'a> {
         match line {
             Some(line) => {
                 take(reader.shell(line, &mut subject));
-                // What the tool declares beside the commands, if it is more than their redirections.
+                // Effects that the tool declares besides the commands, beyond their redirections.
                 add_new(&mut subject.touches.reads, request, &declared.reads, &request.effects.reads);
                 add_new(&mut subject.touches.writes, request, &declared.writes, &request.effects.writes);
                 add_new(&mut subject.touches.deletes, request, &declared.deletes, &request.effects.deletes);
@@ -244,7 +248,8 @@ impl<'a> CallAnalysis<'a> {
         }
         subject.touches.hosts.extend(declared.reaches.iter().map(|reach| Cow::Borrowed(&*reach.host)));
         if let Some(address) = conventions::fetched_url(name, input).map(UrlHost::parse) {
-            // However the tool reads it: rules go by what a browser would reach, and only an address of the web counts.
+            // Rules match the host that a browser would reach, however the tool parses the address. Only a
+            // web address counts.
             subject.open |= !address.plain;
             let known = |host: &String| subject.touches.hosts.iter().any(|other| **other == **host);
             if let Some(host) = address.host.filter(|host| !known(host)) {
@@ -261,7 +266,7 @@ impl<'a> CallAnalysis<'a> {
                 open: false,
                 partial: false,
             };
-            // Whatever is done with it: what stops either stops the call.
+            // The kind of access is unknown, so a rule for reading or for writing stops the call.
             subject.touches.reads.push(place());
             if !(declared.writes.is_empty() && declared.deletes.is_empty()) || line.is_some() {
                 subject.touches.writes.push(place());
@@ -270,7 +275,7 @@ impl<'a> CallAnalysis<'a> {
         if !doubts.is_empty() {
             subject.commands.iter_mut().for_each(|command| command.understood = false);
         }
-        // What a server does is held by nothing of ours.
+        // haft confines nothing that a server does.
         let has_walls = !surroundings.no_sandbox && (surroundings.confined || surroundings.view.is_some());
         subject.walled = has_walls && (in_child || !request.external) && subject.server.is_none();
         if subject.walled {
@@ -300,7 +305,7 @@ impl<'a> CallAnalysis<'a> {
         }
     }
 
-    /// Whether it destroys what can't be brought back, as far as is known.
+    /// Returns whether the call destroys data that can't be restored, as far as is known.
     pub(crate) fn is_destructive(&self) -> bool {
         if self.line.is_none() {
             return self.effect_class.destructive;
@@ -312,7 +317,7 @@ impl<'a> CallAnalysis<'a> {
         })
     }
 
-    /// What isn't understood, in words.
+    /// Returns the parts that aren't understood, as text.
     pub(crate) fn doubts(&self) -> &[String] {
         &self.doubts
     }
@@ -322,7 +327,8 @@ impl<'a> CallAnalysis<'a> {
         Some(self.line?.trim_matches(BLANKS))
     }
 
-    /// The command line as one command that only an exact rule lets through, for what isn't understood.
+    /// Returns the command line as one command that only an exact rule allows, for lines that aren't
+    /// understood.
     pub(super) fn whole_line(&self) -> Option<RuleSubject<'a>> {
         let line = self.line()?;
         let mut whole = RuleSubject::new(self.subject.tool, self.subject.input);
@@ -334,7 +340,7 @@ impl<'a> CallAnalysis<'a> {
         Some(whole)
     }
 
-    /// One command with what it touches, as if it were the whole line and were understood.
+    /// Returns one command with its effects, as if it were the whole line and understood.
     pub(super) fn only(&self, command: usize) -> CallAnalysis<'a> {
         let mut part = self.with(SubjectEffects::default());
         part.subject.commands =
@@ -344,7 +350,7 @@ impl<'a> CallAnalysis<'a> {
         part
     }
 
-    /// One redirection, as if it were all.
+    /// Returns one redirection as if it were the whole call.
     pub(super) fn only_place(&self, effect: EffectRef) -> CallAnalysis<'a> {
         let mut touches = SubjectEffects::default();
         let places = match effect.touch {
@@ -379,7 +385,7 @@ impl<'a> CallAnalysis<'a> {
         }
     }
 
-    /// Everything that is touched on the disk.
+    /// Returns every path that the call touches.
     pub(crate) fn places(&self) -> impl Iterator<Item = (EffectRef, &SubjectPath<'a>)> {
         fn of<'t, 'a>(
             command: Option<usize>,
@@ -400,7 +406,8 @@ impl<'a> CallAnalysis<'a> {
             .chain(commands.flat_map(|(at, command)| of(Some(at), &command.touches)))
     }
 
-    /// Whether a place that a command removes is moved by it: what is only removed isn't read, and nothing else is written.
+    /// Returns whether a command moves a path that it removes. A path that is only deleted is not read, and
+    /// nothing else is written.
     pub(crate) fn is_moved(&self, effect: EffectRef, place: &SubjectPath<'_>) -> bool {
         let touches = effect.command.map(|at| &self.subject.commands[at].touches);
         let reads = |touches: &SubjectEffects<'_>| touches.reads.iter().any(|read| read.real == place.real);
@@ -408,12 +415,13 @@ impl<'a> CallAnalysis<'a> {
             && touches.is_some_and(|touches| !touches.writes.is_empty() && reads(touches))
     }
 
-    /// The place of an effect that has one.
+    /// Returns the path of an effect that has one.
     pub(crate) fn place(&self, effect: EffectRef) -> Option<&SubjectPath<'a>> {
         self.subject.place(effect)
     }
 
-    /// Whether a place lies in the working directories; for a read also in what may always be read.
+    /// Returns whether a path is in the working directories. For a read, paths that are always readable
+    /// count too.
     pub(crate) fn is_inside(&self, touch: EffectKind, place: &SubjectPath<'_>) -> bool {
         match touch {
             EffectKind::Reads => self.workspace.is_readable_both(&place.given, &place.real),
@@ -422,15 +430,15 @@ impl<'a> CallAnalysis<'a> {
     }
 }
 
-/// Whether a call opens nothing but the files that it is granted. Of a tool from outside that isn't believed.
+/// Returns whether a call opens only the files that it is granted. An external tool's claim doesn't count.
 pub(super) fn is_granted_files_only(request: &AuthorizationRequest<'_>) -> bool {
     !request.external && request.tool.spec().is_granted_files_only()
 }
 
-/// A resolved path as a place.
+/// Converts a resolved path.
 pub(super) fn subject_path(path: &ResolvedPath) -> SubjectPath<'_> {
     let (given, real) = (Cow::Borrowed(&*path.at.given), Cow::Borrowed(&*path.at.real));
-    // A folder stands for what is in it, whatever the declaration says: who removes it removes that too.
+    // A folder includes its contents, whatever the tool declares: removing it removes them too.
     let extent = if path.at.is_dir { RootExtent::Subtree } else { path.extent };
     SubjectPath { given, real, extent, open: false, partial: false }
 }
@@ -441,7 +449,7 @@ fn add_new<'a>(
     declared: &[PathSet],
     resolved: &'a [ResolvedPath],
 ) {
-    // With a failure the two lists don't fit together any more.
+    // After a failure the two lists no longer correspond.
     let own = if request.effects.failed.is_none() { declared.len() } else { resolved.len() };
     for path in resolved.iter().take(own) {
         let place = subject_path(path);
@@ -454,16 +462,16 @@ fn add_new<'a>(
 
 type ResolvePath<'r> = dyn Fn(&Path, EffectKind) -> Result<(PathBuf, PathBuf), String> + 'r;
 
-/// Reads commands and what they touch.
+/// Converts commands and their effects.
 struct EffectReader<'r> {
     shell: &'r ShellAnalyzer,
     cwd: &'r Path,
-    /// Both forms of a path that is touched so, for its entry where that is removed.
+    /// Returns both forms of a path. For a removal the last component is not resolved.
     resolve: &'r ResolvePath<'r>,
-    /// Nothing where the disk isn't looked at.
+    /// `None` if the file system isn't accessed.
     repositories: Option<&'r RepositoryCheck>,
     failed: Option<(PathBuf, String)>,
-    /// What the line changes: it reads there what it has written itself.
+    /// The paths that the line changes. Where it reads them again, it reads its own output.
     written: Vec<PathBuf>,
 }
 
@@ -562,13 +570,15 @@ impl EffectReader<'_> {
     }
 }
 
-/// Whether a path leaves a folder that it names: `scripts/../x`, which begins like what is in `scripts` and isn't.
+/// Returns whether a path leaves a folder that it names, such as `scripts/../x`. It has the prefix
+/// `scripts/` but isn't in that folder.
 fn goes_up_again(path: &str) -> bool {
     let mut names = path.split('/').skip_while(|name| matches!(*name, "" | "." | ".."));
     names.any(|name| name == "..")
 }
 
-/// What is known of a command's text, in pieces, with the program by its path and by its name alone; none if all is known.
+/// Returns the known pieces of a command's text, once with the program's path and once with its name.
+/// `None` if the whole text is known.
 fn in_pieces(argv: &[Word]) -> Option<Vec<Vec<String>>> {
     argv.iter().find(|word| word.literal().is_none())?;
     let text = |words: &mut dyn Iterator<Item = Option<&str>>| {
@@ -578,7 +588,7 @@ fn in_pieces(argv: &[Word]) -> Option<Vec<Vec<String>>> {
             match word {
                 Some(word) if at > 0 => piece.extend([" ", word]),
                 Some(word) => piece.push_str(word),
-                // It may be no word, and then there is no blank before it.
+                // The word may expand to nothing, so no space is assumed before it.
                 None => pieces.push(String::new()),
             }
         }
@@ -592,8 +602,8 @@ fn in_pieces(argv: &[Word]) -> Option<Vec<Vec<String>>> {
     Some(texts)
 }
 
-/// A command of a shell whose grammar isn't known here: one command if it is nothing but plain words, else not
-/// understood.
+/// Analyzes a command of a shell with an unsupported grammar: plain words are one command, anything else
+/// isn't understood.
 fn analyze_foreign_command(line: &str) -> CommandAnalysis {
     let text = line.trim().to_owned();
     let plain = |c: char| c.is_alphanumeric() || " -_./:\\=,".contains(c);

@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use crate::settings::{SettingValue, ToolEffects};
 
-/// Declarations by name or glob, the strongest first.
+/// Declarations by name or glob, strongest first.
 pub(super) struct ConfiguredEffects(Vec<(String, EffectTemplates)>);
 
 impl ConfiguredEffects {
-    /// Reads what settings say; what can't be understood is told, and leaves its tool with unknown effects.
+    /// Parses the declarations of the settings. An invalid one becomes a notice, and its tool keeps unknown
+    /// effects.
     pub(super) fn read(given: &[SettingValue<ToolEffects>]) -> (ConfiguredEffects, Vec<String>) {
         let mut notices = Vec::new();
         let read =
@@ -33,22 +34,23 @@ impl ConfiguredEffects {
         (ConfiguredEffects(read), notices)
     }
 
-    /// What a call touches, if somebody said so.
+    /// Returns the configured effects of a call.
     pub(super) fn find(&self, name: &str, input: &Value) -> Option<Effects> {
         Some(self.told(name, input)?.effects)
     }
 
-    /// The same with what the arguments of the call leave open.
+    /// Returns the configured effects of a call, and those that its arguments leave open.
     pub(super) fn told(&self, name: &str, input: &Value) -> Option<FilledEffects> {
         let exact = self.0.iter().find(|(tool, _)| tool == name);
-        // What a name with a hash begins with may be another server's.
+        // The prefix of a hashed name may belong to another server.
         let globs = || self.0.iter().find(|(tool, _)| !is_hashed(name) && matches_pattern(tool, name));
         let (_, declaration) = exact.or_else(globs)?;
         Some(declaration.told(input))
     }
 }
 
-/// Whether the name of a server's tool could be one that was made with a hash, because the plain one would be ambiguous.
+/// Returns whether the name of a server's tool may contain a hash, which is added if the plain name would
+/// be ambiguous.
 pub(super) fn is_hashed(name: &str) -> bool {
     let hash = name.starts_with("mcp__").then(|| name.rsplit_once('_')).flatten();
     hash.is_some_and(|(_, hash)| {
@@ -56,7 +58,7 @@ pub(super) fn is_hashed(name: &str) -> bool {
     })
 }
 
-/// Whether a whole name matches a pattern in which `*` is any run of characters.
+/// Returns whether a whole name matches a pattern in which `*` is any run of characters.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or("");

@@ -1,6 +1,6 @@
-//! What would become of a call, explained: for `haft check`, and for whoever is denied.
+//! Explains the decision for a call, for `haft check` and for denied calls.
 //!
-//! Verdict and reason are the engine's [`Decision`]; everything else here explains it.
+//! The verdict and its reason are the engine's [`Decision`]. Everything else here explains it.
 
 use std::fmt;
 
@@ -22,31 +22,30 @@ use super::{Policy, PolicyInner, unknown_effects};
 use crate::conventions;
 use crate::rule::{EffectKind, NotDecidingReason, Rule, RuleSet};
 
-/// What would become of a call.
+/// The decision for a call, with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DecisionReport {
-    /// The tool.
+    /// The tool's name.
     pub tool: String,
-    /// The mode that holds.
+    /// The active permission mode.
     pub mode: String,
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
     /// The rule that decided, if one did.
     pub decided_by: Option<RuleRef>,
-    /// What a person should know before they allow it.
+    /// Warnings that the user should read before allowing the call.
     pub warnings: Vec<CallWarning>,
     /// Every other rule that matched, and why it did not decide.
     pub other_rules: Vec<OtherRule>,
-    /// What the call touches.
+    /// The effects of the call.
     pub effects: EffectsView,
-    /// The parts of a command: every command that would be started, every redirection, everything that isn't
-    /// understood.
+    /// The parts of a command line: every command, every redirection, and every part that isn't understood.
     pub parts: Vec<CommandPart>,
-    /// The smallest change that would allow it; none where nothing would, or nothing has to.
+    /// The smallest change that would allow the call. `None` if it is allowed or can't be.
     pub to_allow: Option<SuggestedChange>,
-    /// A small change that would deny it; none where it is denied.
+    /// A small change that would deny the call. `None` if it is denied.
     pub to_deny: Option<SuggestedChange>,
 }
 
@@ -60,10 +59,10 @@ pub struct OtherRule {
     pub why: String,
 }
 
-/// What a call touches.
+/// The effects of a call, for display.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct EffectsView {
-    /// In a few words.
+    /// A short summary.
     pub summary: String,
     /// Paths that are read.
     pub reads: Vec<String>,
@@ -73,60 +72,60 @@ pub struct EffectsView {
     pub deletes: Vec<String>,
     /// Hosts that are reached.
     pub reaches: Vec<String>,
-    /// Commands that are run.
+    /// Commands that run.
     pub runs: Vec<String>,
-    /// Anything may happen beside that.
+    /// Other effects are possible too.
     pub unknown: bool,
 }
 
-/// A part of a command.
+/// A part of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Part")]
 pub struct CommandPart {
-    /// As written, on one line.
+    /// The text as written, on one line.
     pub text: String,
-    /// What it is.
+    /// The kind of part.
     pub kind: PartKind,
-    /// How deep it stands in arguments of others.
+    /// The nesting depth in arguments of other commands.
     pub depth: usize,
-    /// What would become of it alone.
+    /// The verdict on the part alone.
     pub verdict: Verdict,
-    /// Why.
+    /// The reason of the verdict.
     pub reason: String,
-    /// The rule that decides on it, if one does.
+    /// The rule that decides the part, if one does.
     pub rule: Option<RuleRef>,
-    /// It changes nothing.
+    /// The part changes nothing.
     pub read_only: bool,
-    /// What it touches, if something is known.
+    /// The effects of the part, if known.
     pub touches: Option<String>,
 }
 
-/// What a part of a command is.
+/// The kinds of parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PartKind {
     /// A command.
     Command,
-    /// A file that is redirected to or from.
+    /// The file of a redirection.
     Redirection,
-    /// Something that isn't understood.
+    /// A part that isn't understood.
     Doubt,
 }
 
-/// A change that would change the verdict.
+/// A change of the configuration that would change the verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Change")]
 pub struct SuggestedChange {
-    /// Rules to add to this list.
+    /// The list to add the rules to.
     pub list: Verdict,
-    /// The rules; none where something else has to change.
+    /// The rules. Empty if something else has to change.
     pub rules: Vec<String>,
-    /// What else there is to say or to do.
+    /// What else to know or to do.
     pub words: Option<String>,
 }
 
 impl SuggestedChange {
-    /// The change as a text, with this wording for its rules.
+    /// Returns the change as text, with this wording for its rules.
     pub fn to_text(&self, wording: RuleWording) -> String {
         match &self.words {
             Some(words) if self.rules.is_empty() => words.clone(),
@@ -145,19 +144,19 @@ impl fmt::Display for SuggestedChange {
 /// How messages name the rules to add to a list, at least one. A program may name its flags here.
 pub type RuleWording = fn(Verdict, &[String]) -> String;
 
-/// The wording where the program has none of its own.
+/// The default wording.
 pub(super) fn name_rules(list: Verdict, rules: &[String]) -> String {
     let plural = if rules.len() == 1 { "" } else { "s" };
     format!("{list} rule{plural} `{}`", rules.join("`, `"))
 }
 
-/// A call that can't be explained.
+/// The error for a call that can't be checked.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InvalidCall {
-    /// Nobody knows such a tool; these are the closest names.
+    /// No tool has this name; the list holds the closest names.
     UnknownTool(String, Vec<String>),
-    /// The input doesn't fit.
+    /// The input is invalid.
     Input(ToolError),
 }
 
@@ -175,24 +174,25 @@ impl fmt::Display for InvalidCall {
 
 impl std::error::Error for InvalidCall {}
 
-/// A call that is checked.
+/// A call to check.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CheckedCall<'a> {
-    /// The tool.
+    /// The tool's name.
     pub tool: &'a str,
     /// Its input.
     pub input: CallInput,
-    /// MCP servers that are configured and not connected. Whose tool is meant is theirs to say, and no part of its name.
+    /// MCP servers that are configured but not connected. Only these servers determine which server a tool
+    /// belongs to; the tool's name alone doesn't.
     pub servers: &'a [&'a str],
-    /// What hooks before the call are taken to say.
+    /// The assumed results of pre-call hooks.
     pub hooks: Vec<DecisionReason>,
-    /// What permission hooks are taken to say, if it asks.
+    /// The assumed results of permission hooks, if the call asks.
     pub permission_hooks: Vec<DecisionReason>,
 }
 
 impl<'a> CheckedCall<'a> {
-    /// A call of a tool.
+    /// Creates a check of a tool call.
     pub fn new(tool: &'a str, input: impl Into<CallInput>) -> CheckedCall<'a> {
         CheckedCall {
             tool,
@@ -203,21 +203,21 @@ impl<'a> CheckedCall<'a> {
         }
     }
 
-    /// Where these MCP servers are configured.
+    /// Sets the configured MCP servers.
     #[must_use]
     pub fn with_servers(mut self, servers: &'a [&'a str]) -> CheckedCall<'a> {
         self.servers = servers;
         self
     }
 
-    /// Where hooks before the call say this.
+    /// Sets the assumed results of pre-call hooks.
     #[must_use]
     pub fn with_hooks(mut self, hooks: Vec<DecisionReason>) -> CheckedCall<'a> {
         self.hooks = hooks;
         self
     }
 
-    /// Where permission hooks say this.
+    /// Sets the assumed results of permission hooks.
     #[must_use]
     pub fn with_permission_hooks(mut self, hooks: Vec<DecisionReason>) -> CheckedCall<'a> {
         self.permission_hooks = hooks;
@@ -243,7 +243,7 @@ pub(super) async fn decide_call(
     look_at(policy, engine, call, decided).await
 }
 
-/// Decides on a call as step 5 does, of a tool that is here or that the conventions know.
+/// Decides a call as the engine's authorization step does, for an existing or a conventional tool.
 async fn look_at<T>(
     policy: &Policy,
     engine: &Engine,
@@ -265,9 +265,10 @@ async fn look_at<T>(
         Some((known, origin)) => engine.check(known, origin, input, options, look).await,
         None => {
             let stand_in = conventions::find_tool(tool).ok_or_else(|| unknown_tool(tool, &all))?;
-            let origin = match tool.starts_with("mcp__") {
-                true => ToolOrigin::External(server_of(tool, servers).unwrap_or_default().into()),
-                false => ToolOrigin::BuiltIn,
+            let origin = if tool.starts_with("mcp__") {
+                ToolOrigin::External(server_of(tool, servers).unwrap_or_default().into())
+            } else {
+                ToolOrigin::BuiltIn
             };
             engine.check(&stand_in, &origin, input, options, look).await
         }
@@ -275,9 +276,9 @@ async fn look_at<T>(
     checked.map_err(InvalidCall::Input)
 }
 
-/// The server of a tool that isn't there, of those that settings name: the only one whose tools' names begin so. Where there
-/// are several or none, the one that has no `__` in its name, which is all of the plain name up to there; a name with a hash is
-/// of no server that could be told.
+/// Returns the server of a tool whose server isn't connected: the only configured server whose prefix the
+/// tool's name has. If there are several or none, it is the one without `__` in its name, which spans the
+/// plain name up to there. A hashed name matches no server.
 fn server_of<'a>(tool: &'a str, servers: &[&'a str]) -> Option<&'a str> {
     let of = |server: &&&str| {
         let rest = tool.strip_prefix("mcp__").and_then(|rest| rest.strip_prefix(**server));
@@ -358,13 +359,13 @@ fn build_report(
     }
 }
 
-/// The reason that decided, or the unanswered ask.
+/// Returns the reason that decided, or the unanswered ask.
 fn asking_reason(decision: &Decision) -> Option<&DecisionReason> {
     decision.unanswered().or_else(|| decision.reason())
 }
 
 impl PolicyInner {
-    /// Why a call is decided on so, as a text for people.
+    /// Returns the reason of a decision as text for the user.
     pub(super) fn explanation(&self, decision: &Decision) -> String {
         let denied = decision.unanswered().and_then(|ask| Some((ask, self.denies_asks(ask.source)?)));
         match denied.filter(|_| decision.source != DecisionSource::Failure) {
@@ -374,7 +375,7 @@ impl PolicyInner {
     }
 }
 
-/// The verdict on a part of a call: an ask is a denial where no user can be asked.
+/// Returns the verdict on a part of a call. An ask is a denial if no user is available.
 fn shown_verdict(inner: &PolicyInner, reason: &DecisionReason) -> (Verdict, String) {
     match inner.denies_asks(reason.source) {
         Some(why) if reason.verdict == Verdict::Ask => {
@@ -399,7 +400,7 @@ fn other_rule(rule: &Rule, case: &CallAnalysis<'_>, why: NotDecidingReason) -> O
     OtherRule { rule: (**rule.reference()).clone(), why: format!("{why}{what}") }
 }
 
-/// What would have to change for a call to run, with what tool and hooks said.
+/// Returns the change that would allow a call, given the results of tool and hooks.
 fn to_allow_decided(
     inner: &PolicyInner,
     case: &CallAnalysis<'_>,
@@ -419,7 +420,7 @@ fn to_allow_decided(
     }
 }
 
-/// What would have to change for a call to run; nothing where it runs or nothing helps.
+/// Returns the change that would allow a call. `None` if it is allowed, or if no change helps.
 pub(super) fn to_allow(inner: &PolicyInner, case: &CallAnalysis<'_>) -> Option<SuggestedChange> {
     let judged = verdict::judge_call(inner, &inner.live.sets(), inner.live.mode(), case, false);
     to_allow_judged(inner, case, &judged)
@@ -452,10 +453,13 @@ fn to_allow_judged(
             in_words("leave the mode `plan`".to_owned())
         }
         Verdict::Deny => in_words("nothing allows it".to_owned()),
-        Verdict::Ask if !reason.is_weak_ask() => match unclear || case.critical.is_some() {
-            true => in_words("nothing but a yes each time".to_owned()),
-            false => bypass(),
-        },
+        Verdict::Ask if !reason.is_weak_ask() => {
+            if unclear || case.critical.is_some() {
+                in_words("nothing but a yes each time".to_owned())
+            } else {
+                bypass()
+            }
+        }
         Verdict::Ask => {
             let rules = inner.proposals(case);
             if rules.is_empty() && unclear {
@@ -624,20 +628,20 @@ fn command_parts(inner: &PolicyInner, case: &CallAnalysis<'_>) -> Vec<CommandPar
     parts
 }
 
-/// The rule that decides on a part, if one does.
+/// Returns the rule that decides a part, if one does.
 fn part_rule(judged: &PolicyReason, rules: &RuleSet) -> Option<RuleRef> {
     judged.reason.rule.as_ref()?;
     judged.matches.by.map(|id| (**rules.rule(id).reference()).clone())
 }
 
-/// Effects without the word for what isn't known.
+/// Returns the effects without the marker for unknown ones.
 fn describe_known(effects: &haft::Effects) -> String {
     let mut known = effects.clone();
     known.unknown = false;
     if known.is_none() { String::new() } else { known.to_string() }
 }
 
-/// As a person reads it.
+/// Formats the report for the user.
 impl fmt::Display for DecisionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, name_rules)
@@ -645,7 +649,7 @@ impl fmt::Display for DecisionReport {
 }
 
 impl DecisionReport {
-    /// The report as a text, with this wording for rules that would change the verdict.
+    /// Returns the report as text, with this wording for rules that would change the verdict.
     pub fn to_text(&self, wording: RuleWording) -> String {
         let mut text = String::new();
         self.write(&mut text, wording).expect("a string takes any text");

@@ -1,6 +1,6 @@
-//! Which of what a call touches needs a grant, and what grants it.
+//! Which effects of a call need a grant, and what grants them.
 //!
-//! | place or host | a command | a file tool |
+//! | path or host | a command | a file tool |
 //! |---|---|---|
 //! | in a working or added directory | open | open |
 //! | shown by the sandbox to every command | open | open if it is the host's own file |
@@ -9,8 +9,8 @@
 //! | host that the session opens, the session's own servers | open | |
 //! | everything else | needs a grant | needs a grant |
 //!
-//! A rule for the path or host grants, and so does an approval of the call. A rule for a command and a mode never do: they
-//! let a call run with what is open. `--no-sandbox` opens everything.
+//! A rule for the path or host grants it, and so does an approval of the call. Rules for a command and
+//! modes never grant: they let a call run with what is open. `--no-sandbox` opens everything.
 
 use std::path::Path;
 
@@ -24,8 +24,8 @@ use super::call_analysis::{self, CallAnalysis};
 use crate::rule::{EffectKind, EffectRef, RuleSubject, SubjectEffects, SubjectPath};
 use crate::settings::PathProtection;
 
-/// Marks what a call touches and what is open to it beside the working directories. A shell runs in the session's
-/// profile; another child sees what its call declared and was granted.
+/// Marks the effects that are open besides those in the working directories. A shell runs in the session's
+/// profile. Another child process sees its declared effects and its grants.
 pub(super) fn mark_open(
     subject: &mut RuleSubject<'_>,
     workspace: &Workspace,
@@ -47,7 +47,8 @@ pub(super) fn mark_open(
     subject.open_hosts = open_hosts;
 }
 
-/// Whether a place is open by both of its paths; either may lie in a working directory, as a link there does.
+/// Returns whether both forms of a path are open. Either may be in a working directory, as with a symlink
+/// there.
 fn is_open(
     workspace: &Workspace,
     view: &dyn SandboxView,
@@ -66,7 +67,7 @@ fn is_open(
     is_open(&place.real) && (place.given == place.real || is_open(&workspace.paths().host_path(&place.given)))
 }
 
-/// The session's own servers are reached by names of this machine, and those of the host aren't.
+/// The session's own servers are reached by names of this machine. The host's servers aren't.
 fn is_host_open(view: Option<&dyn SandboxView>, child: bool, host: &str) -> bool {
     let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
     let is_loopback = is_address.map_or_else(|_| !is_name(host), |address| address.is_loopback());
@@ -74,7 +75,7 @@ fn is_host_open(view: Option<&dyn SandboxView>, child: bool, host: &str) -> bool
 }
 
 impl CallAnalysis<'_> {
-    /// Whether something that the call does needs a grant.
+    /// Returns whether an effect needs a grant.
     pub(super) fn needs_grant(&self, effect: EffectRef) -> bool {
         let subject = &self.subject;
         let place =
@@ -84,9 +85,10 @@ impl CallAnalysis<'_> {
     }
 }
 
-/// What an allowed call may touch, of what it declares.
+/// Returns which of its declared effects an allowed call is granted.
 ///
-/// What is open to a command anyway isn't granted: its caches are the session's own, and a grant would be for the host's.
+/// Paths that are open to a command anyway aren't granted: its caches are the session's own, but a grant
+/// would give access to the host's.
 pub(super) fn call_grants(
     inner: &PolicyInner,
     request: &AuthorizationRequest<'_>,
@@ -94,7 +96,7 @@ pub(super) fn call_grants(
 ) -> CallGrants {
     let case = CallAnalysis::for_request(request, &inner.surroundings);
     let effects = request.effects;
-    // A tool that is no shell touches what it declares, and each of that was open or covered.
+    // A tool that is not a shell touches what it declares, and each of these effects was open or covered.
     if case.line().is_none() || !case.subject.walled {
         return CallGrants::everything(effects);
     }

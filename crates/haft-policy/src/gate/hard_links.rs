@@ -1,9 +1,10 @@
-//! Hard links to files that rules deny to read.
+//! Hard links to files that rules deny reading.
 //!
-//! A rule names a path, and a file may have several. A file that has is looked up in an index of the files that deny
-//! rules cover, by device and inode. The index is built when such a file is first opened and again after a moment, so a
-//! session without hard links pays nothing. Where a rule covers more files than the index may visit, no file with several
-//! names can be told from those, and none of them is read.
+//! A rule names a path, but a file may have several. A file with several hard links is looked up by device
+//! and inode in an index of the files that deny rules cover. The index is built when such a file is first
+//! opened, and rebuilt when it is outdated, so a session without hard links pays nothing. If a rule covers
+//! more files than the index may visit, any file with several hard links could be one of them, and reading
+//! it is denied.
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,9 +20,11 @@ use haft::sync::lock;
 use super::session_rules::CompiledRules;
 use crate::rule::{RuleId, RuleSet};
 
-/// How many entries of folders are visited for one index. Listing so many takes about half a second.
+/// The maximum number of directory entries visited for one index. Listing that many takes about half a
+/// second.
 const ENTRIES_MAX: usize = 400_000;
-/// How long an index counts. A file that the user has hidden since then, and that had another name before, isn't in it.
+/// How long an index is valid. A file with several names that was denied after the index was built is
+/// missing from it.
 const INDEX_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// The index of a session.
@@ -35,7 +38,8 @@ struct CurrentIndex {
 }
 
 impl DeniedFileIndex {
-    /// Why a file with several names may not be read, as the end of a sentence; nothing if it may.
+    /// Returns why a file with several hard links may not be read, as the end of a sentence, or `None` if
+    /// it may.
     pub(super) fn refuse(&self, sets: &Arc<CompiledRules>, file: FileId) -> Option<String> {
         let mut current = lock(&self.0);
         let counts =
@@ -48,11 +52,11 @@ impl DeniedFileIndex {
     }
 }
 
-/// The files that rules deny to read.
+/// The files that rules deny reading.
 #[derive(Default)]
 struct DeniedFiles {
     rules: HashMap<FileId, RuleId>,
-    /// The rule that covers more than could be visited.
+    /// The rule that covers more files than could be visited.
     missed: Option<RuleId>,
 }
 
@@ -92,8 +96,8 @@ impl DeniedFiles {
     }
 }
 
-/// Calls `visit` with each regular file at or below a path. Returns false if there are more entries than remain, or some
-/// can't be listed.
+/// Calls `visit` with each regular file at or below a path. Returns false if there are more entries than
+/// remain, or if some can't be listed.
 fn visit_files(start: PathBuf, remaining: &mut usize, mut visit: impl FnMut(&Path)) -> bool {
     let mut folders = Vec::new();
     match fs::symlink_metadata(&start) {
@@ -122,7 +126,8 @@ fn visit_files(start: PathBuf, remaining: &mut usize, mut visit: impl FnMut(&Pat
     true
 }
 
-/// A folder that is gone, or that this process can't enter: it can't have made a link to a file in there, either.
+/// Returns whether a folder is missing or inaccessible to this process. Then the process can't have linked
+/// a file in it.
 fn is_out_of_reach(folder: &Path, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => true,

@@ -1,5 +1,5 @@
-//! What the mode says of a call that no rule denies or asks for, what it denies whatever rules ask for, and what no mode
-//! lifts.
+//! What the mode says of a call that no rule denies or asks for, what it denies whatever rules ask for, and
+//! what no mode lifts.
 //!
 //! | mode | runs unasked | else |
 //! |---|---|---|
@@ -10,7 +10,8 @@
 //! | `dontAsk` | as `default` | is denied |
 //! | `bypassPermissions` | everything, with what is [explain_uncovered](super::grants) | is denied |
 //!
-//! Commands count as looking only where something holds them to it, or where the user goes by rules and mode alone.
+//! Commands count as looking only where something holds them to it, or where the user goes by rules and mode
+//! alone.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -28,7 +29,7 @@ use crate::settings::{PathProtection, PermissionSettings, SettingValue, reposito
 use crate::source::SettingsSource;
 use haft_shell::SubCommand;
 
-/// Blocks of the working directories, which nothing lifts.
+/// Settings that block the working directories. Nothing lifts them.
 pub(super) struct DirectoryBlocks {
     reads: Option<SettingsSource>,
     writes: Option<SettingsSource>,
@@ -43,7 +44,7 @@ impl DirectoryBlocks {
         }
     }
 
-    /// The block of what is touched so, by its key, and where it stands.
+    /// Returns the key and the origin of the setting that blocks this kind of access.
     pub(super) fn find(&self, touch: EffectKind) -> Option<(&'static str, &SettingsSource)> {
         let (block, key) = match touch {
             EffectKind::Reads => (&self.reads, "blockReadsOutsideWorkingDirectories"),
@@ -56,16 +57,16 @@ impl DirectoryBlocks {
     }
 }
 
-/// Programs that are edits where `acceptEdits` holds.
+/// Programs that count as edits in `acceptEdits`.
 const EDITORS: &[&str] = &["cp", "mkdir", "mv", "rm", "rmdir", "sed", "touch"];
 
-/// Both paths of a place, or the one that it has.
+/// Returns both forms of a path, or one if they are equal.
 fn both_paths<'p>(place: &'p SubjectPath<'_>) -> impl Iterator<Item = &'p Path> {
     let real = (place.real != place.given).then_some(&*place.real);
     std::iter::once(&*place.given).chain(real)
 }
 
-/// What is denied whatever rules, mode and user say.
+/// Returns the reason of a denial that rules, mode and user can't lift.
 pub(super) fn find_absolute_denial(inner: &PolicyInner, case: &CallAnalysis<'_>) -> Option<DecisionReason> {
     let denied = |text: Cow<'static, str>, message: String| {
         Some(DecisionReason::new(DecisionSource::Protected, Verdict::Deny, text).with_message(message))
@@ -79,7 +80,8 @@ pub(super) fn find_absolute_denial(inner: &PolicyInner, case: &CallAnalysis<'_>)
         if !reading {
             for path in both_paths(place) {
                 if let Some(PathProtection::Never(root)) = inner.protected.judge(path) {
-                    // `rm -rf ~` would remove it too, and asks for a reason that people know.
+                    // `rm -rf ~` would remove it too, and asks because of the critical path, which is the
+                    // better-known reason.
                     if case.critical.is_some() && root.starts_with(path) {
                         continue;
                     }
@@ -97,7 +99,7 @@ pub(super) fn find_absolute_denial(inner: &PolicyInner, case: &CallAnalysis<'_>)
     None
 }
 
-/// Whether a mode puts an ask of this source to the user.
+/// Returns whether a mode shows an ask of this source to the user.
 pub(super) fn may_ask(mode: PermissionMode, source: DecisionSource) -> bool {
     match mode {
         PermissionMode::DontAsk => false,
@@ -106,7 +108,7 @@ pub(super) fn may_ask(mode: PermissionMode, source: DecisionSource) -> bool {
     }
 }
 
-/// What the mode says; `allowed` is the rule that covers all of the call, if one does.
+/// Returns the mode's verdict; `allowed` is the rule that covers the whole call, if one does.
 pub(super) fn decide_by_mode(
     inner: &PolicyInner,
     mode: PermissionMode,
@@ -168,8 +170,8 @@ pub(super) fn decide_by_mode(
     }
 }
 
-/// What the mode denies, also where a rule would have it asked; `uncovered` is what no allow rule covers. That
-/// `dontAsk` denies every question is for who asks.
+/// Returns why the mode denies a call even if a rule asks for it; `uncovered` are the effects that no allow
+/// rule covers. The caller handles that `dontAsk` denies every ask.
 pub(super) fn mode_denial(
     mode: PermissionMode,
     case: &CallAnalysis<'_>,
@@ -184,18 +186,19 @@ pub(super) fn mode_denial(
     })
 }
 
-/// Says of an effect that it lies outside of the working directories.
+/// Describes an effect outside of the working directories.
 pub(super) fn describe_outside(case: &CallAnalysis<'_>, effect: EffectRef) -> Option<String> {
     let place = case.place(effect).filter(|place| !case.is_inside(effect.touch, place))?;
     Some(format!("it touches `{}`, outside of the working directories", place.given.display()))
 }
 
-/// Why something that no rule covers doesn't run by itself.
+/// Returns why an uncovered call doesn't run without asking.
 fn explain_uncovered(mode: PermissionMode, case: &CallAnalysis<'_>, matches: &RuleMatches) -> Option<String> {
     if case.subject.open {
         return Some("nothing is known of what it touches".into());
     }
-    // Where a rule lets what isn't understood run, the question is about what the rule doesn't grant.
+    // If a rule allows a command that isn't understood, the prompt is about the effects that the rule
+    // doesn't grant.
     let runs = matches.uncovered.iter().any(|effect| effect.touch == EffectKind::Runs);
     let granted = case.commands.is_empty() || runs || matches.uncovered.is_empty();
     if let Some(doubt) = case.doubts().first().filter(|_| granted) {
@@ -222,7 +225,7 @@ fn not_understood(doubt: &str) -> String {
 
 const NOT_CONFINED: &str = "what it declares is only believed, as nothing confines the program that it runs";
 
-/// Why one thing that no rule covers doesn't run by itself.
+/// Returns why one uncovered effect doesn't run without asking.
 fn explain_effect(mode: PermissionMode, case: &CallAnalysis<'_>, effect: EffectRef) -> Option<String> {
     let edits = matches!(mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
     match effect.touch {
@@ -241,7 +244,7 @@ fn explain_effect(mode: PermissionMode, case: &CallAnalysis<'_>, effect: EffectR
             }
             let is_edit = match effect.command {
                 Some(command) => is_editor(mode, case, command),
-                // A file tool, or where a command line sends its output.
+                // A file tool, or the redirection of a command line.
                 None => mode == PermissionMode::AcceptEdits || case.commands.is_empty(),
             };
             match effect.touch {
@@ -253,10 +256,10 @@ fn explain_effect(mode: PermissionMode, case: &CallAnalysis<'_>, effect: EffectR
     }
 }
 
-/// Why a command doesn't run by itself; empty words where there is nothing to add.
+/// Returns why a command doesn't run without asking; empty text if there is nothing to add.
 fn explain_command(mode: PermissionMode, case: &CallAnalysis<'_>, at: usize) -> Option<String> {
     let (command, found) = (&case.subject.commands[at], case.commands.get(at));
-    // Whatever a command starts, if nothing of it changes anything no rule is needed.
+    // Whatever a command starts, it needs no rule if everything it does is read-only.
     if let Some(why) = found.and_then(|found| found.exact_only).filter(|_| !command.read_only) {
         return Some(format!(", which {why}; only an exact rule allows it"));
     }
@@ -268,20 +271,20 @@ fn explain_command(mode: PermissionMode, case: &CallAnalysis<'_>, at: usize) -> 
     }
 }
 
-/// Why a command that would only look runs something, if the configuration of a repository says so.
+/// Returns why a read-only command may run a program that the configuration of a repository names.
 fn told_by_repository(found: &SubCommand) -> Option<&str> {
     found.read_only.as_ref().err().filter(|_| !found.looks_at.is_empty()).map(String::as_str)
 }
 
-/// Whether a command is one of those that count as edits, and all that it touches is known. In `auto` the sandbox decides
-/// about commands, or who looks at them.
+/// Returns whether a command counts as an edit and all its effects are known. In `auto` the sandbox or the
+/// classifier decides about commands.
 fn is_editor(mode: PermissionMode, case: &CallAnalysis<'_>, at: usize) -> bool {
     if mode != PermissionMode::AcceptEdits {
         return false;
     }
     case.commands.get(at).is_some_and(|command| {
         let known = command.effects.as_ref().is_some_and(|effects| !effects.unknown);
-        // A wrapper changes nothing of what counts here; another way of starting a program may.
+        // A wrapper doesn't matter here; another way of starting a program may.
         let direct = command.layers.iter().all(|layer| layer.started != haft_shell::StartMethod::Executed);
         known && direct && command.program().is_some_and(|name| EDITORS.contains(&name))
     })
@@ -293,10 +296,11 @@ fn show_command(case: &CallAnalysis<'_>, at: usize) -> String {
     line
 }
 
-/// How state is named that a plan may change: it ends with the session, or with the program at the other end of it.
+/// Prefixes of the names of state that a plan may change: it ends with the session, or with the program
+/// that holds it.
 const PASSING: &[&str] = &["session:", "mcp:", "browser"];
 
-/// What a plan has no place for yet.
+/// Returns the first effect that the plan mode doesn't permit yet.
 fn find_unplanned(case: &CallAnalysis<'_>) -> Option<String> {
     let changed = case.places().find(|(effect, _)| effect.touch != EffectKind::Reads);
     if let Some((effect, _)) = changed {
@@ -332,7 +336,7 @@ fn find_unplanned(case: &CallAnalysis<'_>) -> Option<String> {
     ))
 }
 
-/// The name of a file that is changed and decides what runs.
+/// Returns the name of a changed protected file, one that decides which programs run.
 fn find_protected(inner: &PolicyInner, case: &CallAnalysis<'_>) -> Option<String> {
     let changed = case.places().filter(|(effect, _)| effect.touch != EffectKind::Reads);
     for (_, place) in changed {

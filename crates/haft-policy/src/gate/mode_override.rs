@@ -1,7 +1,8 @@
-//! The same rules in a mode of their own, for agents that may do less than the session.
+//! The session's rules in another mode, for agents with fewer permissions than the session.
 //!
-//! It is held beside the session's policy and never in its place, so the stricter of both counts: a mode that would let more
-//! through than the session's changes nothing. Answers of the user are the session's and count here at once.
+//! This policy is evaluated in addition to the session's policy and never replaces it, so the stricter
+//! verdict applies. A more permissive mode than the session's has no effect. The user's answers belong to
+//! the session and apply here at once.
 
 use haft::decision::{CallGrants, DecisionReason, DecisionSource};
 use haft::ports::{AuthorizationRequest, Authorizer, PermissionMode, RuleSetId};
@@ -9,7 +10,7 @@ use haft::tool::AnyTool;
 
 use super::{Policy, mode};
 
-/// A policy in a mode of its own.
+/// A policy with a mode that overrides the session's mode.
 #[derive(Clone)]
 pub struct ModeOverride {
     policy: Policy,
@@ -17,7 +18,8 @@ pub struct ModeOverride {
 }
 
 impl Policy {
-    /// These rules in another mode than the session's, for [`EngineBuilder::permissions`](haft::EngineBuilder::permissions) of a child.
+    /// Returns these rules with another mode, for
+    /// [`EngineBuilder::permissions`](haft::EngineBuilder::permissions) of a child.
     pub fn in_mode(&self, mode: PermissionMode) -> ModeOverride {
         ModeOverride { policy: self.clone(), mode }
     }
@@ -41,7 +43,7 @@ impl Authorizer for ModeOverride {
     }
 
     fn tool_denial(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
-        // The session's rules are these, and hide what they hide.
+        // The session's policy has the same rules and hides the same tools.
         None
     }
 }

@@ -1,7 +1,8 @@
-//! The repetition guard: the same call in several turns in a row asks.
+//! The repetition guard: asks when the same call comes in several consecutive turns.
 //!
-//! A model that makes one call again and again is stuck. Turns are counted, not calls: the same call twice in one message
-//! is one, and so is a call that is judged again after an answer. Once the user saw it, counting begins anew.
+//! A model that repeats one call is stuck. The guard counts turns and not calls: the same call twice in one
+//! message counts once, and so does a call that is evaluated again after an answer. The count starts again
+//! once the user has seen the call.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,13 +15,13 @@ use serde_json::Value;
 
 use crate::settings::RepetitionGuard;
 
-/// How many different calls are kept in mind at once.
+/// The maximum number of different calls that are remembered.
 const CALLS_MAX: usize = 10_000;
 
 pub(super) struct RepetitionTracker {
-    /// None: never.
+    /// The limit in turns; `None` disables the guard.
     turns: Option<u32>,
-    /// By call: the last turn that it came in, and in how many in a row it came until then.
+    /// For each call the last turn that contained it, and the number of consecutive turns up to then.
     seen: Mutex<HashMap<u64, (u64, u32)>>,
 }
 
@@ -33,7 +34,7 @@ impl RepetitionTracker {
         RepetitionTracker { turns, seen: Mutex::default() }
     }
 
-    /// Sees a call that would run; says why it asks, if it does.
+    /// Records a call that would run. Returns a reason if it asks.
     pub(super) fn see(&self, request: &AuthorizationRequest<'_>) -> Option<DecisionReason> {
         let limit = self.turns.filter(|_| request.turn > 0)?;
         let mut seen = lock(&self.seen);
@@ -55,7 +56,7 @@ impl RepetitionTracker {
         (*count >= limit).then(|| asks().with_message(words()))
     }
 
-    /// The user saw it.
+    /// Resets the count of a call that the user has seen.
     pub(super) fn forget(&self, request: &AuthorizationRequest<'_>) {
         lock(&self.seen).remove(&call_key(request));
     }
@@ -68,7 +69,7 @@ fn call_key(request: &AuthorizationRequest<'_>) -> u64 {
     hasher.finish()
 }
 
-/// The same value, however its keys are ordered, has the same hash.
+/// Hashes a value independently of the order of its keys.
 fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     std::mem::discriminant(value).hash(hasher);
     match value {

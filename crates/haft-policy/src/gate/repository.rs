@@ -1,9 +1,9 @@
-//! What git runs in a repository that a command only looks at.
+//! Programs that git runs in a repository even for a read-only command.
 //!
-//! `git status` runs what the configuration of the repository names (`core.fsmonitor`, filters, drivers of `diff`), a hook,
-//! and the same of each submodule. Who unpacks a repository from elsewhere gets that configuration with it, so such a
-//! command doesn't run unasked. The user's own configuration isn't looked at: it is the user's. What can't be read counts
-//! as dangerous.
+//! `git status` runs programs that the repository's configuration names (`core.fsmonitor`, filters, `diff`
+//! drivers) and a hook, and the same for each submodule. A repository from an untrusted archive brings such
+//! a configuration along, so the command asks. The user's own configuration isn't checked, since the user
+//! controls it. A configuration that can't be read counts as dangerous.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,30 +17,30 @@ use haft_git::keys::{KeyEffect, effect, is_of_lfs};
 use haft_git::layout::{gitdir_in, is_repository, path_in};
 use haft_git::{ConfigEntry, include, index};
 
-/// The longest configuration that is read, in bytes.
+/// The maximum size of a configuration file, in bytes.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
-/// The longest index that is read, in bytes.
+/// The maximum size of an index, in bytes.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// How many repositories are looked at for one command, submodules in submodules among them.
+/// The maximum number of repositories checked for one command, including nested submodules.
 const REPOSITORIES_MAX: usize = 200;
-/// How many indexes are remembered.
+/// The maximum number of indexes that are cached.
 const INDEXES_MAX: usize = 16;
-/// The hook that runs when git has written its index, which `git status` does by itself.
+/// The hook that runs after git has written its index, which `git status` does by itself.
 const HOOK: &str = "post-index-change";
 
-/// Looks at repositories, and remembers what large files said.
+/// Checks repositories, and caches the results for large files.
 pub(super) struct RepositoryCheck {
     home: Option<PathBuf>,
     indexes: Mutex<HashMap<PathBuf, KnownIndex>>,
 }
 
-/// What an index said.
+/// The cached result for an index.
 struct KnownIndex {
     stamp: IndexStamp,
     submodules: Option<Vec<PathBuf>>,
 }
 
-/// By what a file is known to be the same.
+/// The metadata by which an unchanged file is recognized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct IndexStamp {
     length: u64,
@@ -50,7 +50,7 @@ struct IndexStamp {
 /// The folders of a repository.
 struct GitFolders {
     own: PathBuf,
-    /// The same, but for a worktree of another one.
+    /// The same as `own`, except for a worktree of another repository.
     common: PathBuf,
     work: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ impl RepositoryCheck {
         RepositoryCheck { home, indexes: Mutex::default() }
     }
 
-    /// Why git may run code of the repository around a folder, if it may.
+    /// Returns why git may run code of the repository around a folder, if it may.
     pub(super) fn runs_code(&self, folder: &Path) -> Option<String> {
         let (mut open, mut looked_at) = (vec![folder.ancestors().find_map(GitFolders::at)?], 0);
         while let Some(folders) = open.pop() {
@@ -83,7 +83,8 @@ impl RepositoryCheck {
         None
     }
 
-    /// The working tree of one repository, unless git may run something by its configuration or its hooks.
+    /// Returns the working tree of one repository, or an error if git may run a program because of its
+    /// configuration or hooks.
     fn look_at(&self, folders: &GitFolders) -> Result<Option<PathBuf>, String> {
         let (mut work, mut hooks) = (folders.work.clone(), vec![folders.common.join("hooks")]);
         for config in [folders.common.join("config"), folders.own.join("config.worktree")] {
@@ -116,7 +117,7 @@ impl RepositoryCheck {
         hook.map_or(Ok(work), |hook| Err(format!("may run `{}`", hook.display())))
     }
 
-    /// The folders of submodules by the index; nothing if it can't be read.
+    /// Returns the folders of submodules according to the index, or `None` if it can't be read.
     fn submodules(&self, own: &Path) -> Option<Vec<PathBuf>> {
         let path = own.join("index");
         let Ok(found) = path.metadata() else { return Some(Vec::new()) };
@@ -141,7 +142,7 @@ impl RepositoryCheck {
 }
 
 impl GitFolders {
-    /// The repository of a folder or one that the folder is, as git finds it.
+    /// Finds the repository of a folder as git does, including a folder that is itself a repository.
     fn at(folder: &Path) -> Option<GitFolders> {
         GitFolders::in_work(folder).or_else(|| {
             let is_bare = is_repository(|name| folder.join(name).symlink_metadata().is_ok());
@@ -149,16 +150,15 @@ impl GitFolders {
         })
     }
 
-    /// The repository whose working tree begins at a folder.
+    /// Returns the repository whose working tree is this folder.
     fn in_work(work: &Path) -> Option<GitFolders> {
         let git = work.join(".git");
         let found = git.metadata().ok()?;
-        let own = match found.is_dir() {
-            true => git,
-            false => {
-                let text = read_limited(&git, CONFIG_BYTES_MAX).ok().flatten()?;
-                work.join(gitdir_in(&text)?)
-            }
+        let own = if found.is_dir() {
+            git
+        } else {
+            let text = read_limited(&git, CONFIG_BYTES_MAX).ok().flatten()?;
+            work.join(gitdir_in(&text)?)
         };
         Some(GitFolders::new(own, Some(work.to_owned())))
     }
@@ -170,11 +170,12 @@ impl GitFolders {
     }
 }
 
-/// Whether git runs the value of an entry. What git has built in, and what `git lfs install` writes, is harmless.
+/// Returns whether git executes the value of an entry. Git's built-in values and those that `git lfs
+/// install` writes are harmless.
 fn starts_program(entry: &ConfigEntry) -> bool {
     let value = entry.value.as_deref().unwrap_or("true").trim();
     let is = |values: &[&str]| values.iter().any(|known| known.eq_ignore_ascii_case(value));
-    // What is included is looked at itself.
+    // An included file is checked itself.
     let includes = matches!(entry.section.as_str(), "include" | "includeif") && entry.key == "path";
     if includes || is_of_lfs(entry) {
         return false;
@@ -192,7 +193,7 @@ fn starts_program(entry: &ConfigEntry) -> bool {
         }
 }
 
-/// The bytes of a file; nothing if there is none.
+/// Returns the bytes of a file, or `None` if it doesn't exist.
 fn read_limited(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, ()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;

@@ -1,8 +1,9 @@
-//! Which calls one rule means, for the `if` of a hook.
+//! The calls that one rule matches, for the `if` of a hook.
 //!
-//! The rule is a set of its own that denies, so that it reaches what a call does and not only what it is called: a hook
-//! that looks after a folder sees whatever writes there. Unlike a rule that denies, it also means what nobody knows and could
-//! be it, as in a command that isn't understood: a hook that had nothing to look at says so itself, one that wasn't started says nothing.
+//! The rule becomes a set of its own with one deny rule, so that it matches effects and not only names: a
+//! hook for a folder sees every tool that writes there. Unlike a deny rule, it also matches unknown effects
+//! that could be the named ones, such as those of a command that isn't understood. A hook that runs
+//! needlessly can say so, but a hook that doesn't run can't say anything.
 
 use haft::decision::Verdict;
 use haft::ports::AuthorizationRequest;
@@ -13,17 +14,17 @@ use super::unknown_effects;
 use crate::rule::{InvalidRule, Rule, RuleSet};
 use crate::source::{RuleList, SettingsSource, UnparsedRule};
 
-/// The calls that a rule means.
+/// The calls that a rule matches.
 pub struct RuleFilter {
     policy: Policy,
     set: RuleSet,
 }
 
 impl Policy {
-    /// Understands a rule by itself, in no list. A specifier that rules never look at is none.
+    /// Parses a rule by itself, outside of any list. A specifier that rules never evaluate is ignored.
     ///
     /// # Errors
-    /// A rule that can't be understood.
+    /// Returns [`BadRule`] if the rule is invalid.
     pub fn rule_filter(&self, rule: &str, source: &SettingsSource) -> Result<RuleFilter, InvalidRule> {
         let parse = |text: &str| Rule::parse(UnparsedRule::plain(text, RuleList::Deny, source.clone()));
         let mut rule = parse(rule)?;
@@ -36,7 +37,7 @@ impl Policy {
 }
 
 impl RuleFilter {
-    /// Whether a call is one of them. What can't be told is a yes.
+    /// Returns whether the rule matches a call. If that can't be determined, the result is true.
     pub fn is_meant(&self, request: &AuthorizationRequest<'_>) -> bool {
         let case = CallAnalysis::for_request(request, &self.policy.0.surroundings);
         let matches = self.set.decide(&case.subject);

@@ -1,7 +1,8 @@
-//! What rules and settings want of the sandbox around child processes.
+//! Requirements of rules and settings for the sandbox around child processes.
 //!
-//! A rule about a path or a host is worth more where the kernel keeps it. [`Policy::sandbox_rules`] is all that a sandbox has
-//! to know of rules and settings, in one value; how it is made is another crate's matter.
+//! Rules for paths and hosts are stronger where the kernel enforces them. [`Policy::sandbox_rules`] returns
+//! everything that a sandbox has to know of rules and settings in one value. Another crate builds the
+//! sandbox.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use crate::rule::{EffectKind, Rule, SubjectPath};
 use crate::settings::{SandboxSettings, SettingValue, normalize_path};
 use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 
-/// What the settings of the sandbox deny to children, and the hosts that they allow.
+/// The paths that sandbox settings deny to child processes, and the hosts that they allow.
 pub(super) struct SandboxDenials {
     unreadable: Vec<PathBuf>,
     unwritable: Vec<PathBuf>,
@@ -58,8 +59,9 @@ impl SandboxDenials {
         }
     }
 
-    /// The paths that count as rules in `deny` would: with wildcards, in any case, for what lies below them and behind
-    /// links. One above a working directory hides what lies around that.
+    /// Returns the paths that are treated like deny rules: with wildcards, ignoring case, including
+    /// everything below them and symlink targets. A path above a working directory hides everything around
+    /// that directory.
     fn as_rules(&self) -> Vec<PathBuf> {
         let around = |path: &&PathBuf| self.workspace.iter().any(|workspace| workspace.starts_with(path));
         self.unreadable.iter().filter(|path| !around(path)).cloned().collect()
@@ -67,7 +69,7 @@ impl SandboxDenials {
 }
 
 impl Policy {
-    /// What rules and settings want of the sandbox around child processes, as of now.
+    /// Returns the current requirements of rules and settings for the sandbox around child processes.
     ///
     /// ```no_run
     /// # fn look(policy: &haft_policy::gate::Policy) {
@@ -83,7 +85,7 @@ impl Policy {
 impl RestrictProcesses for Policy {
     fn process_restrictions(&self) -> ProcessRestrictions {
         let sets = self.0.live.sets();
-        // A bare `WebFetch` in `allow` is every host; in the other lists it is about the tool.
+        // A bare `WebFetch` in `allow` stands for every host. In the other lists it is about the tool.
         let hosts = |list: RuleList| {
             let of_list = sets.rules.rules().filter(move |(_, rule)| rule.list() == list);
             of_list.filter_map(|(_, rule)| network_host(rule).map(of_rule)).collect::<Vec<_>>()
@@ -113,12 +115,12 @@ impl RestrictProcesses for Policy {
 }
 
 impl Policy {
-    /// Rules that deny reading these paths, if there are any.
+    /// Returns a set of rules that deny reading these paths, if there are any.
     fn denying(&self, paths: &[PathBuf]) -> Option<Arc<CompiledRules>> {
         let surroundings = &self.0.surroundings;
         let cwd = &surroundings.anchors.cwd;
         let source = SettingsSource::new(SourceScope::User, cwd);
-        // One that can't be read as a rule still counts as a path.
+        // A path that can't be expressed as a rule still counts as a path.
         let rule = |path: &PathBuf| {
             let path = normalize_path(Path::new("/"), path);
             let written =
@@ -130,7 +132,7 @@ impl Policy {
     }
 }
 
-/// Named as it stands in settings.
+/// Names the path as the setting does.
 fn of_setting(mut denied: DeniedRead) -> DeniedRead {
     let path = denied.rule.strip_prefix("Read(/").and_then(|rest| rest.strip_suffix(')'));
     denied.rule = format!("sandbox.filesystem.denyRead: {}", path.unwrap_or(&denied.rule));
@@ -141,7 +143,7 @@ fn of_rule(host: &str) -> HostPattern {
     HostPattern { pattern: host.to_owned(), origin: format!("WebFetch(domain:{host})") }
 }
 
-/// What one of the two covers.
+/// Combines two filters: a path is hidden if either covers it.
 fn either_hides(one: Option<HiddenPaths>, other: Option<HiddenPaths>) -> Option<HiddenPaths> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.or(other)),
@@ -149,7 +151,7 @@ fn either_hides(one: Option<HiddenPaths>, other: Option<HiddenPaths>) -> Option<
     }
 }
 
-/// The hosts that a rule opens or shuts to children.
+/// Returns the hosts that a rule opens or closes to child processes.
 fn network_host(rule: &Rule) -> Option<&str> {
     let every = || {
         let meant = rule.list() == RuleList::Allow || rule.to_string().contains("domain:");
@@ -169,7 +171,7 @@ fn denied_reads(sets: &Arc<CompiledRules>) -> Vec<DeniedRead> {
     with_all.collect()
 }
 
-/// Says what rules keep a command from touching so; nothing if no rule speaks of it.
+/// Returns the paths that rules keep a command from accessing, or `None` if there are no such rules.
 fn hidden_by_rules(sets: &Arc<CompiledRules>, touch: EffectKind) -> Option<HiddenPaths> {
     sets.rules.may_stop(touch, false)?;
     let sets = sets.clone();

@@ -1,4 +1,4 @@
-//! What changes while a session runs: the mode, and the rules that answers make.
+//! The state that changes during a session: the mode, and the rules from answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -12,11 +12,11 @@ use crate::conventions;
 use crate::rule::{BuildSubject, Rule, RuleLint, RuleSet};
 use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 
-/// All rules, compiled, in two versions.
+/// All rules, compiled in two versions.
 pub(super) struct CompiledRules {
     pub(super) rules: RuleSet,
-    /// Without allow rules for any command, for the mode in which a classifier stands in for the user. None if there is
-    /// no such rule.
+    /// Without the allow rules that permit any command, for the mode in which a classifier replaces the
+    /// user. `None` if there are no such rules.
     narrow: Option<RuleSet>,
 }
 
@@ -31,7 +31,7 @@ impl CompiledRules {
         (CompiledRules { rules, narrow }, lints)
     }
 
-    /// The rules that hold in a mode.
+    /// Returns the rules that apply in a mode.
     pub(super) fn for_mode(&self, mode: PermissionMode) -> &RuleSet {
         match &self.narrow {
             Some(narrow) if mode == PermissionMode::Auto => narrow,
@@ -39,13 +39,14 @@ impl CompiledRules {
         }
     }
 
-    /// The rules, if the mode leaves out some that allow any program.
+    /// Returns all rules, if the mode leaves out some that allow any program.
     pub(super) fn suspended_in(&self, mode: PermissionMode) -> Option<&RuleSet> {
         self.narrow.as_ref().filter(|_| mode == PermissionMode::Auto).map(|_| &self.rules)
     }
 }
 
-/// Whether an allow rule lets any program run: every use of a shell, or a wildcard behind an interpreter.
+/// Returns whether an allow rule permits any program: every use of a shell, or a wildcard after an
+/// interpreter.
 fn is_broad(rule: &Rule) -> bool {
     if rule.list() != RuleList::Allow || !conventions::is_shell(rule.tool()) {
         return false;
@@ -57,7 +58,7 @@ fn is_broad(rule: &Rule) -> bool {
     let inner = text.split_once('(').map_or("", |(_, inner)| inner).trim_end_matches(')').trim();
     let Some(star) = inner.find('*').filter(|at| !inner[..*at].ends_with('\\')) else { return false };
     let before = inner[..star].trim_end_matches(':');
-    // Past what is put before a program: `X=1`, `timeout -k 5 60`.
+    // Skips what may precede a program: `X=1`, `timeout -k 5 60`.
     let name = |word: &str| word.rsplit('/').next().unwrap_or(word).to_lowercase();
     let mut words = before.split_whitespace().peekable();
     let mut wrapped = false;
@@ -73,7 +74,7 @@ fn is_broad(rule: &Rule) -> bool {
     }
     let Some(first) = words.next() else { return true };
     let program = name(first);
-    // `py*` is for `python` too.
+    // `py*` matches `python` too.
     let whole =
         words.next().is_some() || before.ends_with(char::is_whitespace) || inner[..star].ends_with(':');
     let unversioned = program.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
@@ -82,13 +83,13 @@ fn is_broad(rule: &Rule) -> bool {
     })
 }
 
-/// Whether some program that runs whatever it is given has such a name, in small letters.
+/// Returns whether a program that runs arbitrary code has such a name in lower case.
 fn is_open_ended(is_it: impl Fn(&str) -> bool) -> bool {
     haft_shell::open_ended_programs().any(|known| is_it(&known.to_lowercase()))
 }
 
 pub(super) struct SessionRules {
-    /// The place of the mode in [`PermissionMode::ALL`].
+    /// The index of the mode in [`PermissionMode::ALL`].
     mode: AtomicUsize,
     sets: RwLock<Arc<CompiledRules>>,
     /// Allow rules that end with the turn.
@@ -124,7 +125,7 @@ impl SessionRules {
         self.sets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The rules with these beside them in `allow`, for a look at what would be.
+    /// Returns the rules with these added to `allow`, to evaluate a hypothetical change.
     pub(super) fn with(&self, rules: &[String], surroundings: &SessionContext) -> CompiledRules {
         let source = SettingsSource::new(SourceScope::Session, &surroundings.anchors.cwd);
         let written = |text: &String| {
@@ -143,7 +144,7 @@ impl SessionRules {
             let allow = sets.rules.rules().filter(|(_, rule)| rule.list() == RuleList::Allow);
             allow.map(|(_, rule)| rule.to_string()).collect()
         };
-        // Those that hold anyway don't end with the turn.
+        // Rules that already apply don't end with the turn.
         let new: Vec<String> = rules.iter().filter(|rule| !known.contains(rule)).cloned().collect();
         let added = self.put(&new, RuleList::Allow, surroundings);
         if added {
@@ -152,7 +153,7 @@ impl SessionRules {
         added
     }
 
-    /// Takes away what was allowed for a turn.
+    /// Removes the rules that were allowed for a turn.
     pub(super) fn end_turn(&self, surroundings: &SessionContext) {
         let mut turn = lock(&self.turn);
         if turn.is_empty() {
@@ -169,9 +170,10 @@ impl SessionRules {
         turn.clear();
     }
 
-    /// Adds rules to a list, from the next call on, and says whether there is room for them; else none is added.
+    /// Adds rules to a list, from the next call on. Returns false and adds none if there is no room for
+    /// them.
     pub(super) fn add(&self, rules: &[String], list: RuleList, surroundings: &SessionContext) -> bool {
-        // What the user says holds for longer than a turn.
+        // A rule that the user adds outlasts the turn.
         if list == RuleList::Allow {
             let mut turn = lock(&self.turn);
             turn.retain(|rule| !rules.contains(rule));

@@ -1,15 +1,15 @@
-//! What isn't known of a call, and the rules that could speak of it.
+//! Unknown effects of a call, and the rules that could match them.
 //!
-//! A rule that denies `.env` doesn't see it in `cat $X`. Where something of a kind isn't known (what is read, written,
-//! reached or run) and some rule of that kind stops anything, nobody can say that it isn't just that: a call that would be
-//! let through asks, in every mode. Where no such rule exists nothing changes.
+//! A deny rule for `.env` doesn't match `cat $X`. If an effect of some kind (read, write, host or command)
+//! is unknown and a rule restricts anything of that kind, the effect could be the restricted one. Then a
+//! call that would be allowed asks, in every mode. Without such a rule nothing changes.
 //!
-//! Not known are the words of a command that the shell puts in when it runs, files that a redirection finds then,
-//! commands that nobody can read, arguments that the `effects` of settings need and a call doesn't give, paths that can't
-//! be resolved, and addresses without a host. What a program does by itself that nobody describes (`make`, a server's tool)
-//! isn't meant: there the name is what rules speak of, and for a command its words, of which none may name what a rule
-//! stops. A rule for exactly this command lets it through, since whoever wrote it has seen it; a block of the working
-//! directories is lifted by nothing.
+//! Unknown are: words of a command that the shell expands at run time, redirection targets determined at
+//! run time, commands that can't be parsed, arguments that `effects` in the settings need and a call omits,
+//! paths that can't be resolved, and addresses without a host. The effects of a program without an entry
+//! (`make`, a server's tool) don't count as unknown. There the rules match the name, and for a command its
+//! words, none of which may name something restricted. A rule for exactly this command allows it, since its
+//! author has seen the command. Nothing lifts a block of the working directories.
 
 use std::path::{Path, PathBuf};
 
@@ -24,17 +24,17 @@ use crate::rule::{EffectKind, RuleId, RuleSet, SubjectPath};
 use crate::settings::{PathProtection, ProtectedPaths, normalize_path};
 use crate::source::{RuleList, SettingsSource};
 
-/// Something that isn't known, and what could speak of it.
+/// An unknown effect, and the rule or block that could match it.
 pub(super) struct UnknownEffect {
-    /// What isn't known, and what could speak of it, in words.
+    /// The unknown effect and the rule or block that could match it, as text.
     pub(super) text: String,
-    /// The rule that could; none for a block of the working directories.
+    /// The rule that could match; `None` for a block of the working directories.
     pub(super) rule: Option<RuleId>,
 }
 
-/// Whether the kernel keeps a child from what rules that deny speak of, so that not knowing needs no question: files that
-/// may not be touched aren't there for it, and hosts are reached only through the proxy that knows the rules. Which
-/// programs it starts nothing keeps it from; and a rule that asks wants to be asked.
+/// Returns whether the kernel enforces deny rules for a child process, so that an unknown effect needs no
+/// ask. Denied files don't exist for the process, and hosts are reachable only through the proxy, which
+/// knows the rules. The kernel doesn't restrict which programs it starts. Ask rules always ask.
 fn is_kept(touch: EffectKind, confined: bool) -> bool {
     match touch {
         EffectKind::Reads | EffectKind::Writes | EffectKind::Deletes | EffectKind::Reaches => confined,
@@ -42,9 +42,9 @@ fn is_kept(touch: EffectKind, confined: bool) -> bool {
     }
 }
 
-/// The first thing that isn't known of a call and that a rule or a block could speak of. With `misses` the sandbox keeps
-/// children not from all that rules deny; then a program that nobody describes asks too, unless a rule names it or
-/// `bypass` says that everything runs: who relies on the sandbox isn't told otherwise by `--allow Bash`.
+/// Returns the first unknown effect that a rule or block could match. With `misses` the sandbox doesn't
+/// enforce all deny rules. Then a program without an entry asks too, unless a rule names it or `bypass`
+/// allows everything: `--allow Bash` alone must not silently rely on an incomplete sandbox.
 pub(super) fn find_unknown(
     inner: &PolicyInner,
     rules: &RuleSet,
@@ -52,7 +52,7 @@ pub(super) fn find_unknown(
     misses: bool,
     bypass: bool,
 ) -> Option<UnknownEffect> {
-    // In a sandbox nobody writes what is protected.
+    // In a sandbox, protected files can't be written.
     let protected = Some(&inner.protected).filter(|_| case.child && !case.caged);
     let blocks = Some(&inner.blocks);
     let caged = case.caged && !misses;
@@ -60,7 +60,7 @@ pub(super) fn find_unknown(
     UnknownSearch { blocks, protected, given: &inner.effects, rules, case, caged, blind }.run()
 }
 
-/// Whether some rule of a set could speak of something that isn't known of a call, whatever keeps the call from it.
+/// Returns whether a rule of a set could match an unknown effect of a call, regardless of confinement.
 pub(super) fn may_mean(inner: &PolicyInner, rules: &RuleSet, case: &CallAnalysis<'_>) -> bool {
     let (caged, blind) = (false, false);
     UnknownSearch { blocks: None, protected: None, given: &inner.effects, rules, case, caged, blind }
@@ -92,7 +92,7 @@ impl UnknownSearch<'_, '_> {
         self.blocks.and_then(|blocks| blocks.find(touch))
     }
 
-    /// Whether anything could speak of something unknown.
+    /// Returns whether anything could match an unknown effect.
     fn has_any(&self) -> bool {
         let kinds = [EffectKind::Reads, EffectKind::Writes, EffectKind::Reaches, EffectKind::Runs];
         let blocks = self.block_of(EffectKind::Reads).or(self.block_of(EffectKind::Writes));
@@ -101,10 +101,11 @@ impl UnknownSearch<'_, '_> {
             || kinds.iter().any(|touch| self.rules.may_stop(*touch, false).is_some())
     }
 
-    /// Who could speak of something of this kind; with `exact` a rule names just this call.
+    /// Returns the rule or block that could match an effect of this kind; with `exact` a rule names exactly
+    /// this call.
     fn find_rule(&self, touch: EffectKind, exact: bool, why: &dyn Fn() -> String) -> Option<UnknownEffect> {
         let kept = is_kept(touch, self.caged);
-        // What lies outside is there to be read, so that no kernel keeps anybody from it.
+        // Files outside of the working directories are readable, so the kernel doesn't prevent it.
         if let Some((key, source)) = self.block_of(touch).filter(|_| !kept || touch == EffectKind::Reads) {
             return Some(self.block(key, source, why()));
         }
@@ -124,7 +125,8 @@ impl UnknownSearch<'_, '_> {
         UnknownEffect { text: words, rule: None }
     }
 
-    /// What of a command line can't be read, and files that its redirections find when it runs.
+    /// Checks the unparsed parts of a command line, and redirection targets that are known only at run
+    /// time.
     fn line(&self, exact: bool) -> Option<UnknownEffect> {
         let case = self.case;
         if let Some(doubt) = case.unread.as_deref() {
@@ -138,23 +140,23 @@ impl UnknownSearch<'_, '_> {
                 FileAccess::Write => EffectKind::Writes,
             };
             let why = || format!("which file `{}` is, is known only when it runs", quote_text(target));
-            // Some paths are hosts for bash; a relative one isn't.
+            // Bash treats some absolute paths as hosts, but no relative one.
             let may_reach = target.trim_start_matches('"').starts_with(['$', '`', '/']);
             self.find_rule(touch, exact, &why)
                 .or_else(|| may_reach.then(|| self.find_rule(EffectKind::Reaches, exact, &why)).flatten())
-                // As with all that isn't understood.
+                // As for everything that isn't understood.
                 .or_else(|| self.find_rule(EffectKind::Runs, exact, &why))
         })
     }
 
-    /// Words that are known only when a command runs.
+    /// Checks words that are known only at run time.
     fn commands(&self, exact: bool) -> Option<UnknownEffect> {
         let (case, tool) = (self.case, self.case.subject.tool);
         for (command, subject) in case.commands.iter().zip(&case.subject.commands) {
             let known = command.effects.as_ref().is_some_and(|effects| !effects.unknown);
             let open = !subject.open.is_empty();
             let exact = exact || subject.for_allow.iter().any(|text| self.rules.allows_exactly(tool, text));
-            // A remote, an alias of a host: known to somebody's configuration.
+            // A git remote or a host alias, which some configuration resolves.
             let reached = || {
                 self.find_rule(EffectKind::Reaches, exact, &|| command.reaches_unknown().unwrap_or_default())
             };
@@ -202,7 +204,7 @@ impl UnknownSearch<'_, '_> {
         None
     }
 
-    /// Words of a program that nobody describes: it may do with them what a rule stops.
+    /// Checks the words of a program without an entry: the program may do with them what a rule restricts.
     fn named(&self, command: &SubCommand, exact: bool) -> Option<UnknownEffect> {
         let words = command.layers.iter().flat_map(|layer| layer.argv.iter().skip(1));
         let words = words.filter_map(|word| word.literal()).take(WORDS_MAX);
@@ -219,7 +221,7 @@ impl UnknownSearch<'_, '_> {
                 let words = format!("{}, and no tool may write `{}`", why(name), root.display());
                 return Some(UnknownEffect { text: words, rule: None });
             }
-            // A path that says itself that it leads out.
+            // The path itself shows that it leaves the working directory.
             let outer = name.starts_with('/') || name.split('/').any(|part| part == "..");
             let block = [EffectKind::Reads, EffectKind::Writes].into_iter().find_map(|touch| {
                 let block = self.block_of(touch).filter(|_| outer)?;
@@ -233,7 +235,7 @@ impl UnknownSearch<'_, '_> {
         None
     }
 
-    /// What no tool may write, if this name is in it.
+    /// Returns the protected path, if this name is in one.
     fn protected(&self, name: &str) -> Option<PathBuf> {
         let given = normalize_path(self.case.workspace.cwd(), Path::new(name));
         let real = given.canonicalize().unwrap_or_else(|_| given.clone());
@@ -243,7 +245,7 @@ impl UnknownSearch<'_, '_> {
         })
     }
 
-    /// The rule that stops whatever has this name, a file or a host.
+    /// Returns the rule that restricts a file or host of this name.
     fn stops_name(&self, name: &str) -> Option<RuleId> {
         let (rules, tool) = (self.rules, self.case.subject.tool);
         let counts = |touch: EffectKind| {
@@ -255,9 +257,9 @@ impl UnknownSearch<'_, '_> {
             .any(|touch| rules.may_stop(*touch, false).is_some());
         if has_paths {
             let given = normalize_path(self.case.workspace.cwd(), Path::new(name));
-            // Only what is there can be a link.
+            // Only an existing path can be a symlink.
             let real = given.canonicalize().unwrap_or_else(|_| given.clone());
-            // It may be a folder, and then stands for what is in it.
+            // The path may be a folder and then includes its contents.
             let place = SubjectPath::linked(&given, &real).and_below();
             let stops = |touch: EffectKind| rules.stops(tool, touch, &place).filter(counts(touch));
             let found = stops(EffectKind::Reads).or_else(|| stops(EffectKind::Writes));
@@ -272,7 +274,7 @@ impl UnknownSearch<'_, '_> {
         found.filter(counts(EffectKind::Reaches))
     }
 
-    /// What isn't known of a call that is no command.
+    /// Checks the unknown effects that are not from commands.
     fn others(&self) -> Option<UnknownEffect> {
         let case = self.case;
         if let Some((path, why)) = &case.failed {
@@ -306,10 +308,10 @@ impl UnknownSearch<'_, '_> {
     }
 }
 
-/// How many words of a command are held against rules.
+/// The maximum number of a command's words that are checked against rules.
 const WORDS_MAX: usize = 64;
 
-/// A word, and what it may hold: `if=name`, `@name`, `-fname`, `me@host`, `host:name`.
+/// Returns a word, and the names that it may contain: `if=name`, `@name`, `-fname`, `me@host`, `host:name`.
 fn inner_names(word: &str) -> impl Iterator<Item = &str> {
     let short = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
     let short = short.and_then(|rest| rest.get(1..));
@@ -320,9 +322,9 @@ fn inner_names(word: &str) -> impl Iterator<Item = &str> {
     all.into_iter().flatten().filter(|name| !name.is_empty())
 }
 
-/// What a command may do with words that aren't known.
+/// Returns the kinds of effects that a command's unknown words may have.
 fn possible_effects(command: &SubCommand) -> impl Iterator<Item = EffectKind> {
-    // What stands before a program may do something of its own.
+    // A wrapper before the program may have effects of its own.
     let alone = command.layers.len() == 1;
     let mut uses =
         command.program().filter(|_| alone).map_or(ArgumentUses::ANYTHING, haft_shell::argument_uses);
@@ -334,7 +336,7 @@ fn possible_effects(command: &SubCommand) -> impl Iterator<Item = EffectKind> {
     kinds.into_iter().filter_map(|(touch, counts)| counts.then_some(touch))
 }
 
-/// Whether nothing but what is read isn't known.
+/// Returns whether only reads are unknown.
 pub(super) fn only_reads(case: &CallAnalysis<'_>) -> bool {
     let reads = |command: &SubCommand| {
         command.read_only.is_ok()
@@ -344,7 +346,7 @@ pub(super) fn only_reads(case: &CallAnalysis<'_>) -> bool {
     case.doubts().is_empty() && !case.commands.is_empty() && case.commands.iter().all(reads)
 }
 
-/// How much of a command is shown.
+/// The number of characters of a command that are shown.
 const SHOWN_CHARS: usize = 200;
 
 fn quote_text(text: &str) -> String {

@@ -1,4 +1,5 @@
-//! What rules and mode say of a call: hard denials, rules, then the mode of what rules leave open, and last what isn't known.
+//! Evaluates rules and mode for a call: hard denials, then rules, then the mode for what rules leave open,
+//! and last unknown effects.
 
 use std::sync::Arc;
 
@@ -12,43 +13,46 @@ use super::{PolicyInner, mode};
 use crate::rule::{EffectKind, NotDecidingReason, Rule, RuleId, RuleMatches, RuleSet};
 use crate::source::RuleList;
 
-/// What a sandbox may leave open to commands of that which rules stop.
+/// Which restricted files the sandbox may leave accessible to commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoverageGap {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Something outside of the working directories that may not be read, since there was too much to look at. Commands
-    /// ask of which nobody knows what they read.
+    /// Unreadable files outside of the working directories, since there were too many to visit. Commands
+    /// whose reads are unknown ask.
     Elsewhere,
-    /// Anything: it masks nothing, or could not look at all of the working directories. Commands ask that no rule allows.
+    /// Any file: the sandbox masks nothing, or could not visit all of the working directories. Commands
+    /// that no rule allows ask.
     Anything,
 }
 
-/// Reports what the sandbox of a session may leave open. Asked only where rules stop something and a sandbox is to hide it.
+/// Reports which restricted files the sandbox of a session may leave accessible. Called only if rules
+/// restrict files and a sandbox has to hide them.
 #[derive(Clone)]
 pub struct SandboxCoverage(Arc<dyn Fn() -> CoverageGap + Send + Sync>);
 
 impl SandboxCoverage {
-    /// What this function reports.
+    /// Creates a report from a function.
     pub fn new(gap: impl Fn() -> CoverageGap + Send + Sync + 'static) -> SandboxCoverage {
         SandboxCoverage(Arc::new(gap))
     }
 
-    /// Nothing is known of the sandbox, so it is assumed to hide nothing.
+    /// Returns the report for an unknown sandbox, which is assumed to hide nothing.
     pub fn unknown() -> SandboxCoverage {
         SandboxCoverage::new(|| CoverageGap::Anything)
     }
 }
 
-/// What rules and mode say of a call, and the matches behind it.
+/// The result of rules and mode for a call, with the underlying matches.
 pub(super) struct PolicyReason {
     pub(super) reason: DecisionReason,
     pub(super) matches: RuleMatches,
-    /// It would run but for something that isn't known of it; with the rule that could speak of that, if it is one.
+    /// The call would run but for an unknown effect. Contains the rule that could match it, if it is a
+    /// rule.
     pub(super) unknown: Option<Option<RuleId>>,
 }
 
-/// The rule that would let a call through if the mode didn't leave it out.
+/// Returns the rule that would allow a call if the mode didn't leave it out.
 pub(super) fn find_suspended_rule<'s>(
     sets: &'s CompiledRules,
     mode: PermissionMode,
@@ -59,12 +63,12 @@ pub(super) fn find_suspended_rule<'s>(
     matches.by.filter(|_| matches.verdict == Some(Verdict::Allow)).map(|id| rules.rule(id))
 }
 
-/// Why a rule doesn't count in a mode.
+/// Describes why a rule doesn't count in a mode.
 pub(super) fn why_suspended(mode: PermissionMode) -> String {
     format!("mode `{mode}` leaves out rules that allow any program")
 }
 
-/// What rules and mode say. Where a rule would let the call through that the mode leaves out, the reason says so.
+/// Evaluates rules and mode. If the mode leaves out a rule that would allow the call, the reason says so.
 pub(super) fn judge_call(
     inner: &PolicyInner,
     sets: &CompiledRules,
@@ -82,7 +86,7 @@ pub(super) fn judge_call(
     judged
 }
 
-/// With `explain` the matches hold every rule that had something to say; the reason is the same.
+/// With `explain` the matches hold every rule that matched. The reason is the same.
 fn judge_by_rules(
     inner: &PolicyInner,
     sets: &CompiledRules,
@@ -97,7 +101,7 @@ fn judge_by_rules(
         && !case.doubts().is_empty()
         && let Some(exact) = exact_rule(rules, case)
     {
-        // It lets the line run, and grants nothing.
+        // It lets the line run, but grants nothing.
         matches.uncovered.retain(|effect| case.needs_grant(*effect));
         let covered = matches.uncovered.is_empty();
         (matches.verdict, matches.by) =
@@ -119,7 +123,7 @@ fn judge_by_rules(
     match unknown {
         None => PolicyReason { reason, matches, unknown: None },
         Some(UnknownEffect { text, rule }) => {
-            // Nothing but a yes lifts a block.
+            // Only the user's approval lifts a block.
             let source = if rule.is_some() { DecisionSource::Effects } else { DecisionSource::Protected };
             let reason = DecisionReason::new(source, Verdict::Ask, text);
             PolicyReason { reason, matches, unknown: Some(rule) }
@@ -149,12 +153,12 @@ fn by_rules_and_mode(
     }
 }
 
-/// The reason of the rule that matched.
+/// Returns the reason for the rule that matched.
 pub(super) fn by_rule(rules: &RuleSet, matches: &RuleMatches, verdict: Verdict) -> DecisionReason {
     let Some(rule) = matches.by.map(|id| rules.rule(id)) else {
         return DecisionReason::new(DecisionSource::Rule, verdict, "the rules");
     };
-    // A rule that denies, and something of it may be in a folder that is touched.
+    // A deny rule that may match something in an affected folder.
     let perhaps = rule.list() == RuleList::Deny && verdict == Verdict::Ask;
     let reason = rule.reason(verdict);
     if perhaps { reason.with_message(NotDecidingReason::MayBeInside.to_string()) } else { reason }
@@ -162,14 +166,15 @@ pub(super) fn by_rule(rules: &RuleSet, matches: &RuleMatches, verdict: Verdict) 
 
 const MISSES: &str = "the sandbox can't hide from it here all that rules keep commands from";
 
-/// What of that which rules stop a command could touch, because the sandbox could not look at everything or masks nothing.
+/// Returns which restricted files a command could access, because the sandbox could not visit everything or
+/// masks nothing.
 fn coverage_gap(inner: &PolicyInner, rules: &RuleSet, case: &CallAnalysis<'_>) -> CoverageGap {
     let stops =
         [EffectKind::Reads, EffectKind::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
     if case.caged && stops { (inner.coverage.0)() } else { CoverageGap::Nothing }
 }
 
-/// The rule for exactly this command line, which lets through what nobody understands.
+/// Returns the rule for exactly this command line, which allows it even if it isn't understood.
 fn exact_rule(rules: &RuleSet, case: &CallAnalysis<'_>) -> Option<RuleId> {
     let decision = rules.explain(&case.whole_line()?);
     let covering = decision

@@ -1,7 +1,7 @@
-//! The warnings of a call: one table of what a person should know before they allow it.
+//! The warnings of a call: one table of what the user should know before allowing it.
 //!
-//! Each row of [`TABLE`] looks for one harm in what is known of the call. Nothing here speaks of what isn't known: the
-//! question says that by itself.
+//! Each row of [`TABLE`] detects one harm in the known effects of the call. Unknown effects are not covered
+//! here: the prompt mentions them itself.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ use super::call_analysis::{self, CallAnalysis};
 use crate::credentials;
 use crate::rule::{EffectKind, EffectRef, SubjectPath};
 
-/// How many places one kind of warning names.
+/// The maximum number of paths that one kind of warning names.
 const NAMED_MAX: usize = 3;
 
-/// What finds one harm.
+/// A function that detects one harm.
 type WarningRow = fn(&KnownCall<'_>) -> Vec<CallWarning>;
 
-/// What warns; the table in `docs/permissions.md` has a row for each, with examples.
+/// The warning functions. The table in `docs/permissions.md` has a row for each, with examples.
 const TABLE: [WarningRow; 5] = [
     find_lost_files,
     find_destructive_commands,
@@ -29,14 +29,14 @@ const TABLE: [WarningRow; 5] = [
     find_read_credentials,
 ];
 
-/// What is known of a call.
+/// The known facts about a call.
 struct KnownCall<'c> {
     request: &'c AuthorizationRequest<'c>,
     case: &'c CallAnalysis<'c>,
     home: &'c Path,
 }
 
-/// What a person should know before they allow a call.
+/// Returns the warnings that the user should read before allowing a call.
 pub(super) fn find_warnings(
     request: &AuthorizationRequest<'_>,
     case: &CallAnalysis<'_>,
@@ -60,19 +60,19 @@ fn quote_path(place: &SubjectPath<'_>) -> String {
     format!("`{}`", place.given.display())
 }
 
-/// Whether copies of all these files are kept before the call changes them.
+/// Returns whether all these files are backed up before the call changes them.
 fn are_kept(call: &KnownCall<'_>, places: &[&SubjectPath<'_>]) -> bool {
-    // What a tool changes through its context is kept.
+    // Changes that a tool makes through its context are backed up.
     let is_file_tool = call_analysis::is_granted_files_only(call.request);
     let is_command = call.case.line().is_some();
-    // A command may be granted a change elsewhere, but nothing reads the file there before.
+    // A command may be granted a change elsewhere, but those files are not backed up.
     let reachable = |place: &&SubjectPath<'_>| is_file_tool || call.case.is_inside(EffectKind::Writes, place);
     (is_file_tool || is_command)
         && places.iter().all(reachable)
         && CheckpointPlan::new(places.iter().map(|place| place.planned_change())).is_some()
 }
 
-/// Files that are there, are removed or overwritten, and of which no copy is kept.
+/// Returns existing files that are removed or overwritten without a backup.
 fn find_lost_files(call: &KnownCall<'_>) -> Vec<CallWarning> {
     let case = call.case;
     if let Some(path) = &case.critical {
@@ -82,10 +82,10 @@ fn find_lost_files(call: &KnownCall<'_>) -> Vec<CallWarning> {
         return Vec::new();
     }
     let is_lost = |effect: EffectRef, place: &SubjectPath<'_>| match effect.touch {
-        // Which files those are isn't known.
+        // The affected files are unknown.
         _ if place.partial => false,
         EffectKind::Deletes => place.real.symlink_metadata().is_ok() && !case.is_moved(effect, place),
-        // A folder that is written into keeps what it has, as far as is known.
+        // Writing into a folder keeps its existing contents, as far as is known.
         EffectKind::Writes => {
             place.real.metadata().is_ok_and(|found| !found.is_dir()) && !is_stream(&place.real)
         }
@@ -94,7 +94,7 @@ fn find_lost_files(call: &KnownCall<'_>) -> Vec<CallWarning> {
     let changed: Vec<&SubjectPath<'_>> = case
         .places()
         .filter(|(effect, place)| is_lost(*effect, place))
-        // What is open outside of the working directories is the session's own.
+        // An open path outside of the working directories belongs to the session.
         .filter(|(effect, place)| !place.open || case.is_inside(effect.touch, place))
         .map(|(_, place)| place)
         .collect();
@@ -107,30 +107,31 @@ fn find_lost_files(call: &KnownCall<'_>) -> Vec<CallWarning> {
     if named.is_empty() { vec![warn_of_destruction("more than can be kept")] } else { named }
 }
 
-/// Streams and terminals hold nothing that could be lost. A disk does, and no copy of it is kept.
+/// Returns whether a path is a stream or a terminal, which holds no data to lose. A block device does, and
+/// it isn't backed up.
 fn is_stream(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     path.metadata().is_ok_and(|found| found.file_type().is_char_device() || found.file_type().is_fifo())
 }
 
-/// What commands destroy that is no file of theirs: uncommitted changes, commits, volumes.
+/// Returns what commands destroy besides files: uncommitted changes, commits, volumes.
 fn find_destructive_commands(call: &KnownCall<'_>) -> Vec<CallWarning> {
     let what = call.case.commands.iter().filter_map(|command| command.destroys);
     what.take(NAMED_MAX).map(warn_of_destruction).collect()
 }
 
-/// What a tool says of itself.
+/// Returns the destruction that a tool declares itself.
 fn find_declared_destruction(call: &KnownCall<'_>) -> Vec<CallWarning> {
     let claims = call.request.declared().claims.destructive == Some(true);
     claims.then(|| warn_of_destruction("something, as the tool says")).into_iter().collect()
 }
 
-/// The credentials among what is read.
+/// Returns the credentials among the files that are read.
 fn credential_reads<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = String> + 'c {
     call.case.places().filter(|(effect, _)| effect.touch == EffectKind::Reads).filter_map(
         |(effect, place)| {
             let paths = [&*place.given, &*place.real];
-            // The names in a folder are no credentials.
+            // The names in a folder are not credentials.
             let is_listing = place.extent == RootExtent::File && place.real.is_dir();
             if !is_listing && paths.iter().any(|path| credentials::is_credential(path)) {
                 return Some(quote_path(place));
@@ -149,21 +150,21 @@ fn credential_reads<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = String>
 fn find_read_credentials(call: &KnownCall<'_>) -> Vec<CallWarning> {
     let mut paths: Vec<String> = credential_reads(call).collect();
     paths.dedup();
-    // What is sent was warned of.
+    // The warning about sent secrets covers it.
     if reached_hosts(call).next().is_some() {
         return Vec::new();
     }
     paths.into_iter().take(NAMED_MAX).map(|path| CallWarning::ReadsCredentials { path }).collect()
 }
 
-/// The hosts that a call reaches.
+/// Returns the hosts that a call reaches.
 fn reached_hosts<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = &'c str> {
     let subject = &call.case.subject;
     let touches = std::iter::once(&subject.touches).chain(subject.commands.iter().map(|one| &one.touches));
     touches.flat_map(|touches| touches.hosts.iter().map(|host| &**host))
 }
 
-/// Credentials that are read by a call that reaches a host, and tokens in the input of one.
+/// Returns credentials that are read by a call that reaches a host, and tokens in such a call's input.
 fn find_sent_secrets(call: &KnownCall<'_>) -> Vec<CallWarning> {
     let Some(host) = reached_hosts(call).next() else { return Vec::new() };
     let input = call.request.input.to_string();

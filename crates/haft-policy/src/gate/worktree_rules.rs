@@ -1,9 +1,11 @@
-//! Worktrees of agents: what rules deny or ask of the checkout's files they deny or ask of the same files in a worktree.
+//! Rules for worktrees of agents: a deny or ask rule for a file of the checkout also applies to the same
+//! file in a worktree.
 //!
-//! A rule is anchored where its settings are, so `Edit(/migrations/**)` says nothing of `.haft/worktrees/x/migrations`. But a
-//! worktree is the same project once more, and moving into one must not lift a rule. So a call that touches one is looked at
-//! twice: as it is, and as it would be in the checkout. Only denials and questions of rules count the second time; what
-//! rules allow in the checkout is not allowed in a worktree by that.
+//! A rule is anchored at its settings file, so `Edit(/migrations/**)` doesn't match
+//! `.haft/worktrees/x/migrations`. But a worktree is a copy of the same project, and moving into one must
+//! not lift a rule. So a call that touches a worktree is evaluated twice: as it is, and with its paths
+//! mapped to the checkout. The second evaluation counts only denials and asks of rules. It doesn't allow in
+//! a worktree what rules allow in the checkout.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +15,7 @@ use haft::effects::{AccessKind, RootExtent, WORKTREES};
 use haft::ports::AuthorizationRequest;
 use serde_json::Value;
 
-/// A call as it would be in the checkout.
+/// A call with its paths mapped to the checkout.
 pub(super) struct CheckoutCall {
     effects: ResolvedEffects,
     input: Value,
@@ -21,7 +23,7 @@ pub(super) struct CheckoutCall {
     move_out: WorktreeMapping,
 }
 
-/// From a worktree to the checkout.
+/// The mapping from a worktree to the checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WorktreeMapping {
     from: PathBuf,
@@ -29,7 +31,7 @@ pub(super) struct WorktreeMapping {
 }
 
 impl WorktreeMapping {
-    /// The one for a path in a worktree of this checkout.
+    /// Returns the mapping for a path in a worktree of this checkout.
     fn for_path(root: &Path, path: &Path) -> Option<WorktreeMapping> {
         haft_protected::plain_folders().find_map(|folder| {
             let folder = root.join(folder);
@@ -38,7 +40,7 @@ impl WorktreeMapping {
         })
     }
 
-    /// A path of the worktree as the checkout's; others as they are.
+    /// Maps a path of the worktree to the checkout. Other paths are unchanged.
     pub(super) fn path(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.from) {
             Ok(rest) if rest.as_os_str().is_empty() => self.to.clone(),
@@ -47,7 +49,7 @@ impl WorktreeMapping {
         }
     }
 
-    /// The same in every text of an input.
+    /// Maps the paths in every text of an input.
     fn input(&self, input: &Value) -> Value {
         match input {
             Value::String(text) => {
@@ -62,8 +64,8 @@ impl WorktreeMapping {
     }
 }
 
-/// Whether a call makes a worktree as git has it, and changes no file of one: what it declares is a change of the
-/// repository's worktrees, and whole worktrees. From a tool from outside that isn't believed.
+/// Returns whether a call creates a worktree through git and changes no file of one: its declared effects
+/// are the repository's worktree data and whole worktrees. An external tool's declaration doesn't count.
 fn makes_worktree(root: &Path, request: &AuthorizationRequest<'_>) -> bool {
     let (declared, effects) = (request.declared(), request.effects);
     let changes_worktrees =
@@ -84,7 +86,7 @@ fn makes_worktree(root: &Path, request: &AuthorizationRequest<'_>) -> bool {
 }
 
 impl CheckoutCall {
-    /// The twin of a call that touches a worktree of this checkout, or is made in one.
+    /// Returns the mapped call, if the call touches a worktree of this checkout or is made in one.
     pub(super) fn for_request(root: &Path, request: &AuthorizationRequest<'_>) -> Option<CheckoutCall> {
         if makes_worktree(root, request) {
             return None;
@@ -109,14 +111,14 @@ impl CheckoutCall {
         Some(CheckoutCall { effects, input: move_out.input(request.input), workspace, move_out })
     }
 
-    /// The call as it would be in the checkout.
+    /// Returns the request with its paths mapped to the checkout.
     pub(super) fn request<'a>(&'a self, request: &AuthorizationRequest<'a>) -> AuthorizationRequest<'a> {
         let mut twin = *request;
         (twin.effects, twin.input, twin.workspace) = (&self.effects, &self.input, &self.workspace);
         twin
     }
 
-    /// From its paths to the checkout's.
+    /// Returns the path mapping.
     pub(super) fn move_out(&self) -> &WorktreeMapping {
         &self.move_out
     }

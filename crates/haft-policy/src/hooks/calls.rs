@@ -1,4 +1,4 @@
-//! What configured hooks mean for calls: the engine's hook traits, each for all hooks of one event at once.
+//! Applies configured hooks to calls: implements the engine's hook traits, each for all hooks of one event.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ pub(super) struct EventHooks {
     pub(super) timeout: Duration,
 }
 
-/// The name that the engine knows them under; messages name the one that is meant.
+/// The name of this hook in the engine. Messages name the configured hook instead.
 const NAME: &str = "settings";
 
 impl Hooks {
-    /// The hooks that a call means.
+    /// Returns the hooks that match a call.
     fn matching_call(&self, event: HookEvent, call: &HookCall<'_>) -> Vec<Arc<ConfiguredHook>> {
         let condition =
             |hook: &ConfiguredHook| hook.condition.as_ref().is_none_or(|condition| condition.matches(call));
@@ -61,13 +61,13 @@ impl Hooks {
     }
 }
 
-/// What several hooks said, put together in the order of the configuration.
+/// The combined answers of several hooks, in configuration order.
 struct CombinedReplies<'a> {
     store: Option<&'a Arc<OffloadStore>>,
     warn: &'a (dyn Fn(String) + Sync),
     context: Vec<String>,
     messages: Vec<String>,
-    /// The hook that ends the turn, and why.
+    /// The hook that ends the turn, and its reason.
     stop: Option<(String, String)>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> CombinedReplies<'a> {
         input::limit_text(text, "hook", self.store)
     }
 
-    /// Takes what every event has in common.
+    /// Adds the parts of an answer that every event has.
     fn take(&mut self, hook: &ConfiguredHook, reply: &mut HookReply) {
         let context: Vec<String> = std::mem::take(&mut reply.context);
         let context = context.into_iter().map(|words| self.within(words)).collect::<Vec<_>>();
@@ -95,7 +95,7 @@ impl<'a> CombinedReplies<'a> {
         (self.warn)(format!("hook `{}` of `{}`: {}", hook.label, hook.event, words.as_ref()));
     }
 
-    /// What a hook said, if it said something; a failure is told, and kept where it blocks.
+    /// Returns a hook's answer, if it gave one. A failure is reported, and stored if it blocks.
     fn heard(
         &self,
         ran: HookRun,
@@ -132,14 +132,14 @@ impl PreHook for EventHooks {
     }
 }
 
-/// How strict an answer is.
+/// The strictness of an answer.
 const ALLOWS: u8 = 1;
 const ASKS: u8 = 2;
-/// Stops the call without a decision on it.
+/// Stops the call without deciding it.
 const BLOCKS: u8 = 3;
 const DENIES: u8 = 4;
 
-/// The strictest of several answers, and whose it is.
+/// The strictest of several answers, with its hook.
 #[derive(Default)]
 struct StrictestReply {
     decision: Option<(u8, String, DecisionReason)>,
@@ -157,7 +157,8 @@ impl StrictestReply {
 impl EventHooks {
     async fn gate(&self, call: &HookCall<'_>) -> Result<PreHookResponse, HookError> {
         let mut hooks = self.hooks.matching_call(self.event, call);
-        // The author of an input has judged it already, and what it said stands, whether or not it is meant any more.
+        // The hook that wrote this input has already decided about it. Its answer stands, whether or not
+        // the hook still matches.
         let author = call.rewrote.and_then(|rewrote| {
             let label = rewrote.by.as_ref()?;
             let hook = self.hooks.0.hooks.get(&self.event)?.iter().find(|hook| hook.label == *label)?;
@@ -206,7 +207,8 @@ impl EventHooks {
             if let Some((rank, decision)) = &decision {
                 strictest.add(&hook, *rank, decision.clone());
             }
-            // What a hook gives back as it was shown is no rewrite. Nor is there one below a later hook's.
+            // An input returned unchanged is not a rewrite. A hook before the author of the current input
+            // may not rewrite it.
             let updated = reply.updated_input.filter(|updated| *updated != shown);
             if let Some(updated) = updated.filter(|_| author_place.is_none_or(|author| hook.place > author)) {
                 let decision = decision.map(|(_, decision)| decision);
@@ -234,7 +236,7 @@ impl EventHooks {
         Ok(match rewrite {
             _ if refuses => PreHookResponse { by: stopper.or(decider), ..before },
             None => before,
-            // Only what the author says is about the new input; the others are asked again.
+            // Only the author's answer is about the new input; the other hooks are asked again.
             Some((hook, input, decision, context)) => {
                 let (input, by) = (Some(input), Some(hook.label.clone()));
                 PreHookResponse { input, by, decision, context, ..before }
@@ -268,7 +270,7 @@ impl EventHooks {
         asked: &PermissionRequest<'_>,
     ) -> Result<PreHookResponse, HookError> {
         if let Some(rewrote) = call.rewrote.filter(|rewrote| rewrote.by.is_some()) {
-            // Asked for the same reason about its own work: its answer stands.
+            // The hook is asked for the same reason about its own rewrite, so its answer stands.
             let (by, decision) = (rewrote.by.clone(), rewrote.decision.clone());
             return Ok(PreHookResponse { by, decision, ..PreHookResponse::default() });
         }
@@ -291,7 +293,7 @@ impl EventHooks {
                     input = reply.updated_input.or(input);
                     updates.push((hook, reply.permissions));
                 }
-                // A permission hook doesn't pass the question on.
+                // A permission hook can't pass the question on.
                 Verdict::Ask | Verdict::Deny => {
                     let reason = together.within(decision.text.into_owned());
                     strictest.add(&hook, DENIES, DecisionReason::deny(reason));
@@ -398,7 +400,7 @@ impl EventHooks {
     async fn observe(&self, call: &HookCall<'_>, result: &ToolResult) -> Result<PostHookResponse, HookError> {
         let event = match result.error_kind() {
             None => HookEvent::PostToolUse,
-            // Whoever cancelled knows; there is no outcome to look at.
+            // A cancelled call has no outcome to report.
             Some(ErrorKind::Cancelled) => return Ok(PostHookResponse::default()),
             Some(_) => HookEvent::PostToolUseFailure,
         };
@@ -459,7 +461,7 @@ impl BatchHook for EventHooks {
         batch: &'a HookBatch<'a>,
     ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
-            // Calls that were not valid fire nothing, and neither does a message whose calls were all cancelled.
+            // Invalid calls fire nothing, and neither does a message whose calls were all cancelled.
             let valid: Vec<&ToolResult> =
                 batch.results.iter().filter(|result| result.input().is_some()).collect();
             if valid.iter().all(|result| result.error_kind() == Some(ErrorKind::Cancelled)) {
@@ -504,7 +506,7 @@ impl BatchHook for EventHooks {
                         None
                     }
                 };
-                // Here a no ends the turn, and the model reads why when it goes on.
+                // For this event a denial ends the turn, and the model reads the reason when it continues.
                 if let Some(reason) = &denial
                     && together.stop.is_none()
                 {
@@ -523,7 +525,7 @@ impl BatchHook for EventHooks {
     }
 }
 
-/// A no after the fact is words for the model.
+/// A denial after the fact becomes a message for the model.
 fn add_feedback(together: &mut CombinedReplies<'_>, hook: &ConfiguredHook, denial: Option<String>) {
     if let Some(reason) = denial {
         let reason = together.within(reason);
@@ -540,11 +542,11 @@ fn duration_ms(duration: Duration) -> Value {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
 }
 
-/// Another output, if it has the shape of the one that the tool gave.
+/// Returns a replaced output, if it has the shape of the tool's output.
 fn matching_output(updated: Value, given: &ToolOutput) -> Option<ToolOutput> {
     let text = |text: String| Some(ToolOutput::from(ResultBlock::text(text)));
     if let (Value::Object(updated), Some(Value::Object(_))) = (&updated, given.response()) {
-        // A command's answer: what it printed is what the model reads.
+        // For a command's output, the model reads what the command printed.
         let part = |name: &str| updated.get(name)?.as_str();
         return text([part("stdout")?, part("stderr")?].concat());
     }
@@ -558,7 +560,7 @@ fn matching_output(updated: Value, given: &ToolOutput) -> Option<ToolOutput> {
             blocks.iter().map(block).collect::<Option<Vec<_>>>().map(ToolOutput::new)
         }
         (updated @ Value::Object(_), Value::Object(given)) => {
-            // What the tool always says must still be there, and be of the same type.
+            // Fields that the tool always returns must still exist and have the same type.
             let same = given.iter().all(|(key, value)| {
                 updated
                     .get(key)

@@ -1,7 +1,8 @@
-//! The events that fire, and what each of them is for.
+//! The events that fire.
 //!
-//! Settings know all names ([`EVENTS`](crate::settings::EVENTS)); here are those that something fires, or that a loop can
-//! fire through [`Hooks`](super::Hooks). Hooks for the rest are listed and never run.
+//! Settings accept all names ([`EVENTS`](crate::settings::EVENTS)). This file lists those that the engine
+//! fires, or that a loop can fire through [`Hooks`](super::Hooks). Hooks for other events are listed and
+//! never run.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum HookEvent {
-    /// Before a valid call is judged.
+    /// Before a valid call is authorized.
     PreToolUse,
     /// After a call succeeded.
     PostToolUse,
@@ -17,28 +18,28 @@ pub enum HookEvent {
     PostToolUseFailure,
     /// After all calls of a message.
     PostToolBatch,
-    /// When a call would ask.
+    /// When a call would ask the user.
     PermissionRequest,
     /// When a call was denied.
     PermissionDenied,
-    /// When the user is told something.
+    /// When the user is notified.
     Notification,
-    /// When the user said something.
+    /// When the user sends a message.
     UserPromptSubmit,
     /// When a session begins.
     SessionStart,
     /// When a session ends.
     SessionEnd,
-    /// When the agent would stop.
+    /// When the main agent is about to stop.
     Stop,
-    /// When a sub-agent would stop.
+    /// When a sub-agent is about to stop.
     SubagentStop,
-    /// Before a conversation is made shorter.
+    /// Before a conversation is compacted.
     PreCompact,
 }
 
 impl HookEvent {
-    /// All of them.
+    /// All events.
     pub const ALL: [HookEvent; 13] = [
         HookEvent::PreToolUse,
         HookEvent::PostToolUse,
@@ -55,7 +56,7 @@ impl HookEvent {
         HookEvent::PreCompact,
     ];
 
-    /// Its name in settings.
+    /// Returns the name in settings.
     pub fn name(self) -> &'static str {
         match self {
             HookEvent::PreToolUse => "PreToolUse",
@@ -74,17 +75,18 @@ impl HookEvent {
         }
     }
 
-    /// The event of this name, if it fires.
+    /// Returns the event of this name, if it fires.
     pub fn from_name(name: &str) -> Option<HookEvent> {
         HookEvent::ALL.into_iter().find(|event| event.name() == name)
     }
 
-    /// Whether a hook that fails blocks, unless it says otherwise: it stands between a call and its running.
+    /// Returns whether a failing hook blocks by default, because the event guards a call that has not run
+    /// yet.
     pub fn is_gate(self) -> bool {
         matches!(self, HookEvent::PreToolUse | HookEvent::PermissionRequest)
     }
 
-    /// Whether it is about one call: `if` works for these, and a matcher means the tool.
+    /// Returns whether the event is about one call: then `if` applies, and a matcher matches the tool.
     pub fn is_of_call(self) -> bool {
         matches!(
             self,
@@ -96,17 +98,17 @@ impl HookEvent {
         )
     }
 
-    /// Whether a matcher means something. Without, all hooks of the event run.
+    /// Returns whether a matcher applies. Otherwise all hooks of the event run.
     pub(super) fn has_matcher(self) -> bool {
         !matches!(self, HookEvent::PostToolBatch | HookEvent::UserPromptSubmit | HookEvent::Stop)
     }
 
-    /// Whether what a hook prints, if it isn't JSON, goes to the model.
+    /// Returns whether output that is not JSON goes to the model.
     pub(super) fn takes_text(self) -> bool {
         matches!(self, HookEvent::SessionStart | HookEvent::UserPromptSubmit)
     }
 
-    /// Whether `onFailure: "block"` means something beyond the gates.
+    /// Returns whether `onFailure: "block"` has an effect beyond the gates.
     pub(super) fn may_block_on_failure(self) -> bool {
         !matches!(self, HookEvent::Stop | HookEvent::SubagentStop | HookEvent::Notification)
             && !matches!(self, HookEvent::SessionStart | HookEvent::SessionEnd | HookEvent::PermissionDenied)

@@ -1,7 +1,8 @@
-//! Hooks that are addresses: the event is sent, the answer says what a program would have printed.
+//! HTTP hooks: the event is sent as a request, and the response is read like a program's output.
 //!
-//! Requests go straight to the address: no proxy, no redirect, since either could send the event somewhere that
-//! nobody allowed. Made when the first hook needs it, because reading the machine's certificates takes a while.
+//! Requests go directly to the address, without a proxy and without redirects, since either could send the
+//! event to a host that the user did not allow. The client is created when the first hook needs it, because
+//! loading the machine's certificates takes a while.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -13,9 +14,9 @@ use reqwest::{Url, redirect};
 use super::{HookSession, limits};
 use crate::settings::{HookSettings, SettingValue};
 
-/// What requests need, and what settings let them do.
+/// The HTTP client, and the limits that settings put on requests.
 pub(super) struct HookHttpClient {
-    /// The client, once there is one.
+    /// The client, created on first use.
     client: OnceLock<Result<reqwest::Client, String>>,
     allowed_urls: Option<Vec<String>>,
     allowed_variables: Option<Vec<String>>,
@@ -35,7 +36,7 @@ impl HookHttpClient {
 
     fn client(&self) -> Result<&reqwest::Client, String> {
         let made = self.client.get_or_init(|| {
-            // Fails if the host has chosen one already, which is as good.
+            // Fails if the host has already installed a provider, which is fine too.
             let _ = rustls::crypto::ring::default_provider().install_default();
             reqwest::Client::builder()
                 .no_proxy()
@@ -47,7 +48,7 @@ impl HookHttpClient {
         made.as_ref().map_err(Clone::clone)
     }
 
-    /// Sends an event. Gives the body of a good answer, and whether it was longer than what is read.
+    /// Sends an event. Returns the body of a successful response, and whether it was truncated.
     pub(super) async fn post(
         &self,
         url: &str,
@@ -82,7 +83,7 @@ fn describe_failure(error: &reqwest::Error) -> String {
     format!("its address could not be asked: {}", describe_error_chain(error))
 }
 
-/// An error with what is behind it, without the address, which may hold a secret.
+/// Formats an error with its sources, without the address, which may contain a secret.
 fn describe_error_chain(error: &reqwest::Error) -> String {
     let mut words = Vec::new();
     let mut next = std::error::Error::source(error);
@@ -98,7 +99,7 @@ fn describe_error_chain(error: &reqwest::Error) -> String {
 }
 
 impl HookHttpClient {
-    /// Whether an address is among those that settings allow.
+    /// Checks that settings allow an address.
     pub(super) fn may_reach(&self, url: &str) -> Result<(), String> {
         let parsed = Url::parse(url).map_err(|error| format!("its address can't be read: {error}"))?;
         if !matches!(parsed.scheme(), "http" | "https") {
@@ -118,7 +119,8 @@ impl HookHttpClient {
         }
     }
 
-    /// Headers with `$NAME` and `${NAME}` replaced where the name is allowed, and by nothing where it isn't.
+    /// Replaces `$NAME` and `${NAME}` in headers by the variable's value if the name is allowed, otherwise
+    /// by nothing.
     pub(super) fn headers(
         &self,
         headers: &BTreeMap<String, String>,
@@ -142,7 +144,7 @@ impl HookHttpClient {
     }
 }
 
-/// A text with its variables replaced.
+/// Replaces the variables in a text.
 fn expand_variables<'a>(text: &str, value_of: impl Fn(&str) -> &'a str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -173,7 +175,8 @@ fn expand_variables<'a>(text: &str, value_of: impl Fn(&str) -> &'a str) -> Strin
     out
 }
 
-/// Whether an address fits a pattern with `*`, part by part: a `*` in the host never reaches into the path.
+/// Returns whether an address matches a pattern with `*`, part by part: a `*` in the host never matches
+/// into the path.
 fn is_allowed(pattern: &str, url: &Url) -> bool {
     let Some((scheme, rest)) = pattern.split_once("://") else { return false };
     let (authority, path) = match rest.find('/') {
@@ -195,7 +198,7 @@ fn is_allowed(pattern: &str, url: &Url) -> bool {
         && matches_glob(path, &target)
 }
 
-/// Whether a text fits a pattern in which `*` stands for anything.
+/// Returns whether a text matches a pattern in which `*` matches anything.
 fn matches_glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a hook reads on its standard input.
+//! The JSON input that a hook reads on its standard input.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -14,12 +14,12 @@ use serde_json::{Map, Value, json};
 use super::event::HookEvent;
 use super::{HookSession, limits};
 
-/// The facts that every event has.
+/// The fields that every event has.
 pub(super) struct EventContext<'a> {
     pub(super) session_id: &'a str,
     pub(super) cwd: &'a Path,
     pub(super) mode: String,
-    /// The agent, where it isn't the main one.
+    /// The agent, if it isn't the main one.
     pub(super) agent: Option<&'a str>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> EventContext<'a> {
         }
     }
 
-    /// The object of an event with what every event has.
+    /// Returns the JSON object with the fields that every event has.
     pub(super) fn object(&self, session: &HookSession, event: HookEvent) -> Map<String, Value> {
         let mut object = Map::new();
         let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
@@ -67,7 +67,7 @@ impl<'a> EventContext<'a> {
     }
 }
 
-/// The engine's own agent is not a sub-agent.
+/// Returns the id of a sub-agent. The engine's own agent is not one.
 fn sub_agent(agent: &str) -> Option<&str> {
     (agent != "main").then_some(agent)
 }
@@ -76,7 +76,7 @@ fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// What events about one call have beside that.
+/// Returns the JSON object of an event about one call.
 pub(super) fn call_object(
     session: &HookSession,
     event: HookEvent,
@@ -94,12 +94,12 @@ pub(super) fn call_object(
     object
 }
 
-/// The input as hooks are shown it: paths of file tools are absolute.
+/// Returns the input that hooks receive: paths of file tools are absolute.
 pub(super) fn shown_input(call: &HookCall<'_>) -> Value {
     make_paths_absolute(call.tool, call.input, call.context.cwd())
 }
 
-/// An input with the paths of file tools made absolute.
+/// Makes the paths of file tools in an input absolute.
 pub(super) fn make_paths_absolute(tool: &str, input: &Value, cwd: &Path) -> Value {
     let mut input = input.clone();
     if matches!(tool, "Read" | "Write" | "Edit" | "MultiEdit" | "NotebookEdit") {
@@ -114,7 +114,8 @@ pub(super) fn make_paths_absolute(tool: &str, input: &Value, cwd: &Path) -> Valu
     input
 }
 
-/// Suggestions of a permission request: the rules that would allow the call for good, as a hook may give them back.
+/// Returns the suggestions of a permission request: rules that would allow the call permanently, in the
+/// form in which a hook may return them.
 pub(super) fn permission_suggestions(asked: &PermissionRequest<'_>) -> Value {
     let rule = |rule: &String| match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
         Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),
@@ -127,7 +128,7 @@ pub(super) fn permission_suggestions(asked: &PermissionRequest<'_>) -> Value {
     json!([{"type": "addRules", "rules": rules, "behavior": "allow", "destination": "localSettings"}])
 }
 
-/// What a tool gave back. What is too long is shown in part, with the file that has the whole.
+/// Returns a tool's output. A long output is truncated, with the path of a file that contains all of it.
 pub(super) fn tool_response(result: &ToolResult, store: Option<&Arc<OffloadStore>>) -> Value {
     let value = match result.outcome() {
         Ok(output) => output.response().cloned().unwrap_or_else(|| output.to_json()),
@@ -147,7 +148,7 @@ pub(super) fn tool_response(result: &ToolResult, store: Option<&Arc<OffloadStore
     Value::String(limit_text(text, result.tool_name(), store))
 }
 
-/// A text within the limit of hooks, the whole in a file if it is longer and there is a place for files.
+/// Truncates a text to the limit of hooks. If a store is available, the whole text goes to a file.
 pub(super) fn limit_text(text: String, name: &str, store: Option<&Arc<OffloadStore>>) -> String {
     let limit = limits::TEXT_CHARS_MAX;
     if text.len() <= limit || text.chars().nth(limit).is_none() {
@@ -162,7 +163,8 @@ pub(super) fn limit_text(text: String, name: &str, store: Option<&Arc<OffloadSto
     }
 }
 
-/// The words of a failure as hooks know them: a command's exit code stands first, where a model reads it last.
+/// Returns the text of a failure in the form that hooks expect: the exit code of a command comes first,
+/// whereas the model reads it last.
 pub(super) fn failure_text<'m>(tool: &str, message: &'m str) -> Cow<'m, str> {
     let (before, last) = message.rsplit_once('\n').unwrap_or(("", message));
     let said = last.strip_prefix("exit code ").filter(|_| tool == "Bash");
@@ -176,7 +178,7 @@ pub(super) fn failure_text<'m>(tool: &str, message: &'m str) -> Cow<'m, str> {
     }
 }
 
-/// A text without its middle.
+/// Removes the middle of a text.
 pub(super) fn without_middle(text: &str, chars_max: usize) -> String {
     let chars = text.chars().count();
     if chars <= chars_max {

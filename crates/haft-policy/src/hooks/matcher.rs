@@ -1,14 +1,14 @@
-//! Which tools, or which kind of an event, a group of hooks is for.
+//! Matchers: which tools, or which kinds of an event, a group of hooks applies to.
 //!
-//! Plain names are compared whole; anything else is a regular expression that may match anywhere, as people know it
-//! from JavaScript, lookaround included. An expression that takes too many steps counts as matching: a hook that runs
-//! once too often is better than a gate that stays open.
+//! Plain names are compared as a whole. Anything else is a regular expression that may match anywhere, with
+//! JavaScript syntax including lookaround. An expression that takes too many steps counts as matching: it
+//! is better to run a hook too often than to leave a gate open.
 
 use fancy_regex::{Regex, RegexBuilder};
 
 use super::limits;
 
-/// A matcher that was understood.
+/// A parsed matcher.
 #[derive(Debug, Clone)]
 pub(super) enum HookMatcher {
     All,
@@ -17,7 +17,10 @@ pub(super) enum HookMatcher {
 }
 
 impl HookMatcher {
-    /// Reads a matcher, or says what is wrong with it.
+    /// Parses a matcher.
+    ///
+    /// # Errors
+    /// Returns a message that says what is wrong.
     pub(super) fn parse(written: Option<&str>) -> Result<HookMatcher, String> {
         let written = written.unwrap_or("");
         if written.is_empty() || written == "*" {
@@ -41,9 +44,9 @@ impl HookMatcher {
             })
     }
 
-    /// Whether it means this tool or kind.
+    /// Returns whether the matcher matches this tool or kind.
     pub(super) fn matches(&self, subject: &str) -> bool {
-        // Sub-agents were called `Task` once, and hooks still say so.
+        // Sub-agents used to be called `Task`, and existing hooks still use that name.
         self.matches_name(subject) || (subject == "Agent" && self.matches_name("Task"))
     }
 

@@ -1,8 +1,8 @@
-//! What a hook said: its exit code, what it printed, and the JSON in it.
+//! A hook's answer: its exit code, its output, and the JSON in it.
 //!
-//! Pure. One table decides what an exit code means; the JSON is read strictly where it decides something, because a
-//! word that was misspelt would otherwise let a call through. What the words then mean for an event is decided by
-//! whoever fired it.
+//! This file does no I/O. One table decides what an exit code means. The JSON is parsed strictly where it
+//! decides something, because a misspelled word could otherwise allow a call. The code that fires the event
+//! applies the answer.
 
 use haft::decision::{DecisionReason, Verdict};
 use haft::ports::ProcessExit;
@@ -14,20 +14,20 @@ use serde_json::{Map, Value};
 use super::event::HookEvent;
 use super::limits;
 
-/// What a hook said.
+/// A hook's answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct HookReply {
-    /// `continue: false`, with the reason.
+    /// The reason of `continue: false`.
     pub(super) stop: Option<String>,
-    /// What it decides.
+    /// The decision.
     pub(super) decision: Option<DecisionReason>,
-    /// The decision is a denial because the hook put the call off.
+    /// The decision is a denial because the hook deferred the call.
     pub(super) is_deferred: bool,
     pub(super) updated_input: Option<Value>,
     pub(super) updated_output: Option<Value>,
-    /// Words for the model.
+    /// Messages for the model.
     pub(super) context: Vec<String>,
-    /// Words for the user.
+    /// A message for the user.
     pub(super) message: Option<String>,
     /// `interrupt` of a permission hook that denies.
     pub(super) interrupt: bool,
@@ -38,14 +38,15 @@ pub(super) struct HookReply {
 }
 
 impl HookReply {
-    /// The reason, if the hook denies. For any event but a call, what the event would lead to is blocked.
+    /// Returns the reason if the hook denies. For an event that isn't about a call, a denial blocks what
+    /// would follow it.
     pub(super) fn denial(&self) -> Option<String> {
         let decision = self.decision.as_ref().filter(|decision| decision.verdict == Verdict::Deny)?;
         Some(decision.text.clone().into_owned())
     }
 }
 
-/// What only the beginning of a session asks for.
+/// The parts of an answer that only the session start uses.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct SessionStartReply {
     pub(super) initial_user_message: Option<String>,
@@ -54,7 +55,7 @@ pub(super) struct SessionStartReply {
     pub(super) reload_skills: bool,
 }
 
-/// A change of permissions that a hook asks for beside its answer.
+/// A permission change that a hook requests along with its answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[non_exhaustive]
@@ -65,46 +66,46 @@ pub enum PermissionUpdate {
         rules: Vec<RuleUpdate>,
         /// `allow`, `ask` or `deny`.
         behavior: String,
-        /// Where they are kept.
+        /// Where they are stored.
         destination: String,
     },
-    /// Puts rules in place of those that are there.
+    /// Replaces the existing rules.
     ReplaceRules {
         /// The rules.
         rules: Vec<RuleUpdate>,
         /// `allow`, `ask` or `deny`.
         behavior: String,
-        /// Where they are kept.
+        /// Where they are stored.
         destination: String,
     },
-    /// Takes rules away.
+    /// Removes rules.
     RemoveRules {
         /// The rules.
         rules: Vec<RuleUpdate>,
         /// `allow`, `ask` or `deny`.
         behavior: String,
-        /// Where they are kept.
+        /// Where they are stored.
         destination: String,
     },
-    /// Changes the mode.
+    /// Changes the permission mode.
     SetMode {
-        /// The mode.
+        /// The permission mode.
         mode: String,
-        /// Where it is kept.
+        /// Where it is stored.
         destination: String,
     },
     /// Adds working directories.
     AddDirectories {
         /// The directories.
         directories: Vec<String>,
-        /// Where they are kept.
+        /// Where they are stored.
         destination: String,
     },
-    /// Takes working directories away.
+    /// Removes working directories.
     RemoveDirectories {
         /// The directories.
         directories: Vec<String>,
-        /// Where they are kept.
+        /// Where they are stored.
         destination: String,
     },
 }
@@ -113,24 +114,27 @@ pub enum PermissionUpdate {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleUpdate {
-    /// The tool.
+    /// The tool's name.
     pub tool_name: String,
-    /// What stands in its parentheses, if anything does.
+    /// The specifier in parentheses, if there is one.
     pub rule_content: Option<String>,
 }
 
-/// How a command ended.
+/// The outcome of a command.
 pub(super) struct CommandExit<'a> {
     pub(super) exit: ProcessExit,
     pub(super) stdout: &'a str,
     pub(super) stderr: &'a str,
-    /// Not all of what it printed could be read.
+    /// The output was truncated.
     pub(super) cut: bool,
-    /// How long it had, in seconds.
+    /// The timeout, in seconds.
     pub(super) limit_s: f64,
 }
 
-/// What a command said, or why it counts as failed.
+/// Returns a command's answer.
+///
+/// # Errors
+/// Returns the reason why the command counts as failed.
 pub(super) fn parse_command_output(event: HookEvent, ended: &CommandExit<'_>) -> Result<HookReply, String> {
     let code = match ended.exit {
         ProcessExit::Code(code) => code,
@@ -141,12 +145,12 @@ pub(super) fn parse_command_output(event: HookEvent, ended: &CommandExit<'_>) ->
     };
     let json = as_json(event, ended.stdout, ended.cut);
     if code == 2 {
-        // Whatever it printed, this is a no.
+        // The exit code denies, whatever the command printed.
         let mut reply = json.and_then(Result::ok).unwrap_or_default();
         reply.updated_input = None;
         let printed = reply.decision.filter(|_| !std::mem::take(&mut reply.is_deferred));
         reply.decision = match (event, printed.as_ref().map(|printed| printed.verdict)) {
-            // Here the code says nothing: the user is asked, whatever the hook printed.
+            // For this event the code has no meaning: the user is asked, whatever the hook printed.
             (HookEvent::PermissionRequest, Some(Verdict::Allow) | None) => None,
             (_, Some(Verdict::Deny)) => printed,
             _ => Some(DecisionReason::deny(first_of(ended.stderr, "it gave no reason"))),
@@ -171,7 +175,7 @@ pub(super) fn parse_command_output(event: HookEvent, ended: &CommandExit<'_>) ->
     }
 }
 
-/// What the body of a good answer to a request says, or the text of a tool's result.
+/// Returns the answer in the body of a successful response, or in the text of a tool's result.
 pub(super) fn parse_http_body(event: HookEvent, body: &str, cut: bool) -> Result<HookReply, String> {
     match as_json(event, body, cut) {
         Some(json) => json,
@@ -183,16 +187,17 @@ pub(super) fn parse_http_body(event: HookEvent, body: &str, cut: bool) -> Result
     }
 }
 
-/// For how many milliseconds a hook wants to go on in the background, if its first words say so.
+/// Returns the timeout in milliseconds of a hook that asks to continue in the background with its first
+/// output.
 pub(super) fn as_async(printed: &[u8]) -> Option<Option<u64>> {
     let value: Value = serde_json::from_slice(printed.trim_ascii()).ok()?;
     (value.get("async") == Some(&Value::Bool(true)))
         .then(|| value.get("asyncTimeout").and_then(Value::as_u64))
 }
 
-/// The JSON of an output, if it is meant to be JSON.
+/// Parses an output as JSON, if it is meant to be JSON.
 fn as_json(event: HookEvent, printed: &str, cut: bool) -> Option<Result<HookReply, String>> {
-    // Some programs put a mark before every text; what follows it is JSON all the same.
+    // Some programs write a byte order mark before every text; the JSON follows it.
     let printed = printed.trim_start_matches('\u{feff}').trim();
     if !printed.starts_with('{') {
         return None;
@@ -207,7 +212,7 @@ fn as_json(event: HookEvent, printed: &str, cut: bool) -> Option<Result<HookRepl
     })
 }
 
-/// What an object says about an event.
+/// Reads the JSON object of an answer.
 fn parse_object(event: HookEvent, object: &Map<String, Value>) -> Result<HookReply, String> {
     let mut reply = HookReply { message: text_field(object, "systemMessage")?, ..HookReply::default() };
     if bool_field(object, "continue")? == Some(false) {
@@ -218,7 +223,7 @@ fn parse_object(event: HookEvent, object: &Map<String, Value>) -> Result<HookRep
     let because = |reason: Option<String>| {
         reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| "it gave no reason".into())
     };
-    // A permission hook's `decision` is an object in its own part.
+    // A permission hook has its `decision` object in the event-specific part.
     if event != HookEvent::PermissionRequest {
         reply.decision = match text_field(object, "decision")?.as_deref() {
             None => None,
@@ -264,7 +269,7 @@ fn parse_object(event: HookEvent, object: &Map<String, Value>) -> Result<HookRep
                 }
             };
             reply.is_deferred = word.as_deref() == Some("defer");
-            // The newer word counts where both are given.
+            // If both forms are given, the newer one counts.
             reply.decision = decision.or(reply.decision);
             reply.updated_input = updated_input(specific)?;
         }
@@ -363,7 +368,7 @@ fn first_of(text: &str, instead: &str) -> String {
     if text.is_empty() { instead.to_owned() } else { text.to_owned() }
 }
 
-/// So much of a text as a message about a failure has room for.
+/// Truncates a text for a message about a failure.
 pub(super) fn excerpt_for_message(text: &str) -> String {
     truncate_with_note(text, limits::FAILURE_CHARS_MAX)
 }
@@ -376,7 +381,7 @@ mod tests {
         CommandExit { exit, stdout, stderr, cut: false, limit_s: 3.0 }
     }
 
-    /// `event: exit | stdout | stderr` gives this reply, in a few words.
+    /// Checks the answer for `event: exit | stdout | stderr` in a short form.
     #[track_caller]
     fn check(event: HookEvent, code: i32, stdout: &'static str, stderr: &'static str, expected: &str) {
         let words = match parse_command_output(event, &ended(ProcessExit::Code(code), stdout, stderr)) {
@@ -453,7 +458,7 @@ mod tests {
                 .unwrap_err()
                 .starts_with("it printed more than")
         );
-        // A no behind a byte order mark is a no.
+        // A denial after a byte order mark is a denial.
         let marked = ended(ProcessExit::Code(0), "\u{feff}{\"decision\":\"block\",\"reason\":\"r\"}", "");
         let reply = parse_command_output(HookEvent::PreToolUse, &marked).unwrap();
         assert_eq!(reply.decision, Some(DecisionReason::deny("r")));
@@ -488,7 +493,7 @@ mod tests {
         );
         check(PreToolUse, 0, r#"{"decision":"approve"}"#, "", "Allow");
         check(PreToolUse, 0, r#"{"decision":"block"}"#, "", "Deny(\"it gave no reason\")");
-        // Nobody knows which of the two is meant.
+        // It is ambiguous which of the two is meant.
         check(
             PreToolUse,
             0,

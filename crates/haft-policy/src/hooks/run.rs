@@ -1,7 +1,7 @@
-//! Starts the hooks of one event, all at once, and waits for what they say.
+//! Runs the hooks of one event concurrently and collects their answers.
 //!
-//! Answers come back in the order of the configuration. A hook in the background is waited for by a task of its own,
-//! which ends with the hooks; what it says then can no longer decide anything, and is kept as a report.
+//! Answers are returned in configuration order. A background hook is awaited by its own task, which ends
+//! with the hooks. Its answer can no longer decide anything and is kept as a report.
 
 use std::ffi::OsString;
 use std::future::{Future, poll_fn};
@@ -28,22 +28,22 @@ use super::{ConfiguredHook, HooksInner, limits};
 use crate::settings::{BackgroundMode as How, HookAction, OnFailure, Shell};
 use crate::source::SourceScope;
 
-/// One event that happens now.
+/// One event that fires.
 pub(super) struct FiredEvent<'a> {
     pub(super) object: Map<String, Value>,
     pub(super) cwd: &'a Path,
     pub(super) cancel: &'a Cancel,
 }
 
-/// What came of one hook.
+/// The result of one hook.
 pub(super) struct HookRun {
     pub(super) hook: Arc<ConfiguredHook>,
-    /// What it said; nothing if it went to the background.
+    /// The answer; `None` if the hook went to the background.
     pub(super) outcome: Result<Option<HookReply>, String>,
 }
 
 impl HookRun {
-    /// Whether a failure of it blocks.
+    /// Returns whether a failure of the hook blocks.
     pub(super) fn blocks(&self) -> bool {
         self.hook.on_failure == OnFailure::Block
     }
@@ -52,7 +52,7 @@ impl HookRun {
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl HooksInner {
-    /// The hooks that an event means, in order; of identical ones the first.
+    /// Returns the hooks that match an event, in order. Of identical hooks only the first is returned.
     pub(super) fn matching(
         &self,
         event: HookEvent,
@@ -73,7 +73,7 @@ impl HooksInner {
         found
     }
 
-    /// Runs hooks on one event, all at once; `begin` is told of each.
+    /// Runs the hooks of one event concurrently; `begin` is called for each.
     pub(super) async fn run(
         &self,
         hooks: Vec<Arc<ConfiguredHook>>,
@@ -144,7 +144,7 @@ impl HooksInner {
         }
     }
 
-    /// Waits for a command, or lets it go on if its first words say so.
+    /// Waits for a command, or detaches it if its first output asks for that.
     async fn command(
         &self,
         hook: &Arc<ConfiguredHook>,
@@ -171,7 +171,7 @@ impl HooksInner {
         let printed = lock(&asked.1).clone();
         match (ended, reply::as_async(&printed)) {
             (Some(outcome), None) => parse_outcome(hook, outcome).map(Some),
-            // It had said so, and is done.
+            // The hook asked to continue in the background, but has already ended.
             (Some(_), Some(_)) => Ok(None),
             (None, limit) => {
                 let limit = limit.flatten().map_or(hook.timeout, Duration::from_millis);
@@ -195,7 +195,7 @@ impl HooksInner {
         self.detach(hook, self.start(request), hook.timeout, how)
     }
 
-    /// Lets a command go on by itself.
+    /// Detaches a command.
     fn detach(
         &self,
         hook: &Arc<ConfiguredHook>,
@@ -233,7 +233,8 @@ impl HooksInner {
                 .map(Into::into)
                 .chain([self.substituted(command).into()])
                 .collect(),
-            // The shell reads `${CLAUDE_PROJECT_DIR}` from its environment: a path is never parsed as a command.
+            // The shell reads `${CLAUDE_PROJECT_DIR}` from its environment: a path is never parsed as a
+            // command.
             (None, _) => {
                 let shell = if self.bash { "bash" } else { "sh" };
                 vec![shell.into(), "-c".into(), command.into()]
@@ -246,7 +247,7 @@ impl HooksInner {
         text.replace("${CLAUDE_PROJECT_DIR}", &dir).replace("${HAFT_PROJECT_DIR}", &dir)
     }
 
-    /// Where a program is looked for, without the folders that commands can put one into; none if there are none.
+    /// Returns `PATH` without the folders that commands can write to, or `None` if it has no such folders.
     fn path_without_workspace(&self, request: &ProcessRequest) -> Option<OsString> {
         let path = request.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path)?;
         let project = &self.session.project_dir;
@@ -268,8 +269,8 @@ impl HooksInner {
         cwd: &Path,
         stdin: &[u8],
     ) -> ProcessRequest {
-        // A hook of the user is a program of the user's own, unless it lies in the workspace: what does runs code that a call may just have
-        // written, and is held to what commands may do.
+        // A user's hook is the user's own program, unless it is in the workspace. A hook in the workspace
+        // may run code that a call has just written, so it is confined like a command.
         let confinement = match hook.handler.source.scope {
             SourceScope::Project | SourceScope::Local => ConfinementLevel::Session,
             _ if self.session.confined.as_ref().is_some_and(|confined| confined(&hook.handler)) => {
@@ -303,7 +304,7 @@ impl HooksInner {
     }
 }
 
-/// What a command said, once it has ended.
+/// Returns the answer of a command that has ended.
 fn parse_outcome(
     hook: &ConfiguredHook,
     outcome: Result<ProcessOutcome, ProcessError>,
@@ -319,7 +320,7 @@ fn parse_outcome(
     )
 }
 
-/// What came through a pipe; where it was too much, its beginning and its end.
+/// Returns the captured output. Of a long output only the beginning and the end were kept.
 fn captured_text(captured: &CapturedOutput) -> String {
     let (head, tail) = captured.to_text();
     if captured.whole().is_some() {
@@ -329,18 +330,18 @@ fn captured_text(captured: &CapturedOutput) -> String {
     format!("{head}\n… ({left_out} bytes left out)\n{tail}")
 }
 
-/// What a hook in the background had to say.
+/// The report of a background hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackgroundReport {
-    /// The hook.
+    /// The hook's name.
     pub hook: String,
-    /// What it said, or why it failed.
+    /// Its message, or the reason of its failure.
     pub words: String,
-    /// Whether the words are for the model, which should be woken (`asyncRewake`).
+    /// Whether the message is for the model, which should be woken (`asyncRewake`).
     pub wakes: bool,
 }
 
-/// Hooks in the background.
+/// The background hooks.
 pub(super) struct BackgroundHooks {
     pub(super) cancel: Cancel,
     pub(super) running: AtomicUsize,
@@ -360,7 +361,7 @@ impl BackgroundHooks {
     }
 }
 
-/// The place of one hook among [`limits::BACKGROUND_MAX`].
+/// A slot of one hook, out of [`limits::BACKGROUND_MAX`].
 struct BackgroundSlot(Arc<BackgroundHooks>);
 
 impl BackgroundSlot {
@@ -380,7 +381,7 @@ impl Drop for BackgroundSlot {
     }
 }
 
-/// Waits for work, or for a cancellation.
+/// Waits for work or for a cancellation, whichever comes first.
 async fn or_cancelled<T>(cancel: &Cancel, work: impl Future<Output = T>) -> Result<T, String> {
     let (mut work, mut cancelled) = (std::pin::pin!(work), cancel.cancelled());
     poll_fn(|task| match work.as_mut().poll(task) {
@@ -390,7 +391,7 @@ async fn or_cancelled<T>(cancel: &Cancel, work: impl Future<Output = T>) -> Resu
     .await
 }
 
-/// Waits for all, side by side; answers come in the order of the futures.
+/// Runs all futures concurrently and returns their outputs in the order of the futures.
 async fn join_all<T>(futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
     let mut waiting: Vec<Option<BoxFuture<'_, T>>> = futures.into_iter().map(Some).collect();
     let mut done: Vec<Option<T>> = waiting.iter().map(|_| None).collect();

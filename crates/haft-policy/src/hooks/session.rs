@@ -1,4 +1,4 @@
-//! Events of a session, which whoever runs the conversation fires: each with its own outcome.
+//! Session events, fired by the code that runs the conversation. Each has its own outcome type.
 
 use haft::Cancel;
 use haft::sync::lock;
@@ -10,74 +10,74 @@ use super::reply::SessionStartReply;
 use super::run::{FiredEvent, HookRun};
 use super::{Hooks, limits};
 
-/// The main agent among those that stop.
+/// The key of the main agent in the stop counters.
 const MAIN: &str = "";
 
-/// What hooks made of an event, whatever it was.
+/// The outcome that every session event has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionOutcome {
-    /// Words for the model.
+    /// Messages for the model.
     pub context: Vec<String>,
-    /// Words for the user.
+    /// Messages for the user.
     pub messages: Vec<String>,
-    /// The session should stop, for this reason.
+    /// The reason why the session should stop, if it should.
     pub stop: Option<String>,
-    /// Hooks that failed, in words for a person.
+    /// Failures of hooks, as text for the user.
     pub warnings: Vec<String>,
 }
 
-/// A hook said no.
+/// A hook's denial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookBlock {
-    /// The hook.
+    /// The hook's name.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What hooks made of what the user said.
+/// The outcome of hooks on a user message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PromptOutcome {
-    /// The words must not reach the model; the user is told why.
+    /// The message must not reach the model. The user is told why.
     pub blocked: Option<HookBlock>,
-    /// The rest.
+    /// The common part.
     pub outcome: SessionOutcome,
 }
 
-/// What hooks made of the beginning of a session.
+/// The outcome of hooks on a session start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StartOutcome {
-    /// What the user is taken to have said first.
+    /// A message that is treated as the user's first one.
     pub initial_user_message: Option<String>,
     /// Files to watch.
     pub watch_paths: Vec<String>,
     /// A name for the session.
     pub session_title: Option<String>,
-    /// Skills should be read again.
+    /// Skills should be reloaded.
     pub reload_skills: bool,
-    /// The rest.
+    /// The common part.
     pub outcome: SessionOutcome,
 }
 
-/// An agent that would stop.
+/// An agent that is about to stop.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct StopInput {
-    /// Whether it goes on only because a hook kept it from stopping.
+    /// Whether the agent is running only because a hook kept it from stopping.
     pub stop_hook_active: bool,
-    /// What it said last.
+    /// The agent's last message.
     pub last_assistant_message: Option<String>,
-    /// Tasks that go on in the background, as hooks are shown them.
+    /// Background tasks that are still running, in the form for hooks.
     pub background_tasks: Vec<Value>,
 }
 
 impl StopInput {
-    /// An agent that said this last.
+    /// Creates the input for an agent with this last message.
     pub fn new(last_assistant_message: impl Into<String>) -> StopInput {
         StopInput { last_assistant_message: Some(last_assistant_message.into()), ..StopInput::default() }
     }
 
-    /// It goes on only because a hook kept it from stopping.
+    /// Marks the agent as running only because a hook kept it from stopping.
     #[must_use]
     pub fn kept_going(mut self) -> StopInput {
         self.stop_hook_active = true;
@@ -85,32 +85,32 @@ impl StopInput {
     }
 }
 
-/// What hooks made of an agent that would stop.
+/// The outcome of hooks on an agent that is about to stop.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StopOutcome {
-    /// It should go on; the reason is for the model.
+    /// The agent should continue; the reason is for the model.
     pub go_on: Option<HookBlock>,
-    /// The rest.
+    /// The common part.
     pub outcome: SessionOutcome,
 }
 
-/// What hooks made of a conversation that would be made shorter.
+/// The outcome of hooks on a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CompactOutcome {
-    /// It should not.
+    /// The compaction should not happen.
     pub blocked: Option<HookBlock>,
-    /// The rest.
+    /// The common part.
     pub outcome: SessionOutcome,
 }
 
-/// What hooks made of a notification.
+/// The outcome of hooks on a notification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NotificationOutcome {
-    /// Everything.
+    /// The common part.
     pub outcome: SessionOutcome,
 }
 
-/// What came of an event, before it is given its own type.
+/// The outcome of an event, before it is converted to the event's own type.
 #[derive(Default)]
 struct EventResult {
     blocked: Option<HookBlock>,
@@ -119,14 +119,14 @@ struct EventResult {
 }
 
 impl Hooks {
-    /// The user said something. To be asked before it reaches the model.
+    /// Fires when the user sends a message. Call it before the message reaches the model.
     pub async fn user_prompt_submit(&self, prompt: &str) -> PromptOutcome {
         lock(&self.0.stops).remove(MAIN);
         let fired = self.fire(HookEvent::UserPromptSubmit, None, json!({"prompt": prompt})).await;
         PromptOutcome { blocked: fired.blocked, outcome: fired.outcome }
     }
 
-    /// A session begins: `startup`, `resume`, `clear`, `compact` or `fork`.
+    /// Fires when a session starts: `startup`, `resume`, `clear`, `compact` or `fork`.
     pub async fn session_start(&self, source: &str, model: Option<&str>) -> StartOutcome {
         let mut more = json!({"source": source});
         if let Some(model) = model {
@@ -137,33 +137,34 @@ impl Hooks {
         StartOutcome { initial_user_message, watch_paths, session_title, reload_skills, outcome }
     }
 
-    /// A session ends: `clear`, `logout`, `prompt_input_exit`, `other`.
+    /// Fires when a session ends: `clear`, `logout`, `prompt_input_exit`, `other`.
     pub async fn session_end(&self, reason: &str) -> SessionOutcome {
         self.fire(HookEvent::SessionEnd, Some(reason), json!({"reason": reason})).await.outcome
     }
 
-    /// Whether anybody hears that an agent would stop: a long answer need not be copied for nobody.
+    /// Returns whether any hook handles `Stop`. If none does, the caller need not copy a long answer.
     pub fn hears_stop(&self) -> bool {
         !self.0.matching(HookEvent::Stop, None, |_| true).is_empty()
     }
 
-    /// The agent would stop. Hooks may keep it going, [`limits::STOP_BLOCKS_MAX`] times in a row.
+    /// Fires when the agent is about to stop. Hooks may keep it going, [`limits::STOP_BLOCKS_MAX`] times in
+    /// a row.
     pub async fn stop(&self, input: &StopInput) -> StopOutcome {
         let fired = self.fire(HookEvent::Stop, None, stop_object(input)).await;
         self.kept_going(MAIN, fired)
     }
 
-    /// Whether an agent goes on: a hook wants it to, and it hasn't been kept from stopping too often.
+    /// Returns the outcome for an agent: it continues if a hook asks for it and the limit isn't reached.
     fn kept_going(&self, agent: &str, fired: EventResult) -> StopOutcome {
         let EventResult { blocked, mut outcome, .. } = fired;
         let mut stops = lock(&self.0.stops);
-        // `continue: false` beats a block.
+        // `continue: false` takes precedence over a block.
         let Some(blocked) = blocked.filter(|_| outcome.stop.is_none()) else {
             stops.remove(agent);
             return StopOutcome { go_on: None, outcome };
         };
         let known = stops.get(agent).copied().unwrap_or(0);
-        // An agent that ended in another way is never heard of again; such ones must not add up.
+        // An agent that ended in another way never reports again, so the number of counters is limited.
         let room = known > 0 || stops.len() < limits::STOPPING_AGENTS_MAX;
         if known >= limits::STOP_BLOCKS_MAX || !room {
             stops.remove(agent);
@@ -177,7 +178,8 @@ impl Hooks {
         StopOutcome { go_on: Some(blocked), outcome }
     }
 
-    /// A sub-agent would stop. Hooks may keep it going as often as the main one, each for itself.
+    /// Fires when a sub-agent is about to stop. Each sub-agent has its own counter with the same limit as
+    /// the main agent.
     pub async fn subagent_stop(&self, agent_id: &str, agent_type: &str, input: &StopInput) -> StopOutcome {
         let mut more = stop_object(input);
         more["agent_id"] = agent_id.into();
@@ -186,7 +188,8 @@ impl Hooks {
         self.kept_going(agent_id, fired)
     }
 
-    /// The user is told something, of this kind: `permission_prompt`, `idle_prompt`, ….
+    /// Fires when the user is notified, with the kind of notification: `permission_prompt`, `idle_prompt`,
+    /// ….
     pub async fn notification(&self, kind: &str, title: Option<&str>, message: &str) -> NotificationOutcome {
         let mut more = json!({"notification_type": kind, "message": message});
         if let Some(title) = title {
@@ -196,7 +199,7 @@ impl Hooks {
         NotificationOutcome { outcome: fired.outcome }
     }
 
-    /// A conversation would be made shorter: `manual` or `auto`.
+    /// Fires before a conversation is compacted: `manual` or `auto`.
     pub async fn pre_compact(&self, trigger: &str, custom_instructions: &str) -> CompactOutcome {
         let more = json!({"trigger": trigger, "custom_instructions": custom_instructions});
         let fired = self.fire(HookEvent::PreCompact, Some(trigger), more).await;
@@ -237,7 +240,7 @@ impl Hooks {
             if let Some(reason) = reply.denial() {
                 let reason = within(reason);
                 match event {
-                    // Nothing is left to block: the user is told.
+                    // Nothing can be blocked any more, so the user is told.
                     HookEvent::SessionStart | HookEvent::SessionEnd | HookEvent::Notification => {
                         fired.outcome.messages.push(format!("hook `{}` says: {reason}", hook.label));
                     }

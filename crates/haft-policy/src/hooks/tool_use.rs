@@ -1,7 +1,7 @@
-//! Hooks that are tools of MCP servers: what a tool is given, and who calls it.
+//! Hooks that call tools of MCP servers: the tool's input, and the function that calls it.
 //!
-//! What the tool says is read as the output of a command is. Servers are the host's, so the call is too; here it is only put
-//! together from what was written and what happened.
+//! The tool's output is read like the output of a command. The host owns the connections to servers and
+//! makes the call. This file only builds the input from the configured template and the event.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use serde_json::{Map, Value};
 
 use crate::source::SettingsSource;
 
-/// The use of a server's tool that a hook is.
+/// A hook's call of a server's tool.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct HookToolUse {
-    /// The server.
+    /// The server's name.
     pub server: String,
-    /// The tool, as the server calls it.
+    /// The tool's name on the server.
     pub tool: String,
-    /// Its input, with what happened put in.
+    /// The input, with the event's values filled in.
     pub input: Value,
-    /// Where the hook stands: who wants the call.
+    /// The origin of the hook that makes the call.
     pub source: SettingsSource,
 }
 
-/// Calls a tool for a hook, and gives the text of its result; or why there is none, in words.
+/// Calls a tool for a hook. Returns the text of its result, or the reason why there is none.
 pub type CallTool = Arc<dyn Fn(HookToolUse) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
-/// An input as it was written, with `${tool_input.x}` and the like put in from what happened.
+/// Fills `${tool_input.x}` and similar placeholders of an input with values of the event.
 pub(super) fn put_in(written: &Map<String, Value>, happened: &Map<String, Value>) -> Value {
     let fields = written.iter().map(|(name, value)| (name.clone(), put_into(value, happened)));
     Value::Object(fields.collect())
@@ -42,7 +42,7 @@ fn put_into(written: &Value, happened: &Map<String, Value>) -> Value {
     }
 }
 
-/// A text that is one name becomes what the name stands for, whatever that is; else texts are put together.
+/// Replaces a text that is a single placeholder by its value of any type. Otherwise the result is a text.
 fn put_into_text(text: &str, happened: &Map<String, Value>) -> Value {
     let whole = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     if let Some(name) = whole.filter(|name| !name.contains('}')) {
@@ -63,7 +63,7 @@ fn put_into_text(text: &str, happened: &Map<String, Value>) -> Value {
     Value::String(put)
 }
 
-/// What stands under a name with dots between its parts.
+/// Returns the value of a dotted name.
 fn find_field<'v>(name: &str, happened: &'v Map<String, Value>) -> Option<&'v Value> {
     let mut parts = name.split('.');
     let first = happened.get(parts.next()?)?;

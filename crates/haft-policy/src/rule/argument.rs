@@ -1,8 +1,9 @@
-//! Arguments of a call in `Tool(argument:value)`: top-level fields, and nested ones with dots between the names.
+//! Argument rules, `Tool(argument:value)`: top-level fields, and nested fields with dots between the names.
 //!
-//! The input is the one that the model sent. An absent argument never matches. Of a list every element counts, also of one
-//! on the way to a nested argument: one is enough to stop a call, all are needed to let it through. So it is with the
-//! [spellings](super::spelling) of a text. Numbers are compared by value: `1.0` is `1`.
+//! The input is matched as the model sent it. An absent argument never matches. For a list every element is
+//! compared, also for a list on the path to a nested argument: deny and ask rules apply if one element
+//! matches, allow rules only if all match. The same holds for the [spellings](super::spelling) of a text.
+//! Numbers are compared by value: `1.0` is `1`.
 
 use serde_json::Value;
 
@@ -10,14 +11,14 @@ use super::fold_names::fold_name;
 use super::pattern::{IndexedPattern, WildcardPattern};
 use super::spelling;
 
-/// An argument and its value as a rule writes them.
+/// The argument and the value that a rule names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArgumentSpec {
     pub(super) name: String,
     pub(super) value: WildcardPattern,
 }
 
-/// What has to match where an argument holds several values.
+/// How many of an argument's values have to match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequiredMatches {
     One,
@@ -25,7 +26,7 @@ pub(super) enum RequiredMatches {
 }
 
 impl ArgumentSpec {
-    /// Reads `name:value`; none if it isn't of that form.
+    /// Parses `name:value`, or returns `None` for another form.
     pub(super) fn parse(text: &str) -> Option<ArgumentSpec> {
         let (name, value) = text.split_once(':')?;
         let (name, value) = (name.trim(), value.trim());
@@ -36,7 +37,7 @@ impl ArgumentSpec {
 
     pub(super) fn matches(&self, input: &Value, needs: RequiredMatches) -> bool {
         let mut values = Vec::new();
-        // A field may have a dot in its own name; then both readings count.
+        // A field name may contain a dot, so both readings count.
         input.get(&self.name).into_iter().for_each(|place| collect_scalars(place, &mut values));
         if let Some((first, rest)) = self.name.split_once('.')
             && let Some(place) = input.get(first)
@@ -73,12 +74,12 @@ impl ArgumentSpec {
     }
 }
 
-/// Collects the values of a nested argument; nothing stands for one that isn't there where a list is on the way, so that
-/// not every element has it.
+/// Collects the values of a nested argument. If a list is on the path, a missing value is collected as
+/// `None`, so that "all elements match" fails.
 fn collect_nested<'v>(place: &'v Value, names: &str, into: &mut Vec<Option<&'v Value>>) {
     match place {
         Value::Object(fields) => {
-            // Here too a name may have dots in it.
+            // A field name may contain dots here too.
             let whole = fields.get(names);
             whole.into_iter().for_each(|value| collect_scalars(value, into));
             let inner = names.split_once('.').and_then(|(first, rest)| Some((fields.get(first)?, rest)));
@@ -99,7 +100,7 @@ fn collect_nested<'v>(place: &'v Value, names: &str, into: &mut Vec<Option<&'v V
     }
 }
 
-/// A scalar, or those of a list; nothing for what has no text.
+/// Collects a scalar or the scalars of a list. Values without a text are skipped.
 fn collect_scalars<'v>(value: &'v Value, into: &mut Vec<Option<&'v Value>>) {
     match value {
         Value::String(_) | Value::Bool(_) | Value::Number(_) => into.push(Some(value)),
@@ -111,8 +112,8 @@ fn collect_scalars<'v>(value: &'v Value, into: &mut Vec<Option<&'v Value>>) {
     }
 }
 
-/// A decimal number in the one form that it has: whether it is negative, its digits without zeros around them, and the
-/// power of ten behind the last one. No rounding: two large numbers that differ in the last digit differ.
+/// The canonical form of a decimal number: its sign, its digits without leading and trailing zeros, and the
+/// exponent. Nothing is rounded, so two large numbers that differ in the last digit differ.
 fn parse_decimal(text: &str) -> Option<(bool, String, i64)> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -157,7 +158,7 @@ mod tests {
         check("model:o*", json!({"model": "opus"}), true, true);
         check("model:opus", json!({"model": "opus2"}), false, false);
         check("model:*", json!({}), false, false);
-        // Other spellings stop, and don't let through.
+        // Other spellings match deny and ask rules, but not allow rules.
         check("model:opus", json!({"model": "Opus"}), true, false);
         check("p:/a/*", json!({"p": "/a/b"}), true, true);
         check("p:/a/*", json!({"p": "/a/../a/b"}), true, true);
@@ -177,7 +178,7 @@ mod tests {
         check("a:*", json!({"a": ["x", {"b": 1}]}), true, false);
         check("a:*", json!({"a": []}), false, false);
         check("a:*", json!({"a": {"b": 1}}), false, false);
-        // A list on the way.
+        // A list on the path.
         check("a.b:x", json!({"a": [{"b": "x"}, {"b": "x"}]}), true, true);
         check("a.b:x", json!({"a": [{"b": "y"}, {"b": "x"}]}), true, false);
         check("a.b:x", json!({"a": [{"b": "x"}, {}]}), true, false);
@@ -186,7 +187,7 @@ mod tests {
         check("a.b.c:x", json!({"a": [{"b": [{"c": "x"}, {"c": ["x", "y"]}]}]}), true, false);
         check("a.b.c:x", json!({"a": {"b.c": "x"}}), true, true);
         check("a.b:x", json!({"a": [[{"b": "x"}]]}), true, true);
-        // Numbers by their value.
+        // Numbers are compared by value.
         check("n:1", json!({"n": 1.0}), true, true);
         check("n:1.0", json!({"n": 1}), true, true);
         check("n:1000", json!({"n": 1e3}), true, true);

@@ -1,24 +1,26 @@
-//! Command lines for rules that speak of more than one command: `Bash(curl * | sh)` in `deny` and `ask`.
+//! Command lines for rules that match more than one command: `Bash(curl * | sh)` in `deny` and `ask`.
 //!
-//! Such a rule is text, and the same line can be written in many ways: without blanks around an operator, on two lines,
-//! behind another command, in a group. So the line and the rule are brought into one form, one blank between any two
-//! tokens, and the rule is held against every stretch of the line from the beginning of a command to the end of one.
+//! Such a rule is text, and the same line can be written in many ways: without spaces around an operator,
+//! on two lines, after another command, in a group. So line and rule are normalized, with one space between
+//! any two tokens. The rule is compared with every stretch of the line from the beginning of a command to
+//! the end of one.
 //!
-//! The tokens are found without the grammar of a shell, so that a line that can't be parsed is denied as well: this only
-//! finds more to stop, never anything to let through.
+//! Tokens are found without a shell grammar, so a line that can't be parsed is denied as well. This can
+//! only deny more, never allow more.
 
 use haft_shell::{Token, TokenKind, precedes_command, tokenize_line};
 
-/// How many beginnings, and how many ends, of stretches are looked at; a line with more commands isn't understood anyway.
+/// The maximum number of stretch beginnings, and of ends, that are compared. A line with more commands is
+/// not understood anyway.
 const STRETCH_ENDS_MAX: usize = 256;
 
-/// A line in its one form.
+/// A normalized line.
 #[derive(Debug, Default)]
 pub(super) struct NormalizedLine {
     text: String,
-    /// Where commands begin.
+    /// The offsets where commands begin.
     starts: Vec<usize>,
-    /// Where commands, or what stands before a redirection, end.
+    /// The offsets where a command ends, or the part before a redirection.
     ends: Vec<usize>,
 }
 
@@ -52,7 +54,7 @@ impl NormalizedLine {
         at
     }
 
-    /// A command begins at a word: as written, and without its folder.
+    /// Records the beginning of a command, as written and with the folder of the program removed.
     fn begin(&mut self, at: usize, token: &Token) {
         self.starts.push(at);
         if let Some(slash) = token.text.rfind('/').filter(|slash| slash + 1 < token.text.len()) {
@@ -60,13 +62,14 @@ impl NormalizedLine {
         }
     }
 
-    /// The whole of it.
+    /// Returns the whole normalized line.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Hands over every stretch from the beginning of a command to the end of one, if anything `begins` like what is left
-    /// there. The first command always counts: what begins with a wildcard and fits a later stretch fits one from here.
+    /// Calls `found` for every stretch from the beginning of a command to the end of one, where `begins`
+    /// accepts the rest of the line. The first command always counts: a pattern that begins with a wildcard
+    /// and matches a later stretch matches one from there.
     pub(super) fn each_stretch(&self, begins: impl Fn(&str) -> bool, mut found: impl FnMut(&str)) {
         for (at, start) in self.starts.iter().take(STRETCH_ENDS_MAX).enumerate() {
             if at > 0 && !begins(&self.text[*start..]) {
@@ -79,7 +82,7 @@ impl NormalizedLine {
     }
 }
 
-/// Whether a word sets a variable for the command behind it.
+/// Returns whether a word assigns a variable for the following command.
 fn is_assignment(word: &str) -> bool {
     let name = word.split_once('=').map(|(name, _)| name).filter(|name| !name.is_empty());
     name.is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
@@ -115,7 +118,7 @@ mod tests {
         ] {
             assert!(stretches(line).iter().any(|found| found == stretch), "{line}: {:?}", stretches(line));
         }
-        // Text is text.
+        // Quoted and escaped text contains no commands.
         for line in ["echo 'b x | c'", "echo \"b x | c\"", "echo b x | c", "b x \\| c"] {
             assert!(!stretches(line).iter().any(|found| found == "b x | c"), "{line}");
         }

@@ -1,8 +1,9 @@
-//! What a set of rules says of a call.
+//! Evaluates a set of rules for a call.
 //!
-//! First everything that stops: deny and ask rules over names, arguments, paths, commands and hosts, of which the first
-//! denying one decides, else the first asking one. Then what lets through: each effect has to be covered. A rule that
-//! stops is taken wherever it might apply, a rule that lets through only where it surely does.
+//! Deny and ask rules come first, by name, argument, path, command and host. The first matching deny rule
+//! decides, otherwise the first matching ask rule. Then come the allow rules, which have to cover every
+//! effect. A deny or ask rule applies wherever it might match, an allow rule only where it certainly
+//! matches.
 
 use std::fmt;
 use std::path::Path;
@@ -23,53 +24,56 @@ use crate::source::RuleList;
 /// What the rules say of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleMatches {
-    /// What the rules want; none leaves it to the mode.
+    /// The verdict of the rules. `None` leaves the decision to the mode.
     pub verdict: Option<Verdict>,
-    /// The rule that gave it: of several that stop the first in the set, and one for every use of the tool only if no
-    /// other asks; of several that let through the first that was needed.
+    /// The deciding rule. Of several deny or ask rules it is the first in the set; a rule for every use of
+    /// the tool counts only if no narrower one asks. Of several allow rules it is the first that was
+    /// needed.
     pub by: Option<RuleId>,
-    /// What no allow rule covers. Empty if the call was allowed, and for [`RuleSet::decide`] also if it was stopped.
+    /// The effects that no allow rule covers. Empty if the call was allowed. [`RuleSet::decide`] leaves it
+    /// empty for a denied or asked call too.
     pub uncovered: Vec<EffectRef>,
-    /// Some rule speaks of something in a folder that is read, and the tool has to
-    /// [leave it out](Subject::leaves_out).
+    /// A rule restricts part of a folder that is read, so the tool has to [leave that part
+    /// out](Subject::leaves_out).
     pub leaves_out: bool,
-    /// Every other rule that had something to say; only from [`RuleSet::explain`].
+    /// Every other rule that matched. Filled only by [`RuleSet::explain`].
     pub others: Vec<(RuleId, NotDecidingReason)>,
 }
 
-/// Why a rule that had something to say did not decide.
+/// The reason why a matching rule did not decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NotDecidingReason {
-    /// It says what another rule said first.
+    /// An earlier rule already gave the same verdict.
     SaysTheSame,
-    /// A deny rule goes before it.
+    /// A deny rule takes precedence.
     Denied,
-    /// An ask rule goes before it.
+    /// An ask rule takes precedence.
     Asked,
-    /// A deny rule that may apply goes before it.
+    /// A deny rule that may apply takes precedence.
     MayBeDenied,
-    /// It covers this, and another rule the rest.
+    /// The rule covers this effect, and other rules cover the rest.
     Covers(EffectRef),
-    /// It covers this, and something else isn't covered.
+    /// The rule covers this effect, but another effect is not covered.
     CoversOnly(EffectRef),
-    /// It denies something that may be in the folder that is touched, so the call asks.
+    /// The rule denies something that may be in the affected folder, so the call asks.
     MayBeInside,
-    /// It speaks of something in the folder that is read, which the tool leaves out.
+    /// The rule restricts part of the folder that is read, and the tool leaves that part out.
     LeftOut,
-    /// It matches one of the two paths, as given and as resolved, and both are needed.
+    /// The rule matches only one of the given path and the resolved path, and both are required.
     OnePathOnly(EffectRef),
-    /// It would cover this, but nothing keeps the tool to what it declares; it needs a rule for its name.
+    /// The rule would cover this effect, but the tool is not confined to its declared effects. A rule for
+    /// the tool's name is needed.
     NotEnforced(EffectRef),
-    /// It matches a command that isn't understood.
+    /// The rule matches a command whose effects can't be determined.
     NotUnderstood(EffectRef),
-    /// It has a wildcard, and this command needs an exact rule.
+    /// The rule has a wildcard, and this command needs an exact rule.
     NeedsExact(EffectRef),
-    /// It names the tool, and this lies outside of the working directories.
+    /// The rule names the tool, and this path is outside of the working directories.
     Outside(EffectRef),
-    /// It is for a command, and grants no place and no host.
+    /// The rule allows a command, which grants no path and no host.
     NotGranted(EffectRef),
-    /// It is for addresses of the web, and this is none.
+    /// The rule is for web addresses, and this is not one.
     NoAddress,
 }
 
@@ -101,19 +105,20 @@ impl fmt::Display for NotDecidingReason {
     }
 }
 
-/// One call being judged.
+/// The evaluation of one call.
 pub(super) struct RuleEvaluation<'r, 's> {
     set: &'r RuleSet,
     subject: &'r RuleSubject<'s>,
     deny: FirstRule,
     ask: FirstRule,
-    /// Asked for by a rule for every use, which a host may pass over where a narrower one may not be.
+    /// The first ask rule for every use of the tool. A host may skip such a rule where it may not skip a
+    /// narrower one.
     ask_always: FirstRule,
-    /// The first rule that was needed to cover something.
+    /// The first rule that was needed to cover an effect.
     covered_by: Option<u32>,
     uncovered: Vec<EffectRef>,
     leaves_out: bool,
-    /// What explains; nothing if nobody asks.
+    /// The notes for `explain`; `None` for `decide`.
     notes: Option<Vec<(u32, NotDecidingReason)>>,
 }
 
@@ -166,11 +171,11 @@ impl<'r, 's> RuleEvaluation<'r, 's> {
         }
     }
 
-    /// One reason for each rule, seen from the verdict.
+    /// Returns one reason for each rule, given the verdict.
     fn explained(&mut self, verdict: Option<Verdict>, by: Option<u32>) -> Vec<(RuleId, NotDecidingReason)> {
         let mut notes = self.notes.take().unwrap_or_default();
         notes.retain(|(rule, _)| Some(*rule) != by);
-        // What kept a rule from covering something says more than what it covers.
+        // The reason why a rule did not cover an effect is more useful than an effect that it covers.
         notes.sort_by_key(|(rule, why)| (*rule, matches!(why, NotDecidingReason::Covers(_))));
         notes.dedup_by_key(|(rule, _)| *rule);
         let perhaps = by.is_some_and(|rule| self.set.facts[rule as usize].list == RuleList::Deny);
@@ -197,7 +202,7 @@ impl<'r, 's> RuleEvaluation<'r, 's> {
     }
 }
 
-/// What stops.
+/// Deny and ask rules.
 impl<'r> RuleEvaluation<'r, '_> {
     fn stop(&mut self) {
         let (set, subject) = (self.set, self.subject);
@@ -268,7 +273,8 @@ impl<'r> RuleEvaluation<'r, '_> {
         }
     }
 
-    /// A rule stops the call. Of several the first in the set decides, so that the order of effects doesn't matter.
+    /// Records that a rule denies or asks. Of several the first in the set decides, so the order of effects
+    /// doesn't matter.
     fn stopped(&mut self, rule: u32, meets: PathMatch) {
         match (self.set.facts[rule as usize].list, meets) {
             (RuleList::Deny, PathMatch::Perhaps) => {
@@ -288,8 +294,8 @@ impl<'r> RuleEvaluation<'r, '_> {
         }
     }
 
-    /// Whether a rule that speaks of one MCP server speaks of the one that the call is about. Names of tools don't tell: those of
-    /// a server `a__b` begin like those of `a`.
+    /// Returns whether a rule for one MCP server applies to the server of this call. Tool names don't tell:
+    /// those of a server `a__b` begin like those of `a`.
     fn is_of_its_server(&self, rule: u32) -> bool {
         let rule = &self.set.rules[rule as usize];
         let (Some(server), Some(named)) = (self.subject.about_server(), rule.tool.strip_prefix("mcp__"))
@@ -297,14 +303,14 @@ impl<'r> RuleEvaluation<'r, '_> {
             return true;
         };
         match rule.names {
-            // One tool has this name, and no other.
+            // Only one tool has this name.
             ToolPattern::One => true,
             ToolPattern::Server => named == server,
             ToolPattern::Matching(_) => named.split_once("__").is_some_and(|(named, _)| named == server),
         }
     }
 
-    /// Whether what a rule says of the input holds; its name matches already.
+    /// Returns whether the rule's specifier matches the input. The tool's name already matches.
     fn applies(&self, rule: u32, needs: RequiredMatches) -> bool {
         let (rule, subject) = (&self.set.rules[rule as usize], self.subject);
         match &rule.spec {
@@ -327,36 +333,37 @@ impl<'r> RuleEvaluation<'r, '_> {
         }
     }
 
-    /// The whole command line of a shell tool, as the model sent it.
+    /// Returns the whole command line of a shell tool, as the model sent it.
     fn line(&self) -> Option<&'r str> {
         let is_shell = known_tools::specifier_kind(self.subject.tool) == known_tools::SpecifierKind::Command;
         Some(self.subject.input.get("command").filter(|_| is_shell)?.as_str()?.trim_matches(BLANKS))
     }
 
-    /// Whether rules for every use of `Bash` speak of this call too.
+    /// Returns whether rules for every use of `Bash` apply to this call too.
     fn uses_bash_rules(&self) -> bool {
         self.subject.tool == "Monitor" && !self.subject.commands.is_empty()
     }
 }
 
-/// What a shell takes for nothing around a line. Other white space is part of a word.
+/// The characters that a shell ignores around a line. Other white space is part of a word.
 pub(crate) const BLANKS: [char; 3] = [' ', '\t', '\n'];
 
-/// What a rule for the tool or the command says of all that it touches.
+/// How much a rule for the tool or the command covers of its effects.
 #[derive(Debug, Clone, Copy)]
 enum AllowExtent {
-    /// Nothing: each thing needs a rule of its own.
+    /// Nothing: each effect needs its own rule.
     Nothing,
-    /// A command that a sandbox holds, by any rule for it: places in the working directories, and what is open.
+    /// A command in a sandbox, by any rule for it: paths in the working directories, and paths and hosts
+    /// that are open.
     Walled(u32),
-    /// A command by a wildcard, or a tool by its name that nothing keeps to what it declares: hosts, and places in the
-    /// working directories.
+    /// A command by a wildcard, or a tool by its name that is not confined to its declared effects: hosts,
+    /// and paths in the working directories.
     Inside(u32),
-    /// A tool that the engine keeps to what it declares, by its name: hosts, reads, and writes in the working
-    /// directories.
+    /// A tool by its name that the engine confines to its declared effects: hosts, reads, and writes in the
+    /// working directories.
     Named(u32),
-    /// A shell by its name, or a command word by word, that no sandbox holds: everything. Of a shell by its name not what
-    /// its redirections write.
+    /// A shell by its name, or a command without wildcards, without a sandbox: everything. For a shell by
+    /// its name, writes of its redirections are excluded.
     Whole(u32),
 }
 
@@ -372,7 +379,7 @@ impl AllowExtent {
     }
 }
 
-/// What lets through.
+/// Allow rules.
 impl RuleEvaluation<'_, '_> {
     fn allow(&mut self) {
         let subject = self.subject;
@@ -405,10 +412,11 @@ impl RuleEvaluation<'_, '_> {
             all_granted &= granted;
             self.allow_touches(&command.touches, Some(at), grant, subject.enforced || granted);
         }
-        // A shell opens exactly what its redirections name, so with every command allowed path rules speak of them. And
-        // who is allowed by name is believed.
+        // A shell opens exactly the files that its redirections name. So once every command is allowed,
+        // path rules apply to them. A tool that is allowed by name is trusted to declare its effects.
         let counts = subject.enforced || all_granted || grant.rule().is_some();
-        // The name of a shell is for every command; a file that the shell itself writes elsewhere has rules of its own.
+        // A rule for a shell's name covers every command. Files that the shell itself writes elsewhere need
+        // their own rules.
         let own = match named.filter(|_| is_shell && !subject.walled) {
             Some(rule) => self.by_whole_command(call).map_or(AllowExtent::Named(rule), AllowExtent::Whole),
             None => grant,
@@ -416,7 +424,7 @@ impl RuleEvaluation<'_, '_> {
         self.allow_touches(&subject.touches, None, own, counts);
     }
 
-    /// Something is done: a rule covers it, or none does.
+    /// Records an effect with the rule that covers it, or as uncovered.
     fn needs(&mut self, rule: Option<u32>, effect: EffectRef) {
         match rule {
             Some(rule) => self.covered_by = self.covered_by.or(Some(rule)),
@@ -424,7 +432,7 @@ impl RuleEvaluation<'_, '_> {
         }
     }
 
-    /// Whether path and host rules `count` depends on who keeps the tool to what it declares.
+    /// Whether path and host rules `count` depends on whether the tool is confined to its declared effects.
     fn allow_touches(
         &mut self,
         touches: &SubjectEffects<'_>,
@@ -441,7 +449,7 @@ impl RuleEvaluation<'_, '_> {
             for (index, place) in places.iter().enumerate() {
                 let effect = EffectRef { touch, command, index };
                 let granted = self.by_grant(grant, place, effect);
-                // Who explains wants to know of every rule.
+                // An explanation lists every rule, so the search goes on.
                 let own = match granted {
                     Some(_) if self.notes.is_none() => None,
                     _ => self.by_path(place, effect, count),
@@ -487,7 +495,7 @@ impl RuleEvaluation<'_, '_> {
         granted.then_some(rule)
     }
 
-    /// The tool by its name, and its input where the rule speaks of it.
+    /// Finds a rule for the tool by its name, and by its input where the rule has a specifier.
     fn by_name(&mut self, effect: EffectRef) -> Option<u32> {
         let (set, subject) = (self.set, self.subject);
         let mut found = FirstRule::default();
@@ -511,7 +519,7 @@ impl RuleEvaluation<'_, '_> {
         found.0
     }
 
-    /// The whole command line, word by word, with all that is in it.
+    /// Finds a rule for the whole command line without wildcards, which covers everything in it.
     fn by_whole_command(&mut self, effect: EffectRef) -> Option<u32> {
         let subject = self.subject;
         let understood =
@@ -558,7 +566,7 @@ impl RuleEvaluation<'_, '_> {
             .unwrap_or(AllowExtent::Nothing)
     }
 
-    /// Hands over each rule that matches a command, and whether it counts for this tool.
+    /// Calls `found` for each rule that matches a command, with whether the rule counts for this tool.
     fn each_command_rule(&mut self, text: &str, mut found: impl FnMut(&mut Self, u32, bool)) {
         let (allow, tool) = (&self.set.allow, self.subject.tool);
         if tool == "PowerShell" {
@@ -574,15 +582,16 @@ impl RuleEvaluation<'_, '_> {
         }
     }
 
-    /// Both paths have to be allowed, by one rule or two.
+    /// Both the given and the resolved path have to be allowed, by one rule or by two.
     fn by_path(&mut self, place: &SubjectPath<'_>, effect: EffectRef, counts: bool) -> Option<u32> {
         if self.set.allow.paths.is_empty() || !(counts || self.notes.is_some()) {
             return None;
         }
         let given = self.by_one_path(&place.given, place.extent, effect);
-        let real = match place.real == place.given {
-            true => given.clone(),
-            false => self.by_one_path(&place.real, place.extent, effect),
+        let real = if place.real == place.given {
+            given.clone()
+        } else {
+            self.by_one_path(&place.real, place.extent, effect)
         };
         let why = match () {
             () if given.first.0.is_none() || real.first.0.is_none() => NotDecidingReason::OnePathOnly(effect),
@@ -629,7 +638,7 @@ impl RuleEvaluation<'_, '_> {
 }
 
 impl RuleSet {
-    /// Whether rules for paths let a place be touched so.
+    /// Returns whether path rules allow this access to a path.
     pub fn grants_path(&self, touch: EffectKind, place: &SubjectPath<'_>) -> bool {
         let effect = EffectRef { touch, command: None, index: 0 };
         RuleEvaluation::new(self, &RuleSubject::new("", &Value::Null), false)
@@ -637,7 +646,7 @@ impl RuleSet {
             .is_some()
     }
 
-    /// Whether rules for hosts let one be reached.
+    /// Returns whether host rules allow reaching a host.
     pub fn grants_host(&self, host: &str) -> bool {
         let effect = EffectRef { touch: EffectKind::Reaches, command: None, index: 0 };
         RuleEvaluation::new(self, &RuleSubject::new("", &Value::Null), false)
@@ -646,7 +655,7 @@ impl RuleSet {
     }
 }
 
-/// The first rule of those seen.
+/// The first rule seen.
 #[derive(Debug, Clone, Copy, Default)]
 struct FirstRule(Option<u32>);
 
@@ -656,7 +665,7 @@ impl FirstRule {
     }
 }
 
-/// What a path meets; all of it only where somebody explains.
+/// The rules that match a path; all of them only for an explanation.
 #[derive(Debug, Clone, Default)]
 struct PathMatches {
     first: FirstRule,

@@ -1,5 +1,5 @@
-//! Examples that a rule carries, checked when rules are loaded: `match` has to be met by the rule alone, `not_match` must
-//! not be.
+//! Checks the examples of a rule when rules are loaded: the rule alone has to match every `match` and no
+//! `not_match`.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -14,10 +14,10 @@ use super::subject::{RuleSubject, SubjectCommand, SubjectPath};
 use super::{Rule, RuleSpecifier, ToolPattern};
 use crate::source::RuleList;
 
-/// Says what a call of a tool with this input would do.
+/// Determines the effects of a tool call with this input.
 pub type BuildSubject<'e> = dyn for<'a> Fn(&'a str, &'a Value) -> RuleSubject<'a> + 'e;
 
-/// The examples that fail, one lint each.
+/// Returns one lint for each failing example.
 pub(super) fn check_examples(
     rules: &[Rule],
     anchors: &RuleAnchors,
@@ -64,7 +64,7 @@ fn example_holds(
     Err(format!("its example {example} in `{key}` {not}{left_out}"))
 }
 
-/// The whole input that an example stands for.
+/// Returns the whole input that an example stands for.
 fn example_input(rule: &Rule, example: &Value) -> Option<Value> {
     match (example, &rule.spec) {
         (Value::Object(_), _) => Some(example.clone()),
@@ -82,7 +82,7 @@ fn example_input(rule: &Rule, example: &Value) -> Option<Value> {
     }
 }
 
-/// A tool that the rule names.
+/// Returns the name of a tool that the rule matches.
 fn sample_name(rule: &Rule) -> String {
     match rule.names {
         ToolPattern::One => rule.tool.clone(),
@@ -91,7 +91,7 @@ fn sample_name(rule: &Rule) -> String {
     }
 }
 
-/// What a call does, taken at its word: a command is one command, a path leads where it says.
+/// Builds a call's effects from its text alone: the command line is one command, and no path is a symlink.
 pub(super) fn plain_subject<'a>(tool: &'a str, input: &'a Value, cwd: &Path) -> RuleSubject<'a> {
     let mut subject = RuleSubject::new(tool, input);
     let Some(text) = known_tools::primary_field(tool).and_then(|field| input.get(field)?.as_str()) else {
@@ -118,7 +118,7 @@ pub(super) fn plain_subject<'a>(tool: &'a str, input: &'a Value, cwd: &Path) -> 
     subject
 }
 
-/// The host of a URL. For examples in settings only: tools parse theirs properly.
+/// Returns the host of a URL. Only for examples in settings; tools use a real URL parser.
 fn url_host(url: &str) -> Option<&str> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next()?;

@@ -1,11 +1,12 @@
-//! Names without what a file system may ignore: case, composition, invisible characters.
+//! Name folding: removes differences that a file system may ignore, such as case, Unicode composition and
+//! invisible characters.
 //!
-//! Deny and ask rules compare folded names, so `.ENV` and a decomposed `é` are found by rules that spell them otherwise,
-//! as disks find them. Allow rules never fold: what is folded together here may be two files.
+//! Deny and ask rules compare folded names, so they match `.ENV` and a decomposed `é` however the rule
+//! spells them. Allow rules never fold: names with the same folded form may be two files.
 
 use unicode_normalization::UnicodeNormalization;
 
-/// The folded form; folding it again changes nothing.
+/// Returns the folded form. Folding is idempotent.
 pub(super) fn fold_name(name: &str) -> String {
     let mut folded = String::with_capacity(name.len());
     fold_into(name, &mut folded);
@@ -21,7 +22,8 @@ pub(super) fn fold_into(name: &str, folded: &mut String) {
         return;
     }
     let mut last = fold_once(name);
-    // What normalising joins may have another case still. Two rounds are enough for every character there is.
+    // Normalization may produce a character that has another case. Two rounds are enough for every existing
+    // character.
     for _ in 0..ROUNDS_MAX {
         let next = fold_once(&last);
         if next == last {
@@ -32,11 +34,11 @@ pub(super) fn fold_into(name: &str, folded: &mut String) {
     folded.push_str(&last);
 }
 
-/// How often a name is folded at most.
+/// The maximum number of folding rounds.
 const ROUNDS_MAX: usize = 4;
 
 fn fold_once(name: &str) -> String {
-    // Upper case first: it joins letters that lower case keeps apart, as the two small sigmas.
+    // Upper case comes first: it merges letters that lower case keeps apart, such as the two small sigmas.
     name.nfkc()
         .filter(|c| !is_invisible(*c))
         .flat_map(char::to_uppercase)
@@ -45,7 +47,7 @@ fn fold_once(name: &str) -> String {
         .collect()
 }
 
-/// Characters that some file systems skip when they compare names.
+/// Returns whether some file systems ignore the character when they compare names.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
@@ -70,7 +72,7 @@ mod tests {
 
     #[test]
     fn every_character_is_folded_for_good() {
-        // Beyond, and in the large blocks of ideographs and syllables, nothing has a case.
+        // Characters beyond, and those in the large blocks of ideographs and syllables, have no case.
         let plain = |c: &char| ('\u{3400}'..='\u{9fff}').contains(c) || ('\u{ac00}'..='\u{d7a3}').contains(c);
         for c in ('\u{80}'..='\u{1ffff}').filter(|c| !plain(c)) {
             let once = super::fold_once(c.encode_utf8(&mut [0; 4]));

@@ -1,8 +1,9 @@
-//! Host names in `WebFetch(domain:…)`, compared label by label and never as text: `example.com.evil.net` begins like
-//! `example.com` and is not below it.
+//! Host names in `WebFetch(domain:…)`. They are compared label by label and never as text:
+//! `example.com.evil.net` begins like `example.com` but is not a subdomain of it.
 //!
-//! Both sides are brought into the form in which a browser sends them, so that no spelling of a host gets past a rule:
-//! `EXAMPLE.com.`, `ex%61mple.com` and full-width letters are one host, `0x7f.1` and `2130706433` one address.
+//! Both sides are converted to the form that a browser sends, so that no alternative spelling bypasses a
+//! rule: `EXAMPLE.com.`, `ex%61mple.com` and full-width letters are one host, `0x7f.1` and `2130706433` are
+//! one address.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,27 +12,27 @@ use haft::effects::template;
 
 use super::pattern::{IndexedPattern, WildcardPattern};
 
-/// The longest host name that is accepted.
+/// The maximum length of a host name.
 const HOST_CHARS_MAX: usize = 253;
 
-/// Hosts as a rule writes them.
+/// The host pattern of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HostSpec {
     /// `*`.
     All,
     Some {
-        /// `*.`: something before the labels, at any depth.
+        /// `*.`: any subdomain, at any depth.
         below: bool,
-        /// A `*` in a label stays in it.
+        /// A `*` in a label doesn't match across dots.
         labels: Vec<WildcardPattern>,
     },
 }
 
 impl HostSpec {
-    /// Reads what stands after `domain:`.
+    /// Parses the text after `domain:`.
     ///
     /// # Errors
-    /// What is wrong and what to write instead.
+    /// Returns a message that says what is wrong and what to write instead.
     pub(super) fn parse(text: &str) -> Result<HostSpec, String> {
         let text = text.trim();
         if text == "*" {
@@ -48,9 +49,10 @@ impl HostSpec {
         if rest.len() > HOST_CHARS_MAX || rest.contains(['/', '@']) || (rest.contains(':') && !is_address) {
             return Err(refused());
         }
-        let host = match rest.contains('*') {
-            true => parse_wildcard(rest).ok_or_else(refused)?,
-            false => template::parse_host(rest).ok_or_else(refused)?,
+        let host = if rest.contains('*') {
+            parse_wildcard(rest).ok_or_else(refused)?
+        } else {
+            template::parse_host(rest).ok_or_else(refused)?
         };
         if host.split('.').any(str::is_empty) {
             return Err(format!("`{text}` has an empty label; {wanted}"));
@@ -59,7 +61,7 @@ impl HostSpec {
     }
 }
 
-/// A name with wildcards in it, label by label: those without one as they are sent.
+/// Converts a name with wildcards label by label. Labels without a wildcard get the form that is sent.
 fn parse_wildcard(text: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_*".contains(c);
     let label = |label: &str| match label.contains('*') {
@@ -72,11 +74,11 @@ fn parse_wildcard(text: &str) -> Option<String> {
     labels.map(|labels| labels.join("."))
 }
 
-/// The form in which rules compare; what is no host at all only in small letters.
+/// Returns the canonical form of a host. A text that is not a host is only converted to lower case.
 pub(super) fn canonical_host(host: &str) -> Cow<'_, str> {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
     let last = host.rsplit('.').next().unwrap_or("");
-    // A number at the end makes an address of it, and there are many ways to write one.
+    // A name that ends in a number is an IPv4 address, which has many spellings.
     let is_name = last.starts_with(|c: char| c.is_ascii_lowercase());
     if is_name && host.bytes().all(plain) && !host.contains("xn--") {
         return Cow::Borrowed(host);
@@ -84,7 +86,7 @@ pub(super) fn canonical_host(host: &str) -> Cow<'_, str> {
     template::parse_host(host).map_or_else(|| Cow::Owned(host.to_ascii_lowercase()), Cow::Owned)
 }
 
-/// Rules by host.
+/// Rules indexed by host.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HostIndex {
     exact: HashMap<String, Vec<u32>>,
@@ -106,7 +108,7 @@ impl HostIndex {
         }
     }
 
-    /// Hands over every rule for this host.
+    /// Calls `found` for every rule that matches this host.
     pub(super) fn each(&self, host: &str, mut found: impl FnMut(u32)) {
         let host = canonical_host(host);
         self.all.iter().for_each(|rule| found(*rule));

@@ -1,18 +1,19 @@
-//! What the rules know of tools by name: which field decides, which arguments there are, which names are current.
+//! What the rules know of tools by name: the primary field, the arguments, and current names for outdated
+//! ones.
 //!
-//! Only tools whose specifier could be read in two ways are listed with their arguments: `Bash(timeout:5)` is about an
-//! argument and `Bash(npm run a:b)` is a command.
+//! Arguments are listed only for tools whose specifier is ambiguous: `Bash(timeout:5)` is about an argument
+//! and `Bash(npm run a:b)` is a command.
 
 use serde_json::Value;
 
-/// What a specifier of a tool is about.
+/// What a tool's specifier describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpecifierKind {
     Command,
     Path,
     Host,
     Called,
-    /// Files that `Read` or `Edit` rules speak of.
+    /// Files that `Read` or `Edit` rules match.
     PathOf(&'static str),
     Other,
 }
@@ -29,7 +30,7 @@ pub(super) fn specifier_kind(tool: &str) -> SpecifierKind {
     }
 }
 
-/// Names that were replaced, and what they are called now.
+/// Returns the current name of a tool that was renamed.
 pub(super) fn current_name(name: &str) -> &str {
     match name {
         "Task" => "Agent",
@@ -39,7 +40,7 @@ pub(super) fn current_name(name: &str) -> &str {
     }
 }
 
-/// The field that decides what a call does.
+/// Returns the primary field, which decides what a call does.
 pub(super) fn primary_field(tool: &str) -> Option<&'static str> {
     Some(match tool {
         "Bash" | "Monitor" | "PowerShell" => "command",
@@ -53,7 +54,7 @@ pub(super) fn primary_field(tool: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a rule about an argument of this name is about an argument at all.
+/// Returns whether a tool has an argument of this name that rules can match.
 pub(super) fn has_argument(tool: &str, name: &str) -> bool {
     let known: &[&str] = match tool {
         "Bash" | "PowerShell" => {
@@ -73,18 +74,19 @@ pub(super) fn has_argument(tool: &str, name: &str) -> bool {
             "mode",
         ],
         "Skill" => &["skill", "args", "name", "arguments"],
-        // A host rule begins so, and a URL that was meant for one.
+        // The prefix of a host rule, or of a URL that was meant as one.
         "WebFetch" => return !matches!(name, "domain" | "http" | "https"),
         _ => return true,
     };
     known.contains(&name)
 }
 
-/// The texts under which an agent or a skill is called: its name, and with its arguments.
+/// Returns the texts for a called agent or skill: its name, and its name with arguments.
 pub(super) fn invocation_texts(tool: &str, input: &Value) -> Option<(String, String)> {
     let field = |names: &[&str]| names.iter().find_map(|name| input.get(name)?.as_str());
     if tool == "Agent" {
-        // Without a type it is the general one. Some have two names: ours, and that of the conventions.
+        // Without a type the general agent is called. Some agents have two names: haft's, and that of the
+        // conventions.
         let name = field(&["subagent_type", "agent"]).unwrap_or("general-purpose");
         let (ours, theirs) = match &*name.to_ascii_lowercase() {
             "general" | "general-purpose" => ("general", "general-purpose"),
@@ -100,7 +102,7 @@ pub(super) fn invocation_texts(tool: &str, input: &Value) -> Option<(String, Str
     Some((name.to_owned(), full))
 }
 
-/// Tools that people have rules for, whether this session has them or not.
+/// Tools that people have rules for, whether or not this session has them.
 pub(super) const CONVENTIONAL: &[&str] = &[
     "Agent",
     "AskUserQuestion",

@@ -1,9 +1,9 @@
-//! What is doubtful about rules that were understood: those that are never looked at, that can't take effect, that are
-//! wider than they seem.
+//! Lints for valid rules: rules that are never evaluated, can't take effect, or match more than they seem
+//! to.
 //!
-//! A lint changes nothing by itself. Two kinds of allow rules are left out of the set, because leaving them in would
-//! let through more than was meant: names with a wildcard that isn't below one server, and rules whose own examples
-//! fail.
+//! A lint doesn't change the rule. Two kinds of allow rules are excluded from the set, because they would
+//! allow more than intended: tool names with a wildcard that isn't limited to one server, and rules whose
+//! own examples fail.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -15,47 +15,47 @@ use super::pattern::{IndexedPattern, SegmentPattern};
 use super::{IneffectiveReason, Rule, RuleId, RuleSet, RuleSpecifier, ToolPattern};
 use crate::source::{RuleList, SettingsSource};
 
-/// The longest name that is compared with others.
+/// The maximum length of a name that is compared with others.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Something doubtful about a rule.
+/// A warning about a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleLint {
     /// The rule.
     pub rule: RuleId,
-    /// Its text.
+    /// The rule's text.
     pub text: String,
-    /// Where it stands.
+    /// The origin of the rule.
     pub source: SettingsSource,
-    /// What kind of doubt.
+    /// The kind of warning.
     pub kind: LintKind,
-    /// What is doubtful and what to do about it.
+    /// The problem and how to fix it.
     pub words: String,
 }
 
-/// A kind of doubt.
+/// The kinds of warnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LintKind {
     /// No tool has this name.
     UnknownTool,
-    /// Nothing ever looks at the rule.
+    /// The rule is never evaluated.
     NeverConsulted,
-    /// The rule is about the field that other rules speak of; nothing looks at it.
+    /// The rule is about the tool's primary field, which other rules match. It is never evaluated.
     PrimaryField,
-    /// Another rule always goes first.
+    /// Another rule always takes precedence.
     Unreachable,
-    /// An allow rule for more than one may allow at once; it is left out.
+    /// An allow rule that matches more tools than one rule may allow. It is excluded from the set.
     TooWide,
-    /// A path that seems to begin elsewhere than it does.
+    /// A path that is anchored elsewhere than it seems.
     OddPath,
-    /// A path with characters that mean less here than they seem to.
+    /// A pattern with characters that are literal here.
     OddPattern,
-    /// An allow rule for this machine, which opens nothing to commands.
+    /// An allow rule for this machine's own address, which opens nothing to commands.
     OwnMachine,
-    /// An allow rule for commands that begin with anything.
+    /// An allow rule for commands that begins with a wildcard.
     LeadingWildcard,
-    /// One of its examples says otherwise.
+    /// One of the rule's examples fails.
     FailingExample,
 }
 
@@ -73,7 +73,7 @@ impl RuleLint {
     }
 }
 
-/// Whether an allow rule is left out for being too wide.
+/// Returns whether an allow rule is excluded because it matches too much.
 pub(super) fn is_skipped(rule: &Rule) -> bool {
     rule.list() == RuleList::Allow && too_wide(rule).is_some()
 }
@@ -97,7 +97,7 @@ fn too_wide(rule: &Rule) -> Option<&'static str> {
     None
 }
 
-/// What can be said of rules by themselves.
+/// Returns the lints that need only the rules.
 pub(super) fn lint_rules(rules: &[Rule]) -> Vec<RuleLint> {
     let mut lints = Vec::new();
     let stricter = StricterRules::new(rules);
@@ -158,18 +158,18 @@ pub(super) fn lint_rules(rules: &[Rule]) -> Vec<RuleLint> {
     lints
 }
 
-/// Whether a host is the machine that it is used on.
+/// Returns whether a host name is this machine itself.
 fn is_own_machine(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     host == "localhost" || host.ends_with(".localhost") || host.starts_with("127.") || host.contains("::1")
 }
 
-/// Whether an operator may stand in quotes.
+/// Returns whether an operator in the rule may be quoted.
 fn has_quoted_operator(rule: &Rule) -> bool {
     rule.to_string().contains(['\'', '"', '\\'])
 }
 
-/// What stands in a path and isn't what it seems to be.
+/// Returns what in a path pattern doesn't mean what it seems to.
 fn odd_pattern(rule: &Rule) -> Option<String> {
     let text = rule.to_string();
     let path = text.split_once('(')?.1.strip_suffix(')')?;
@@ -189,7 +189,7 @@ fn odd_pattern(rule: &Rule) -> Option<String> {
     Some(format!("`**` crosses folders only as a whole segment; in `{stars}` it is one `*`"))
 }
 
-/// A text without what a backslash makes literal.
+/// Removes the characters that a backslash makes literal.
 fn unescape_text(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut letters = text.chars();
@@ -203,7 +203,7 @@ fn unescape_text(text: &str) -> String {
     kept
 }
 
-/// A path that was probably meant to begin elsewhere.
+/// Returns a hint for a path that was probably meant to be anchored elsewhere.
 fn odd_path(rule: &Rule) -> Option<String> {
     let text = rule.to_string();
     let path = text.split_once('(')?.1.strip_suffix(')')?.trim();
@@ -230,10 +230,10 @@ fn name_of(list: RuleList) -> &'static str {
     }
 }
 
-/// Rules that deny or ask, to find those that go before others.
+/// Deny and ask rules, to find those that take precedence over others.
 struct StricterRules<'a> {
     same: HashMap<(String, RuleList), usize>,
-    /// Rules for every use of tools whose names match.
+    /// Rules for every use of the tools whose names match a pattern.
     matching: Vec<&'a Rule>,
 }
 
@@ -250,7 +250,7 @@ impl<'a> StricterRules<'a> {
         StricterRules { same, matching: rules.iter().filter(wide).collect() }
     }
 
-    /// The first rule of a stricter list that always goes before this one.
+    /// Returns the first rule of a stricter list that always takes precedence over this one.
     fn before(&self, rules: &'a [Rule], rule: &Rule) -> Option<&'a Rule> {
         let lists: &[RuleList] = match rule.list() {
             RuleList::Deny => return None,
@@ -259,7 +259,7 @@ impl<'a> StricterRules<'a> {
         };
         lists.iter().find_map(|list| {
             let same = |text: String| self.same.get(&(text, *list)).map(|id| &rules[*id]);
-            // `Edit(src/**)` in `allow` lets read too, which `Edit` in `deny` leaves alone.
+            // `Edit(src/**)` in `allow` also allows reading, which `Edit` in `deny` doesn't affect.
             let by_tool = !matches!(rule.spec, RuleSpecifier::Path(_)) && rule.names == ToolPattern::One;
             let bare = || if by_tool { same(rule.tool.clone()) } else { None };
             let covers = |other: &&&Rule| other.list() == *list && by_tool && names_tool(other, &rule.tool);
@@ -268,12 +268,12 @@ impl<'a> StricterRules<'a> {
     }
 }
 
-/// Rules with the same key say the same.
+/// Rules with the same key are equivalent.
 fn rule_key(rule: &Rule) -> String {
     if rule.is_bare() { rule.tool.clone() } else { format!("{}\0{}", rule.source().anchor.display(), rule) }
 }
 
-/// Whether a rule for every use names this tool.
+/// Returns whether a rule for every use names this tool.
 fn names_tool(rule: &Rule, tool: &str) -> bool {
     match &rule.names {
         ToolPattern::One => rule.tool == tool,
@@ -283,8 +283,9 @@ fn names_tool(rule: &Rule, tool: &str) -> bool {
 }
 
 impl RuleSet {
-    /// Rules that name a tool which nobody has; `known` are the tools of this session. Names with `_` or `*` may belong
-    /// to a server that comes later and are left alone, unless they are several in one rule: that would be about none of them.
+    /// Returns lints for rules that name an unknown tool; `known` are the tools of this session. Names with
+    /// `_` or `*` may belong to a server that connects later and are skipped, unless one rule holds several
+    /// names, which matches no tool.
     pub fn unknown_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<RuleLint> {
         let known: HashSet<&str> =
             known.into_iter().chain(known_tools::CONVENTIONAL.iter().copied()).collect();

@@ -1,4 +1,4 @@
-//! From the text of a rule to what it means. The tool's name decides how the text in parentheses is read.
+//! Parses a rule's text. The tool's name decides how the specifier in parentheses is read.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn parse_parts(written: &UnparsedRule) -> Result<(String, ToolPattern, RuleSpeci
     Ok((name.to_owned(), names, spec))
 }
 
-/// The name, and what stands in parentheses.
+/// Splits a rule into the name and the specifier in parentheses.
 fn split_specifier(text: &str) -> Result<(&str, Option<&str>), String> {
     const FORMS: &str = "`Tool` or `Tool(specifier)` is accepted";
     let Some((name, rest)) = text.split_once('(') else {
@@ -92,7 +92,7 @@ fn parse_specifier(name: &str, inside: &str, list: RuleList) -> Result<RuleSpeci
     if let Some(argument) =
         ArgumentSpec::parse(text).filter(|found| known_tools::has_argument(name, &found.name))
     {
-        // `timeout` and `command` are programs too, and `:*` at the end is the old way to write a prefix.
+        // `timeout` and `command` are programs too, and a trailing `:*` is the old prefix syntax.
         let program = kind == SpecifierKind::Command
             && matches!(&*argument.name, "timeout" | "command")
             && argument.value.is_all();
@@ -113,11 +113,11 @@ fn parse_specifier(name: &str, inside: &str, list: RuleList) -> Result<RuleSpeci
             let spec = CommandSpec::parse(text).or_saved(text, list);
             if spec.is_all() { RuleSpecifier::Every } else { RuleSpecifier::Called(spec) }
         }
-        // Blanks at the end of a path are its own matter.
+        // The path parser handles trailing spaces itself.
         SpecifierKind::Path => match PathSpec::parse(inside.trim_start(), list) {
             Ok(spec) => RuleSpecifier::Path(spec),
-            // Elsewhere such a rule is accepted and means nothing. Without one that lets through nothing is lost; one that
-            // should stop something has to be heard of.
+            // In Claude Code such a rule is accepted and matches nothing. For an allow rule that is
+            // harmless. For a deny or ask rule it is an error.
             Err(bad @ (InvalidPathSpec::GoesUp | InvalidPathSpec::Excepts)) if list == RuleList::Allow => {
                 RuleSpecifier::Never(IneffectiveReason::Path(bad))
             }
@@ -135,7 +135,7 @@ fn parse_specifier(name: &str, inside: &str, list: RuleList) -> Result<RuleSpeci
     })
 }
 
-/// A rule about an argument, unless other rules speak of that one.
+/// Builds a rule about an argument, or one without effect if other rules cover that argument.
 fn about_argument(name: &str, kind: SpecifierKind, argument: ArgumentSpec) -> RuleSpecifier {
     let write = match kind {
         SpecifierKind::Command => "Bash(command)",
@@ -164,10 +164,12 @@ impl CommandSpec {
         CommandSpec { exact, patterns }
     }
 
-    /// Also as Claude Code saves an answer: with a backslash before each parenthesis and each backslash.
+    /// Adds the reading for rules that Claude Code saved from an answer: it puts a backslash before each
+    /// parenthesis and each backslash.
     ///
-    /// Nobody can tell by looking whether a text was saved so or written by hand. To stop, both readings count. To let
-    /// through, the other one counts only where every parenthesis has its backslash, which hardly a hand writes.
+    /// The text doesn't show whether it was saved or written by hand. In `deny` and `ask` both readings
+    /// match. In `allow` the second reading matches only if every parenthesis is escaped, which is unlikely
+    /// by hand.
     fn or_saved(mut self, text: &str, list: RuleList) -> CommandSpec {
         let (mut plain, mut escaped, mut bare) = (String::with_capacity(text.len()), false, false);
         let mut letters = text.chars().peekable();
@@ -190,7 +192,7 @@ impl CommandSpec {
         self.patterns.iter().any(WildcardPattern::is_all)
     }
 
-    /// Without regard to case.
+    /// Ignores case if `fold` is set.
     fn folded(mut self, fold: bool) -> CommandSpec {
         if fold {
             self.patterns.iter_mut().for_each(|pattern| *pattern = pattern.map(str::to_lowercase));
@@ -202,12 +204,12 @@ impl CommandSpec {
         self.patterns.iter().any(|pattern| pattern.matches(text))
     }
 
-    /// Whether it speaks of more than one command, or of a redirection.
+    /// Returns whether the pattern spans more than one command or contains a redirection.
     pub(super) fn has_operator(&self) -> bool {
         self.patterns.iter().any(|pattern| pattern.contains(['|', '&', ';', '<', '>', '\n']))
     }
 
-    /// Whether a match may begin with anything.
+    /// Returns whether the pattern begins with a wildcard.
     pub(super) fn is_headless(&self) -> bool {
         self.patterns.iter().any(|pattern| pattern.exact().is_none() && pattern.head().is_empty())
     }

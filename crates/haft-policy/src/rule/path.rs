@@ -1,8 +1,8 @@
-//! The path in `Read(…)` and `Edit(…)`: where it is anchored, its segments, and how far below it reaches.
+//! The path in `Read(…)` and `Edit(…)`: its anchor, its segments, and how far below it reaches.
 //!
-//! The syntax is gitignore's. Where that leaves room, a rule that stops reaches further than a rule that lets through:
-//! `secrets/*` denies everything below `secrets` but allows only what lies directly in it, `src/**` denies any folder
-//! named `src` but allows only the one in the working directory.
+//! The syntax is gitignore's. Where gitignore's syntax is ambiguous, deny and ask rules match more than
+//! allow rules: `secrets/*` denies everything below `secrets` but allows only its direct children. `src/**`
+//! denies any folder named `src` but allows only the one in the working directory.
 
 use std::fmt;
 use std::path::{Component, Path};
@@ -10,10 +10,10 @@ use std::path::{Component, Path};
 use super::pattern::{IndexedPattern, SegmentPattern};
 use crate::source::RuleList;
 
-/// How many segments a path in a rule may have.
+/// The maximum number of segments in a rule's path.
 pub const SEGMENTS_MAX: usize = 128;
 
-/// A path as a rule writes it.
+/// The path of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathSpec {
     pub(super) anchor: PathAnchor,
@@ -21,14 +21,14 @@ pub(super) struct PathSpec {
     pub(super) end: PathEnd,
 }
 
-/// Where the first segment is looked for.
+/// The directory that the first segment is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathAnchor {
     /// `//p`: the root of the file system.
     Root,
-    /// `~/p`: the user's home.
+    /// `~/p`: the user's home directory.
     Home,
-    /// `/p`: the directory of the settings that hold the rule.
+    /// `/p`: the directory of the settings file that contains the rule.
     Source,
     /// `p` and `./p`: the working directory.
     Cwd,
@@ -36,30 +36,30 @@ pub(super) enum PathAnchor {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum PathStep {
-    /// `**`: any number of folders, also none.
+    /// `**`: any number of folders, including none.
     Any,
     One(SegmentPattern),
 }
 
-/// What is matched at the last segment.
+/// What the last segment matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum PathEnd {
     /// That file or folder.
     Itself,
-    /// That, and everything below it.
+    /// That path and everything below it.
     Tree,
     /// Everything below it.
     Below,
 }
 
-/// What is wrong with a path.
+/// The reason why a path is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InvalidPathSpec {
-    /// It begins with `!`.
+    /// The path begins with `!`.
     Excepts,
-    /// It has a `..` in it.
+    /// The path contains `..`.
     GoesUp,
-    /// It has that many segments.
+    /// The path has too many segments; the field is their number.
     Long(usize),
 }
 
@@ -82,10 +82,10 @@ impl fmt::Display for InvalidPathSpec {
 }
 
 impl PathSpec {
-    /// Reads the text between the parentheses.
+    /// Parses the text between the parentheses.
     ///
     /// # Errors
-    /// What is wrong and what to write instead.
+    /// Returns the reason why the path is invalid.
     pub(super) fn parse(text: &str, list: RuleList) -> Result<PathSpec, InvalidPathSpec> {
         let drive = from_drive(text);
         let text = drive.as_deref().unwrap_or(text);
@@ -147,12 +147,12 @@ impl PathSpec {
 }
 
 impl PathSpec {
-    /// The names with which it begins, before the first wildcard.
+    /// Returns the leading names before the first wildcard.
     pub(super) fn names(&self) -> Vec<&str> {
         self.names_after(0)
     }
 
-    /// The names after so many segments, before the next wildcard.
+    /// Returns the names after `skipped` segments, before the next wildcard.
     pub(super) fn names_after(&self, skipped: usize) -> Vec<&str> {
         let steps = self.steps.iter().skip(skipped);
         steps
@@ -161,7 +161,7 @@ impl PathSpec {
     }
 }
 
-/// A path of another system, `C:\x`, as it is written here: `//c/x`.
+/// Converts a Windows path, `C:\x`, to the rule syntax, `//c/x`.
 fn from_drive(text: &str) -> Option<String> {
     let mut letters = text.chars();
     let drive = letters.next().filter(char::is_ascii_alphabetic)?;
@@ -170,14 +170,14 @@ fn from_drive(text: &str) -> Option<String> {
     Some(format!("//{}/{}", drive.to_ascii_lowercase(), rest.replace('\\', "/")))
 }
 
-/// Blanks at the end don't count unless a backslash keeps them.
+/// Removes trailing spaces that no backslash escapes.
 fn without_trailing_blanks(text: &str) -> &str {
     let kept = text.trim_end_matches(' ');
     let backslashes = kept.len() - kept.trim_end_matches('\\').len();
     if kept.len() < text.len() && backslashes % 2 == 1 { &text[..=kept.len()] } else { kept }
 }
 
-/// The rule's text for exactly this absolute path; `below` for everything below it instead.
+/// Returns the rule text for exactly this absolute path, or for everything below it if `below` is set.
 pub(super) fn path_rule_text(path: &Path, below: bool) -> Option<String> {
     let mut text = String::from("/");
     for component in path.components() {
@@ -201,7 +201,7 @@ pub(super) fn path_rule_text(path: &Path, below: bool) -> Option<String> {
     Some(text)
 }
 
-/// The names of an absolute path, one after the other in one buffer; `..` takes one away.
+/// The names of an absolute path in one buffer. `..` removes the previous name.
 #[derive(Debug, Default)]
 pub(super) struct PathNames {
     text: String,

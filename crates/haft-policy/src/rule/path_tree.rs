@@ -1,8 +1,9 @@
-//! All path rules of one kind in one tree of segments, walked once for a path however many rules there are.
+//! All path rules of one kind in one tree of path segments. A path is matched in one walk, however many
+//! rules there are.
 //!
-//! Every pattern is absolute here: its anchor's names are its first segments. `**` is a node that stays where it is
-//! while the path goes on, so the walk holds a small set of nodes. What a rule could match *below* a path is kept at
-//! each node, for calls that touch a whole folder.
+//! Every pattern is absolute here: the names of its anchor are its first segments. `**` is a node that
+//! stays active while the path continues, so the walk holds a small set of nodes. Each node also stores the
+//! rules that could match *below* a path, for calls that touch a whole folder.
 
 use std::collections::HashMap;
 
@@ -17,30 +18,30 @@ pub(super) struct PathTree {
     nodes: Vec<TreeNode>,
     /// Whether names are folded before they are compared.
     folded: bool,
-    /// Where a step from a node leads; needed only while rules are put in.
+    /// The transitions between nodes, needed only while rules are inserted.
     built: HashMap<(u32, PathStep), u32>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct TreeNode {
     next: PatternIndex<SegmentPattern>,
-    /// The node of a `**` after this one.
+    /// The node of a following `**`.
     any: Option<u32>,
-    /// Whether this is such a node.
+    /// Whether this node is a `**`.
     stays: bool,
     ends: Vec<(PathEnd, u32)>,
-    /// Rules that end further down, and whether only names lie between.
+    /// Rules that end further down, each with whether only literal names lie between.
     below: Vec<(u32, bool)>,
 }
 
-/// How a rule meets a path.
+/// How a rule matches a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathMatch {
-    /// The rule speaks of all that is touched.
+    /// The rule covers everything that is touched.
     Whole,
-    /// A folder is touched, and the rule speaks of a place in it.
+    /// A folder is touched, and the rule matches a path in it.
     Inside,
-    /// A folder is touched, and the rule speaks of names that may be in it.
+    /// A folder is touched, and the rule matches names that may exist in it.
     Perhaps,
 }
 
@@ -61,7 +62,7 @@ impl PathTree {
             })
             .collect();
         let is_name = |step: &PathStep| matches!(step, PathStep::One(segment) if segment.exact().is_some());
-        // From here on there are only names.
+        // After this segment there are only literal names.
         let names_from = steps.iter().rposition(|step| !is_name(step)).map_or(0, |last| last + 1);
         let mut at = 0;
         for (place, step) in steps.into_iter().enumerate() {
@@ -86,7 +87,7 @@ impl PathTree {
         node
     }
 
-    /// Lets go of what only building needs.
+    /// Frees the data that only insertion needs.
     pub(super) fn finish(&mut self) {
         self.built = HashMap::new();
     }
@@ -95,12 +96,12 @@ impl PathTree {
         self.nodes.len() == 1 && self.nodes[0].ends.is_empty()
     }
 
-    /// Whether names have to be folded for this tree.
+    /// Returns whether names have to be folded for this tree.
     pub(super) fn folded(&self) -> bool {
         self.folded
     }
 
-    /// Hands over every rule that meets the path; one may come more than once.
+    /// Calls `met` for every rule that matches the path, possibly more than once.
     pub(super) fn walk(&self, path: &PathNames, extent: RootExtent, mut met: impl FnMut(u32, PathMatch)) {
         let (mut active, mut after) = (Vec::with_capacity(8), Vec::with_capacity(8));
         self.arrive(0, &mut active);
@@ -127,7 +128,7 @@ impl PathTree {
         }
     }
 
-    /// A node, and the `**` after it, which may stand for nothing.
+    /// Activates a node, and a following `**`, which may match no segment.
     fn arrive(&self, node: u32, active: &mut Vec<u32>) {
         active.push(node);
         if let Some(any) = self.nodes[node as usize].any {
@@ -151,7 +152,7 @@ impl PathTree {
     }
 }
 
-/// Several ways may lead to one `**`; it is walked once.
+/// Several transitions may lead to one `**`; it is activated once.
 fn push_once(active: &mut Vec<u32>, node: u32) {
     if !active.contains(&node) {
         active.push(node);

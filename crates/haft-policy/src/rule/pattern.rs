@@ -1,41 +1,42 @@
 //! Texts with wildcards: whole texts for commands, names and values, and single segments of paths.
 //!
-//! Two kinds, because their costs differ: [`WildcardPattern`] knows only `*`, so it is matched by looking for its parts one after
-//! the other, in time linear in the text; a [`SegmentPattern`] knows `?` and `[…]` too and goes back to its last star, which
-//! is fine for the few hundred bytes of a file name. Regular expressions would do both, and would let a rule that
-//! somebody pasted decide how long every call takes to judge.
+//! Two kinds, because their costs differ: [`WildcardPattern`] knows only `*`, so it is matched by looking for
+//! its parts one after the other, in time linear in the text; a [`SegmentPattern`] knows `?` and `[…]` too
+//! and goes back to its last star, which is fine for the few hundred bytes of a file name. Regular
+//! expressions would do both, and would let a rule that somebody pasted decide how long every call takes to
+//! judge.
 
 /// What an [index](super::pattern_index) needs to know of a pattern.
 pub(super) trait IndexedPattern: Clone + Eq + std::hash::Hash {
-    /// The only text that it matches, if there is only one.
+    /// Returns the only text that the pattern matches, if there is only one.
     fn exact(&self) -> Option<&str>;
-    /// What every matching text begins with.
+    /// Returns the literal prefix of every matching text.
     fn head(&self) -> &str;
-    /// What every matching text ends with.
+    /// Returns the literal suffix of every matching text.
     fn tail(&self) -> &str;
-    /// Whether it matches.
+    /// Returns whether the pattern matches the text.
     fn matches(&self, text: &str) -> bool;
 }
 
-/// A text in which `*` stands for any run of characters.
+/// A pattern in which `*` matches any run of characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct WildcardPattern {
-    /// What stands between the stars; one part if there is none.
+    /// The parts between the stars; a single part if there is no star.
     parts: Vec<Box<str>>,
 }
 
 impl WildcardPattern {
-    /// This text and nothing else.
+    /// Creates a pattern that matches only this text.
     pub(super) fn literal(text: &str) -> WildcardPattern {
         WildcardPattern { parts: vec![text.into()] }
     }
 
-    /// Every text that begins so.
+    /// Creates a pattern that matches every text with this prefix.
     pub(super) fn starting(head: &str) -> WildcardPattern {
         WildcardPattern { parts: vec![head.into(), "".into()] }
     }
 
-    /// `*` is a wildcard wherever it stands.
+    /// Parses a pattern in which every `*` is a wildcard.
     pub(super) fn new(text: &str) -> WildcardPattern {
         WildcardPattern::from_parts(text.split('*').map(str::to_owned))
     }
@@ -45,7 +46,7 @@ impl WildcardPattern {
         if text.contains('*') { WildcardPattern::read(text) } else { WildcardPattern::literal(text) }
     }
 
-    /// With escapes, whether there is a star or not.
+    /// Parses escapes even if the text contains no star.
     pub(super) fn read(text: &str) -> WildcardPattern {
         let mut parts = vec![String::new()];
         let mut rest = text.chars().peekable();
@@ -65,7 +66,7 @@ impl WildcardPattern {
         if text.contains('*') { text.replace('\\', r"\\").replace('*', r"\*") } else { text.to_owned() }
     }
 
-    /// Two stars in a row are one.
+    /// Merges consecutive stars.
     fn from_parts(parts: impl Iterator<Item = String>) -> WildcardPattern {
         let mut kept: Vec<Box<str>> = Vec::new();
         let mut parts = parts.peekable();
@@ -78,25 +79,26 @@ impl WildcardPattern {
         WildcardPattern { parts: kept }
     }
 
-    /// The same with each part changed.
+    /// Returns a copy with each part changed.
     pub(super) fn map(&self, change: impl Fn(&str) -> String) -> WildcardPattern {
         WildcardPattern { parts: self.parts.iter().map(|part| change(part).into()).collect() }
     }
 
-    /// The same for lines in their [one form](super::line).
+    /// Returns the pattern for [normalized lines](super::line).
     pub(super) fn as_line(&self) -> WildcardPattern {
-        // A command line that holds this character isn't understood.
+        // A command line that contains this character is not understood.
         const STAR: &str = "\u{1}";
         let line = super::command_line::NormalizedLine::new(&self.parts.join(STAR));
         WildcardPattern { parts: line.text().split(STAR).map(Into::into).collect() }
     }
 
-    /// Whether one of these stands in it.
+    /// Returns whether the pattern contains one of these characters literally.
     pub(super) fn contains<const N: usize>(&self, letters: [char; N]) -> bool {
         self.parts.iter().any(|part| part.contains(letters))
     }
 
-    /// Whether a text in pieces, with nothing or a blank and anything between two, could be one that it matches.
+    /// Returns whether the pattern may match a text of which only these pieces are known. Between two
+    /// pieces stands either nothing, or a space followed by anything.
     pub(super) fn may_match(&self, pieces: &[String]) -> bool {
         let [first, .., last] = pieces else { return pieces.iter().any(|text| self.matches(text)) };
         let goes_on = |text: &str| {
@@ -106,12 +108,12 @@ impl WildcardPattern {
             let open = WildcardPattern { parts: pieces.iter().map(|piece| (**piece).into()).collect() };
             return goes_on(text) && open.matches(text);
         }
-        // Both have room in the middle for whatever the other wants there.
+        // Both have a gap in the middle that can hold what the other requires there.
         let (head, tail) = (self.head(), self.tail());
         (goes_on(head) || first.starts_with(head)) && (tail.ends_with(&**last) || last.ends_with(tail))
     }
 
-    /// Whether it matches every text.
+    /// Returns whether the pattern matches every text.
     pub(super) fn is_all(&self) -> bool {
         self.parts.len() == 2 && self.parts.iter().all(|part| part.is_empty())
     }
@@ -135,7 +137,7 @@ impl IndexedPattern for WildcardPattern {
         let Some(mut rest) = text.strip_prefix(&**head).and_then(|rest| rest.strip_suffix(&**tail)) else {
             return false;
         };
-        // The leftmost place of each part leaves the most room for the ones after it.
+        // The leftmost match of each part leaves the most room for the parts after it.
         between.iter().all(|part| match rest.find(&**part) {
             Some(at) => {
                 rest = &rest[at + part.len()..];
@@ -146,7 +148,7 @@ impl IndexedPattern for WildcardPattern {
     }
 }
 
-/// One segment of a path as gitignore writes it: `*`, `?`, `[a-z]`, `[!a]`, and `\` before what is meant literally.
+/// One path segment in gitignore syntax: `*`, `?`, `[a-z]`, `[!a]`, and `\` before a literal character.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct SegmentPattern {
     tokens: Vec<SegmentToken>,
@@ -161,7 +163,7 @@ enum SegmentToken {
 }
 
 impl SegmentPattern {
-    /// This name and nothing else.
+    /// Creates a segment that matches only this name.
     pub(super) fn literal(name: &str) -> SegmentPattern {
         SegmentPattern { tokens: vec![SegmentToken::Text(name.to_owned())] }
     }
@@ -209,12 +211,12 @@ impl SegmentPattern {
         text
     }
 
-    /// Whether some `[…]` in it is one of several characters.
+    /// Returns whether the segment contains a character class `[…]`.
     pub(super) fn has_class(&self) -> bool {
         self.tokens.iter().any(|token| matches!(token, SegmentToken::Class { .. }))
     }
 
-    /// The same for folded names.
+    /// Returns the segment for folded names.
     pub(super) fn folded(&self) -> SegmentPattern {
         let fold = |token: &SegmentToken| match token {
             SegmentToken::Text(text) => SegmentToken::Text(super::fold_names::fold_name(text)),
@@ -246,7 +248,7 @@ impl IndexedPattern for SegmentPattern {
 
     fn matches(&self, name: &str) -> bool {
         let (mut token, mut rest) = (0, name);
-        // Where to go on if this doesn't lead to the end: after the last star, one character later.
+        // Where to continue after a mismatch: after the last star, one character later.
         let mut retry: Option<(usize, &str)> = None;
         loop {
             let step = match self.tokens.get(token) {
@@ -284,7 +286,7 @@ impl SegmentToken {
             return matches!(self, SegmentToken::One);
         };
         let within = |c: char| ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated;
-        // A folded name has lost its case: what either case would be taken for, it is taken for.
+        // A folded name has lost its case, so the class matches if either case does.
         within(c) || (*folded && (c.to_uppercase().any(within) || c.to_lowercase().any(within)))
     }
 }
@@ -296,7 +298,7 @@ fn push_char(tokens: &mut Vec<SegmentToken>, c: char) {
     }
 }
 
-/// A class after its `[`, and how many characters it took; none if it isn't closed.
+/// Parses a class after its `[` and returns it with its length; `None` if it isn't closed.
 fn parse_class(letters: &[char]) -> Option<(SegmentToken, usize)> {
     let mut at = 0;
     let negated = matches!(letters.first(), Some('!' | '^'));
@@ -387,7 +389,7 @@ mod tests {
             prop_assert_eq!(segment.matches(&other), text == other);
         }
 
-        /// What a text may become, it may match; and what it may match, some text that it may become does.
+        /// `may_match` accepts a partial text exactly if some completion of it matches.
         #[test]
         fn what_may_match_is_found(
             pattern in "[ab *]{0,4}", first in "[ab]{1,2}", last in "( [ab]{1,2})?", between in "( [ab ]{0,4})?",
@@ -409,7 +411,7 @@ mod tests {
             }
         }
 
-        /// Both kinds agree where they mean the same.
+        /// Both kinds agree on patterns that mean the same in both.
         #[test]
         fn the_two_kinds_agree_on_stars(pattern in "[ab*]{0,8}", text in "[ab]{0,8}") {
             prop_assert_eq!(WildcardPattern::new(&pattern).matches(&text), SegmentPattern::new(&pattern).matches(&text));

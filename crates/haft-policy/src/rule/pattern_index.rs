@@ -1,24 +1,24 @@
-//! Finding the patterns that match a text, among many.
+//! An index that finds the patterns that match a text.
 //!
-//! A pattern is looked up by what every match begins with, else by what every match ends with; only patterns with
-//! neither are tried one by one. So the cost follows the number of different lengths of beginnings, and not the number
-//! of rules. An automaton over all patterns was the other choice: it needs a cache that is shared between threads and
-//! grows with what models happen to ask for.
+//! A pattern is looked up by its literal prefix, otherwise by its literal suffix. Only patterns with
+//! neither are tried one by one. So the cost depends on the number of different prefix lengths and not on
+//! the number of rules. The alternative was an automaton over all patterns. It needs a cache that threads
+//! share and that grows with the model's requests.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::pattern::IndexedPattern;
 
-/// Patterns, each with the number that it stands for.
+/// Patterns, each with a number.
 #[derive(Debug, Clone)]
 pub(super) struct PatternIndex<P> {
     exact: FastMap<Box<[u8]>, Vec<u32>>,
     heads: TextsByLength,
     tails: TextsByLength,
-    /// Those that are tried with every text.
+    /// Patterns that are tried with every text.
     rest: Vec<u32>,
-    /// Patterns that are not exact.
+    /// Patterns with a wildcard.
     wild: Vec<(P, u32)>,
 }
 
@@ -44,7 +44,7 @@ impl<P: IndexedPattern> PatternIndex<P> {
         self.wild.push((pattern, number));
     }
 
-    /// Hands over the number of each pattern that matches.
+    /// Calls `found` with the number of each matching pattern.
     pub(super) fn each(&self, text: &str, mut found: impl FnMut(u32)) {
         let bytes = text.as_bytes();
         if !self.exact.is_empty() {
@@ -61,7 +61,7 @@ impl<P: IndexedPattern> PatternIndex<P> {
         self.rest.iter().copied().for_each(test);
     }
 
-    /// Whether a text begins like a pattern that doesn't begin with a wildcard.
+    /// Returns whether the text starts with the literal prefix of a pattern, or equals a pattern.
     pub(super) fn begins(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
         let mut found = self.exact.keys().any(|exact| bytes.starts_with(exact));
@@ -74,10 +74,11 @@ impl<P: IndexedPattern> PatternIndex<P> {
     }
 }
 
-/// Places by a text, with the lengths of texts that there are.
+/// A map from texts to numbers, with the lengths of its keys.
 #[derive(Debug, Clone, Default)]
 struct TextsByLength {
-    /// Rising, each with a bit for the first and last byte of every text of this length, so that few are looked up.
+    /// Key lengths in ascending order, each with a bit set of the first and last bytes of its keys, so that
+    /// few keys are looked up.
     lengths: Vec<(usize, u64)>,
     places: FastMap<Box<[u8]>, Vec<u32>>,
 }
@@ -92,7 +93,7 @@ impl TextsByLength {
         self.places.entry(key.as_bytes().into()).or_default().push(place);
     }
 
-    /// Hands over the places of each key of at most so many bytes.
+    /// Calls `test` with the numbers of each matching key of at most this many bytes.
     fn each<'t>(&self, most: usize, key: impl Fn(usize) -> &'t [u8], test: &mut impl FnMut(u32)) {
         for (length, ends) in self.lengths.iter().take_while(|(length, _)| *length <= most) {
             let key = key(*length);
@@ -103,7 +104,7 @@ impl TextsByLength {
     }
 }
 
-/// A bit for the first and last byte of a text.
+/// Returns a bit for the first and last byte of a text.
 fn ends_bit(text: &[u8]) -> u64 {
     let [first, last] = [text.first(), text.last()].map(|end| end.map_or(0, |byte| usize::from(*byte)));
     1 << ((first + 31 * last) % 64)
@@ -111,7 +112,7 @@ fn ends_bit(text: &[u8]) -> u64 {
 
 type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 
-/// A fast hash. Keys come from rules alone and never from a model, so nobody can make them collide call by call.
+/// A fast hash. Keys come only from rules and never from the model, so an attacker can't cause collisions.
 #[derive(Debug, Clone, Copy, Default)]
 struct FastHasher(u64);
 
@@ -160,7 +161,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The index finds exactly what trying them all would find.
+        /// The index finds exactly the patterns that a linear search would find.
         #[test]
         fn nothing_is_missed_and_nothing_added(
             patterns in prop::collection::vec("[ab*?\\[\\]]{0,5}", 0..20), text in "[ab]{0,6}",

@@ -1,7 +1,8 @@
-//! The narrowest rules that would let a call through: what "always" stores, and what a denial without a user names.
+//! Proposes the narrowest rules that would allow a call: the answer "always" stores them, and a denial
+//! without a user names them.
 //!
-//! Each proposal is tried before it is made: rules that would not cover the call are never proposed, nor such as may be read
-//! as one for another call too.
+//! Each proposal is checked first. Rules that would not cover the call are never proposed, nor rules that
+//! could also be read as rules for another call.
 
 use haft::decision::Verdict;
 
@@ -13,14 +14,15 @@ use super::subject::{EffectKind, EffectRef, RuleSubject, SubjectCommand, Subject
 use super::{Rule, RuleSpecifier, host, known_tools};
 use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 
-/// How many rules are proposed for one call.
+/// The maximum number of rules proposed for one call.
 pub const PROPOSALS_MAX: usize = 5;
-/// How many for one that only reaches hosts: as many as a preset has.
+/// The maximum for a call that only reaches hosts: as many as a preset has.
 const HOST_PROPOSALS_MAX: usize = 32;
 
 impl RuleSet {
-    /// The rules that would have to be added to `allow` for this call to be covered: none if it is covered, and none if
-    /// no such rules exist, as for a command that isn't understood. Deny and ask rules go before them as before all.
+    /// Returns the rules that have to be added to `allow` to cover this call. Empty if it is covered
+    /// already, or if no such rules exist, as for a command that isn't understood. Deny and ask rules still
+    /// take precedence.
     pub fn propose(&self, subject: &RuleSubject<'_>) -> Vec<String> {
         let uncovered = self.explain(subject).uncovered;
         if uncovered.is_empty() {
@@ -29,7 +31,7 @@ impl RuleSet {
         let is_shell = known_tools::specifier_kind(subject.tool) == known_tools::SpecifierKind::Command;
         let effects = self.by_effects(subject, &uncovered);
         let named = by_name(subject).filter(|_| !is_shell);
-        // What nobody knows is covered by the name alone.
+        // Unknown effects are covered only by a rule for the tool's name.
         let known: Vec<EffectRef> =
             uncovered.iter().copied().filter(|effect| effect.touch != EffectKind::Anything).collect();
         let both = named
@@ -46,14 +48,15 @@ impl RuleSet {
         self.fewest(found, subject)
     }
 
-    /// A rule for each of these places and hosts; none if one of them can't have one, or there are too many.
+    /// Returns a rule for each of these paths and hosts. Empty if one of them can't have a rule, or if
+    /// there are too many.
     pub fn propose_grants(&self, subject: &RuleSubject<'_>, effects: &[EffectRef]) -> Vec<String> {
         let mut rules: Vec<String> = Vec::new();
         for effect in effects {
             let Some(more) = self.for_effect(subject, *effect) else { return Vec::new() };
             rules.extend(more.into_iter().filter(|rule| !rules.contains(rule)).collect::<Vec<_>>());
         }
-        // A rule for changing a file lets it be read.
+        // A rule for changing a file also allows reading it.
         let edits =
             |rule: &str| rule.strip_prefix("Read").is_some_and(|rest| rules.contains(&format!("Edit{rest}")));
         let needed: Vec<String> = rules.iter().filter(|rule| !edits(rule)).cloned().collect();
@@ -62,15 +65,16 @@ impl RuleSet {
         if needed.len() <= most { needed } else { Vec::new() }
     }
 
-    /// The rule for exactly this command line; none for what is no command.
+    /// Returns the rule for exactly this command line, or `None` if the call is not a command.
     pub fn exactly(&self, subject: &RuleSubject<'_>) -> Option<String> {
         let is_shell = known_tools::specifier_kind(subject.tool) == known_tools::SpecifierKind::Command;
         let text = subject.input.get("command").filter(|_| is_shell)?.as_str()?;
         Some(command_rule(subject.tool, text)).filter(|rule| self.is_for_one(rule))
     }
 
-    /// Whether a rule has one reading, or the other is no call: with a backslash before each parenthesis it may be one that
-    /// was saved so, and mean the text without.
+    /// Returns whether a rule is unambiguous. With a backslash before each parenthesis it may also be the
+    /// saved form of the text without backslashes; that is harmless if the other reading is no valid
+    /// command.
     fn is_for_one(&self, rule: &str) -> bool {
         let source = SettingsSource::new(SourceScope::Session, &self.anchors.cwd);
         let Ok(rule) = Rule::parse(UnparsedRule::plain(rule, RuleList::Allow, source)) else { return false };
@@ -85,7 +89,7 @@ impl RuleSet {
         }
     }
 
-    /// These rules without those for reading that the others make needless, as `Edit(x)` does `Read(x)`.
+    /// Removes `Read` rules that an `Edit` rule makes redundant.
     fn fewest(&self, mut rules: Vec<String>, subject: &RuleSubject<'_>) -> Vec<String> {
         let mut at = 0;
         while at < rules.len() {
@@ -100,8 +104,8 @@ impl RuleSet {
         rules
     }
 
-    /// A narrow rule that would deny this call if it were added to `deny`: for the first thing that it does, else for its
-    /// name.
+    /// Returns a narrow rule that would deny this call if it were added to `deny`: for its first effect,
+    /// otherwise for the tool's name.
     pub fn propose_deny(&self, subject: &RuleSubject<'_>) -> String {
         let denied = |command: &SubjectCommand<'_>| {
             command.for_deny.first().map(|text| command_rule(subject.tool, text))
@@ -139,11 +143,11 @@ impl RuleSet {
         rule.is_ok_and(denies)
     }
 
-    /// One rule for each thing that isn't covered; none if one of them can't have one.
+    /// Returns one rule for each uncovered effect, or `None` if one of them can't have a rule.
     fn by_effects(&self, subject: &RuleSubject<'_>, uncovered: &[EffectRef]) -> Option<Vec<String>> {
         let mut rules: Vec<String> = Vec::new();
         for effect in uncovered {
-            // What a command touches is covered with it, but for what a rule for a command doesn't grant.
+            // A rule for a command covers its effects, except those that such a rule doesn't grant.
             let with_command =
                 |other: &EffectRef| other.touch == EffectKind::Runs && other.command == effect.command;
             let is_part = effect.touch != EffectKind::Runs && effect.command.is_some();
@@ -159,7 +163,7 @@ impl RuleSet {
         Some(rules)
     }
 
-    /// Whether a place or host is covered by no rule for the command that touches it.
+    /// Returns whether a path or host needs its own rule, because rules for the command don't cover it.
     fn needs_own_rule(&self, subject: &RuleSubject<'_>, effect: EffectRef) -> bool {
         if !subject.walled || effect.command.is_none() {
             return false;
@@ -182,7 +186,7 @@ impl RuleSet {
             let place = places.get(effect.index)?;
             let below = place.extent == haft::effects::RootExtent::Subtree;
             if self.anchors.private.as_ref().is_some_and(|folder| place.real.starts_with(folder)) {
-                // By the name that it is given it would be the host's in another session.
+                // The given path would be the host's own path in another session.
                 return Some(vec![format!("{name}({})", path::path_rule_text(&place.real, below)?)]);
             }
             let mut ways = vec![path::path_rule_text(&place.given, below)?];
@@ -192,7 +196,8 @@ impl RuleSet {
             Some(ways.into_iter().map(|way| format!("{name}({way})")).collect())
         };
         match effect.touch {
-            // The name of a shell is for every command, and more than an empty one needs.
+            // A rule for a shell's name covers every command, which is more than an empty command line
+            // needs.
             EffectKind::Call
                 if known_tools::specifier_kind(subject.tool) == known_tools::SpecifierKind::Command =>
             {
@@ -209,14 +214,14 @@ impl RuleSet {
             EffectKind::Writes => place(&touches.writes, "Edit"),
             EffectKind::Deletes => place(&touches.deletes, "Edit"),
             EffectKind::Reaches => {
-                // A star is allowed in a host, and would be more than itself in a rule.
+                // A star is valid in a host name, but would be a wildcard in a rule.
                 let host = host::canonical_host(touches.hosts.get(effect.index)?);
                 (!host.contains('*')).then(|| vec![format!("WebFetch(domain:{host})")])
             }
         }
     }
 
-    /// Whether the call would be covered with these rules beside those of the set.
+    /// Returns whether the set together with these rules would cover the call.
     fn would_cover(&self, rules: &[String], subject: &RuleSubject<'_>) -> bool {
         let source = SettingsSource::new(SourceScope::Session, &self.anchors.cwd);
         let added: Result<Vec<Rule>, _> = rules
@@ -232,8 +237,8 @@ impl RuleSet {
     }
 }
 
-/// Whether a command is one of those that take parentheses as arguments, in plain words: without the backslashes it would
-/// be none.
+/// Returns whether a command takes plain parentheses as arguments. Without their backslashes it would be
+/// invalid.
 fn is_grouped(text: &str) -> bool {
     let takes_them = ["find ", "test ", "[ ", "expr "].iter().any(|program| text.starts_with(program));
     let mut letters = text.chars();
@@ -252,7 +257,7 @@ fn is_grouped(text: &str) -> bool {
     takes_them && is_plain()
 }
 
-/// A rule for the tool, as narrow as its name allows.
+/// Returns the narrowest rule for the tool that its name allows.
 fn by_name(subject: &RuleSubject<'_>) -> Option<String> {
     let name = known_tools::current_name(subject.tool);
     if let Some(server) = subject.server {

@@ -1,7 +1,7 @@
-//! Many rules compiled into one set: by name, by path, by command, by host.
+//! A set of rules, indexed by name, path, command and host.
 //!
-//! There are two of each index: one for rules that stop (deny and ask, names folded) and one for rules that let
-//! through. Everything that costs is done here, once; a set is never changed, a new rule makes a new set.
+//! Each index exists twice: for deny and ask rules with folded names, and for allow rules. All expensive
+//! work is done here, once. A set is immutable: a new rule makes a new set.
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
@@ -20,27 +20,28 @@ use super::subject::{EffectKind, RuleSubject, SubjectCommand, SubjectPath};
 use super::{Rule, RuleId, RuleSpecifier, ToolPattern, examples, known_tools};
 use crate::source::RuleList;
 
-/// The directories that paths in rules start from, and those in which a session works.
+/// The directories that rule paths are relative to, and the working directories of a session.
 #[derive(Debug, Clone)]
 pub struct RuleAnchors {
-    /// Where `~/` leads.
+    /// The directory of `~/`.
     pub home: PathBuf,
-    /// Where a relative path starts.
+    /// The directory of relative paths.
     pub cwd: PathBuf,
-    /// Directories that were added to the working directory.
+    /// Additional working directories.
     pub added: Vec<PathBuf>,
-    /// Directories that are reached through a link, each with where it really is. A rule that is anchored in one is
-    /// anchored in the other too.
+    /// Directories that are reached through a symlink, each with its real path. A rule that is anchored in
+    /// one is anchored in the other too.
     pub links: Vec<(PathBuf, PathBuf)>,
-    /// Paths of rules that lead through a link, each with where that really is. A rule in `deny` or `ask` speaks of both;
-    /// one in `allow` of what it names, as both paths of a call have to be allowed.
+    /// Rule paths that pass through a symlink, each with its real path. A rule in `deny` or `ask` matches
+    /// both. A rule in `allow` matches only the path that it names, since both paths of a call have to be
+    /// allowed.
     pub leads: Vec<(PathBuf, PathBuf)>,
-    /// A folder that lasts as long as the session. Rules for what lies in it name it by this path.
+    /// A folder that exists as long as the session. Proposed rules for files in it use this path.
     pub private: Option<PathBuf>,
 }
 
 impl RuleAnchors {
-    /// Two directories, with nothing added and no links.
+    /// Creates anchors with two directories, without additional directories and symlinks.
     pub fn new(home: impl Into<PathBuf>, cwd: impl Into<PathBuf>) -> RuleAnchors {
         RuleAnchors {
             home: home.into(),
@@ -59,14 +60,14 @@ impl RuleAnchors {
         self
     }
 
-    /// Says where a directory really is.
+    /// Adds the real path of a directory.
     #[must_use]
     pub fn with_link(mut self, given: impl Into<PathBuf>, real: impl Into<PathBuf>) -> RuleAnchors {
         self.links.push((given.into(), real.into()));
         self
     }
 
-    /// The path, and where links say it really is.
+    /// Returns the path, and its real paths through the known symlinks.
     fn ways<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
         let linked = self.links.iter().filter_map(|(given, real)| {
             let below = path.strip_prefix(given).ok()?;
@@ -75,22 +76,22 @@ impl RuleAnchors {
         std::iter::once(path.to_owned()).chain(linked.filter(move |way| way != path))
     }
 
-    /// Where a rule's own path really leads, if elsewhere.
+    /// Returns the real path of a rule's own path, if it differs.
     fn lead(&self, path: &Path) -> Option<&Path> {
         self.leads.iter().find(|(given, _)| given == path).map(|(_, real)| &**real)
     }
 
-    /// Every working directory, both ways.
+    /// Returns every working directory, as given and as resolved.
     fn working(&self) -> Vec<PathBuf> {
         std::iter::once(&self.cwd).chain(&self.added).flat_map(|directory| self.ways(directory)).collect()
     }
 }
 
-/// Rules, compiled.
+/// A compiled set of rules.
 #[derive(Debug, Clone)]
 pub struct RuleSet {
     pub(super) rules: Vec<Rule>,
-    /// Which of them count.
+    /// Which of the rules are evaluated.
     pub(super) used: Vec<bool>,
     pub(super) facts: Vec<RuleFacts>,
     pub(super) stop: RuleIndexes,
@@ -100,7 +101,7 @@ pub struct RuleSet {
     may_stop: MayStop,
 }
 
-/// The first rule of each list that stops something of a kind: `deny`, then `ask`.
+/// The first deny rule and the first ask rule for each kind of effect.
 #[derive(Debug, Clone, Copy, Default)]
 struct MayStop {
     reads: [Option<u32>; 2],
@@ -109,23 +110,23 @@ struct MayStop {
     commands: [Option<u32>; 2],
 }
 
-/// What is asked of a rule while a call is judged.
+/// The facts about a rule that an evaluation needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RuleFacts {
     pub(super) list: RuleList,
-    /// A path rule for writing.
+    /// The rule is a path rule for writing.
     pub(super) edits: bool,
-    /// A command without wildcards.
+    /// The rule is a command without wildcards.
     pub(super) exact: bool,
 }
 
-/// Rules by what they speak of.
+/// Rules indexed by what they match.
 #[derive(Debug, Clone)]
 pub(super) struct RuleIndexes {
     pub(super) names: PatternIndex<WildcardPattern>,
     pub(super) paths: PathTree,
     pub(super) bash: PatternIndex<WildcardPattern>,
-    /// Those with an operator in them, such as `curl * | sh`, which no single command has.
+    /// Rules with an operator, such as `curl * | sh`, which no single command matches.
     pub(super) lines: PatternIndex<WildcardPattern>,
     pub(super) monitor: PatternIndex<WildcardPattern>,
     pub(super) powershell: PatternIndex<WildcardPattern>,
@@ -147,15 +148,16 @@ impl RuleIndexes {
 }
 
 impl RuleSet {
-    /// Compiles rules and says what is doubtful about them. Examples of rules are taken at their word: a command is one
-    /// command, a path leads where it says; see [`RuleSet::compile_with`].
+    /// Compiles rules and returns lints for them. Examples of rules are taken literally: a command line is
+    /// one command, and no path is a symlink. See [`RuleSet::compile_with`].
     pub fn compile(rules: Vec<Rule>, anchors: &RuleAnchors) -> (RuleSet, Vec<RuleLint>) {
         RuleSet::compile_with(rules, anchors, &|tool, input| {
             examples::plain_subject(tool, input, &anchors.cwd)
         })
     }
 
-    /// As [`RuleSet::compile`], with somebody who knows what an example would do. Effects count as enforced for examples.
+    /// As [`RuleSet::compile`], with a function that determines the effects of an example. Effects of
+    /// examples count as enforced.
     pub fn compile_with(
         rules: Vec<Rule>,
         anchors: &RuleAnchors,
@@ -172,7 +174,7 @@ impl RuleSet {
         (RuleSet::build(rules, anchors, used), lints)
     }
 
-    /// Compiles those rules that are used, without a look at what is doubtful.
+    /// Compiles the used rules, without linting them.
     pub(super) fn build(rules: Vec<Rule>, anchors: &RuleAnchors, used: Vec<bool>) -> RuleSet {
         let facts = |rule: &Rule| RuleFacts {
             list: rule.list(),
@@ -220,7 +222,7 @@ impl RuleSet {
                 spec.patterns.iter().for_each(|pattern| index.insert(pattern.clone(), id));
             }
             RuleSpecifier::Path(spec) => {
-                // The names after the anchor may lead through a link as well.
+                // The names after the anchor may pass through a symlink as well.
                 let names = spec.names();
                 let mut start = anchor_directory(&self.anchors, rule, spec).to_owned();
                 start.extend(&names);
@@ -240,12 +242,13 @@ impl RuleSet {
             RuleSpecifier::Host(spec) => indexes.hosts.insert(spec, id),
             RuleSpecifier::Never(_) => return,
         }
-        // To stop, `Edit` alone is `Edit` of everything: who forbids it doesn't mean that `Write` is fine.
+        // A bare `Edit` in `deny` or `ask` restricts every edit: an author who forbids it doesn't mean to
+        // permit `Write`.
         if rule.list() != RuleList::Allow && is_every_edit(rule) {
             indexes.paths.insert(&PathNames::default(), &[], PathEnd::Tree, id);
         }
-        // For letting through, `Read` and `Edit` speak of the files of every tool: all of them, and the working
-        // directories.
+        // In `allow`, bare `Read` and `Edit` apply to the files of every tool: `Read` to all files, `Edit`
+        // to the working directories.
         if rule.list() == RuleList::Allow && rule.spec == RuleSpecifier::Every {
             match &*rule.tool {
                 "Read" => indexes.paths.insert(&PathNames::default(), &[], PathEnd::Tree, id),
@@ -264,12 +267,13 @@ impl RuleSet {
         RuleEvaluation::new(self, subject, false).run()
     }
 
-    /// The same with every rule that had something to say, and why it didn't decide.
+    /// Evaluates the rules for a call and returns every rule that matched, with the reason why it didn't
+    /// decide.
     pub fn explain(&self, subject: &RuleSubject<'_>) -> RuleMatches {
         RuleEvaluation::new(self, subject, true).run()
     }
 
-    /// The rule that keeps a tool from being offered at all, if one does.
+    /// Returns the rule that hides a tool from the model, if there is one.
     pub fn tool_denial(&self, tool: &str) -> Option<RuleId> {
         let by = |name: &str, counts: fn(&Rule) -> bool| {
             let mut found: Option<u32> = None;
@@ -285,18 +289,19 @@ impl RuleSet {
             (known_tools::specifier_kind(tool) == known_tools::SpecifierKind::PathOf("Edit"))
                 .then(|| by("Edit", is_every_edit))
         };
-        // What it does is run a command.
+        // `Monitor` runs a command.
         let commands = || (tool == "Monitor").then(|| by("Bash", Rule::is_bare));
         by(tool, Rule::is_bare).or_else(|| edits().flatten()).or_else(|| commands().flatten()).map(RuleId)
     }
 
-    /// The first rule that stops something of a kind (reads, writes, hosts or commands), whatever it names: where nobody
-    /// knows what is touched, it could be that. With `asks_only` rules that deny don't count.
+    /// Returns the first deny or ask rule for a kind of effect (reads, writes, hosts or commands), whatever
+    /// it names. If a call's effect is unknown, it could be the one that the rule restricts. With
+    /// `asks_only` deny rules don't count.
     pub fn may_stop(&self, touch: EffectKind, asks_only: bool) -> Option<RuleId> {
         let MayStop { reads, writes, hosts, commands } = &self.may_stop;
         let [deny, ask] = match touch {
             EffectKind::Reads => *reads,
-            // What may not be read may not be changed either.
+            // A file that may not be read may not be changed either.
             EffectKind::Writes | EffectKind::Deletes => [writes[0].or(reads[0]), writes[1]],
             EffectKind::Reaches => *hosts,
             EffectKind::Runs => *commands,
@@ -305,8 +310,9 @@ impl RuleSet {
         deny.filter(|_| !asks_only).or(ask).map(RuleId)
     }
 
-    /// What rules deny to write and name without a wildcard, but perhaps `/**` at the end; for a name at any depth where it
-    /// starts. Not what git keeps: it has to write that, and what of it runs is protected by others.
+    /// Returns the paths of deny rules for writing that have no wildcard except a trailing `/**`. A name at
+    /// any depth is returned at its anchor. Files that git maintains are excluded: git has to write them,
+    /// and other protections cover those that git executes.
     pub fn denied_writes(&self) -> Vec<PathBuf> {
         let denied = self.rules.iter().filter(|rule| rule.list() == RuleList::Deny && rule.tool == "Edit");
         let named = denied.filter_map(|rule| match &rule.spec {
@@ -318,7 +324,8 @@ impl RuleSet {
         named.map(|(path, _)| path).filter(|path| !path.iter().any(|name| name == ".git")).collect()
     }
 
-    /// Rules that deny reading, each with what it names before its first wildcard, and whether it is for all of that.
+    /// Returns the rules that deny reading, each with the path before its first wildcard and whether the
+    /// rule covers everything below that path.
     pub fn denied_reads(&self) -> Vec<(RuleId, PathBuf, bool)> {
         let mut found = Vec::new();
         for (id, rule) in (0..).zip(&self.rules) {
@@ -339,7 +346,7 @@ impl RuleSet {
         found
     }
 
-    /// Whether this rule denies reading a path.
+    /// Returns whether this rule denies reading a path.
     pub fn denies_read(&self, rule: RuleId, path: &Path) -> bool {
         let mut found = false;
         self.stopping("Bash", EffectKind::Reads, &SubjectPath::at(path), |id, meets| {
@@ -348,13 +355,14 @@ impl RuleSet {
         found
     }
 
-    /// The first rule that could stop a command of which some words are known only when it runs.
+    /// Returns the first deny or ask rule that could match a command of which some words are known only at
+    /// run time.
     pub fn may_run(&self, tool: &str, command: &SubjectCommand<'_>) -> Option<RuleId> {
         if command.open.is_empty() || self.may_stop.commands == [None; 2] {
             return None;
         }
         let speaks = |rule: &Rule| match &rule.spec {
-            // What has an operator in it is for whole lines.
+            // Rules with an operator apply only to whole lines.
             RuleSpecifier::Command(spec) if rule.list() != RuleList::Allow && !spec.has_operator() => {
                 let of_tool = rule.tool == "Bash" || rule.tool == tool;
                 let may =
@@ -370,14 +378,14 @@ impl RuleSet {
         found(RuleList::Deny).or_else(|| found(RuleList::Ask))
     }
 
-    /// Whether a rule allows exactly this command, word by word.
+    /// Returns whether a rule without wildcards allows exactly this command.
     pub fn allows_exactly(&self, tool: &str, text: &str) -> bool {
         let mut found = false;
         self.each_naming(tool, text, |id| found |= self.facts[id as usize].exact);
         found
     }
 
-    /// Whether a rule that names commands allows this one; a bare rule names none.
+    /// Returns whether a rule with a command specifier allows this command. A bare rule has none.
     pub(crate) fn allows_by_name(&self, tool: &str, text: &str) -> bool {
         let mut found = false;
         self.each_naming(tool, text, |_| found = true);
@@ -396,8 +404,8 @@ impl RuleSet {
         }
     }
 
-    /// The rule that keeps a tool from touching a place so, if one does: for tools that walk a folder and leave out what
-    /// they may not touch. Rules that ask count, since nobody is asked in the middle of a walk.
+    /// Returns the rule that prevents a tool's access to a path, if there is one. Tools that walk a folder
+    /// use it to leave out restricted paths. Ask rules count too, since a tool can't ask during a walk.
     pub fn stops(&self, tool: &str, touch: EffectKind, place: &SubjectPath<'_>) -> Option<RuleId> {
         let mut found: Option<u32> = None;
         self.stopping(tool, touch, place, |id, meets| {
@@ -408,14 +416,15 @@ impl RuleSet {
         found.map(RuleId)
     }
 
-    /// The rule that keeps every tool from reaching a host, if one does.
+    /// Returns the rule that prevents every tool from reaching a host, if there is one.
     pub fn stops_host(&self, host: &str) -> Option<RuleId> {
         let mut found: Option<u32> = None;
         self.stop.hosts.each(host, |id| found = Some(found.map_or(id, |other| other.min(id))));
         found.map(RuleId)
     }
 
-    /// Hands over every rule that stops a place from being touched so, by either of its paths.
+    /// Calls `found` for every deny or ask rule that matches this access to a path, by its given or its
+    /// resolved form.
     pub(super) fn stopping(
         &self,
         tool: &str,
@@ -429,7 +438,8 @@ impl RuleSet {
         }
         let applies = |facts: &RuleFacts| match touch {
             EffectKind::Reads => !facts.edits,
-            // What may not be read may not be changed either; notebooks are the exception that people know.
+            // A file that may not be read may not be changed either. `NotebookEdit` is an established
+            // exception.
             _ => facts.edits || (facts.list == RuleList::Deny && tool != "NotebookEdit"),
         };
         let mut way = |path: &Path, extent: RootExtent| {
@@ -445,33 +455,34 @@ impl RuleSet {
         }
     }
 
-    /// Whether a path lies in a working directory.
+    /// Returns whether a path is in a working directory.
     pub(super) fn is_working(&self, path: &Path) -> bool {
-        let plain: Cow<'_, Path> = match path.components().any(|part| part == Component::ParentDir) {
-            true => PathNames::from_path(path, false)
+        let plain: Cow<'_, Path> = if path.components().any(|part| part == Component::ParentDir) {
+            PathNames::from_path(path, false)
                 .iter()
                 .fold(PathBuf::from("/"), |path, name| path.join(name))
-                .into(),
-            false => path.into(),
+                .into()
+        } else {
+            path.into()
         };
         self.working.iter().any(|directory| plain.starts_with(directory))
     }
 
-    /// A rule of this set.
+    /// Returns a rule of this set.
     ///
     /// # Panics
-    /// An id of another set.
+    /// Panics if the id is from another set.
     pub fn rule(&self, id: RuleId) -> &Rule {
         &self.rules[id.index()]
     }
 
-    /// All rules, those that are never looked at included, in the order in which they came.
+    /// Returns all rules in their original order, including those that are never evaluated.
     pub fn rules(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
         (0..).map(RuleId).zip(&self.rules)
     }
 }
 
-/// The directory that a rule's path starts in.
+/// Returns the directory that anchors a rule's path.
 fn anchor_directory<'a>(anchors: &'a RuleAnchors, rule: &'a Rule, spec: &PathSpec) -> &'a Path {
     match spec.anchor {
         PathAnchor::Root => Path::new("/"),
@@ -481,12 +492,12 @@ fn anchor_directory<'a>(anchors: &'a RuleAnchors, rule: &'a Rule, spec: &PathSpe
     }
 }
 
-/// The path that a rule names before its first wildcard, and what comes after it; for a name at any depth the one where it
-/// starts. None if it names nothing.
+/// Returns the path that a rule names before its first wildcard, and the remaining steps. For a name at any
+/// depth it is the path at the anchor. `None` if the rule names no path.
 fn own_path<'r>(anchors: &RuleAnchors, rule: &Rule, spec: &'r PathSpec) -> Option<(PathBuf, &'r [PathStep])> {
     let skipped = usize::from(matches!(spec.steps.first(), Some(PathStep::Any)));
     let names = spec.names_after(skipped);
-    // `**/a/b` isn't one place.
+    // `**/a/b` is not one path.
     if names.is_empty() || (skipped == 1 && names.len() < spec.steps.len() - 1) {
         return None;
     }
@@ -495,19 +506,19 @@ fn own_path<'r>(anchors: &RuleAnchors, rule: &Rule, spec: &'r PathSpec) -> Optio
     Some((path, &spec.steps[skipped + names.len()..]))
 }
 
-/// A path that a rule names, before its first wildcard.
+/// The path that a rule names before its first wildcard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPath {
     /// The path.
     pub path: PathBuf,
-    /// How a rule in `allow` lets it be used.
+    /// The access that a rule in `allow` gives.
     pub allowed: Option<AccessKind>,
-    /// Whether the rule is for all that lies below it.
+    /// Whether the rule covers everything below the path.
     pub is_subtree: bool,
 }
 
 impl Rule {
-    /// The path that the rule names before its first wildcard, if it names one.
+    /// Returns the path that the rule names before its first wildcard, if it names one.
     pub fn named_path(&self, anchors: &RuleAnchors) -> Option<NamedPath> {
         let RuleSpecifier::Path(spec) = &self.spec else { return None };
         let (path, after) = own_path(anchors, self, spec)?;
@@ -516,7 +527,8 @@ impl Rule {
         Some(NamedPath { path, allowed, is_subtree: after.is_empty() && spec.end != PathEnd::Itself })
     }
 
-    /// The path that a rule in `deny` or `ask` names before its first wildcard, for whoever looks where it leads.
+    /// Returns the path that a deny or ask rule names before its first wildcard. Callers resolve its
+    /// symlinks.
     pub fn own_path(&self, anchors: &RuleAnchors) -> Option<PathBuf> {
         match &self.spec {
             RuleSpecifier::Path(spec) if self.list() != RuleList::Allow => {
@@ -527,7 +539,7 @@ impl Rule {
     }
 }
 
-/// Whether a rule is `Edit`, for every use.
+/// Returns whether the rule is a bare `Edit`.
 fn is_every_edit(rule: &Rule) -> bool {
     rule.tool == "Edit" && rule.is_bare()
 }
@@ -557,7 +569,8 @@ fn insert_names(index: &mut PatternIndex<WildcardPattern>, rule: &Rule, id: u32)
     match &rule.names {
         ToolPattern::One => {
             index.insert(WildcardPattern::literal(&rule.tool), id);
-            // A server's name may hold `__` itself: what stops a tool stops a server of that name.
+            // A server's name may itself contain `__`, so a rule that denies a tool also denies a server of
+            // that name.
             if rule.list() != RuleList::Allow && rule.tool.starts_with("mcp__") {
                 index.insert(WildcardPattern::starting(&format!("{}__", rule.tool)), id);
             }

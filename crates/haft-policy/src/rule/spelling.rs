@@ -1,20 +1,20 @@
-//! Other spellings of a text in an argument: nobody here knows what a server's tool does with it, whether it takes it for a
-//! path, decodes it, or minds its case.
+//! Alternative spellings of an argument's text. The tool of a server may treat the text as a path, decode
+//! it, or ignore its case; haft can't know which.
 //!
-//! So a rule that stops is held against every spelling that could come to the same, and one that lets through may not be
-//! left by a way out: `path:/a/*` in `allow` doesn't cover `/a/../etc`, as no rule for commands and files does. Links are
-//! not followed, and where a relative path begins is not known: a tool whose paths matter is described by `effects` in the
-//! settings, and judged by `Read` and `Edit` rules then.
+//! So deny and ask rules match every equivalent spelling, and an allow rule may not be left through one:
+//! `path:/a/*` in `allow` doesn't cover `/a/../etc`, as no rule for commands and files does. Symlinks are
+//! not followed, and the base of a relative path is unknown. For a tool whose paths matter, `effects` in
+//! the settings describe them, and `Read` and `Edit` rules then apply.
 
 use std::borrow::Cow;
 
 use super::fold_names::fold_name;
 
-/// How often a text may be encoded and still be read.
+/// The maximum number of nested encodings that are decoded.
 const DECODINGS_MAX: usize = 4;
 
-/// The text itself first, then what it is decoded, with slashes for backslashes, as the path of a `file:` address, and
-/// without ways there and back; each folded.
+/// Returns the text itself, then its decoded form, with slashes for backslashes, as the path of a `file:`
+/// URL, and with `..` resolved; each folded.
 pub(super) fn all_spellings(text: &str) -> Vec<String> {
     let mut spellings = vec![text.to_owned()];
     add_spelling(&mut spellings, percent_decode(text));
@@ -29,7 +29,7 @@ pub(super) fn all_spellings(text: &str) -> Vec<String> {
     folded
 }
 
-/// Where the text ends up as a path, if it goes back somewhere on its way.
+/// Returns the resolved path of a text that contains `..`.
 pub(super) fn going_back(text: &str) -> Option<String> {
     if !text.contains(['/', '\\', '%']) && text.is_ascii() {
         return (segment_kind(text) == SegmentKind::Back).then(|| resolve_segments(text));
@@ -49,7 +49,7 @@ fn add_each(spellings: &mut Vec<String>, change: impl Fn(&str) -> Option<String>
     changed.into_iter().for_each(|spelling| add_spelling(spellings, spelling));
 }
 
-/// What is skipped around a name, or ends it.
+/// Returns whether a character is ignored around a name or terminates it.
 fn is_nothing(c: char) -> bool {
     c.is_whitespace() || c.is_control()
 }
@@ -70,8 +70,8 @@ fn segment_kind(segment: &str) -> SegmentKind {
     }
 }
 
-/// Without empty segments, `.` and `..`; the scheme of an address stays, and a way back from the beginning of a relative
-/// path too.
+/// Removes empty segments, `.` and `..`. The scheme of a URL is kept, and so is `..` at the beginning of a
+/// relative path.
 fn resolve_segments(text: &str) -> String {
     let (scheme, path) = match text.split_once("://") {
         Some((scheme, _)) if is_scheme(scheme) => text.split_at(scheme.len() + 3),
@@ -79,7 +79,7 @@ fn resolve_segments(text: &str) -> String {
     };
     let absolute = scheme.is_empty() && path.starts_with('/');
     let mut kept: Vec<&str> = Vec::new();
-    // The host of an address can't be left.
+    // `..` can't leave the host of a URL.
     let floor = usize::from(!scheme.is_empty());
     for segment in path.split('/') {
         match segment_kind(segment) {
@@ -112,7 +112,7 @@ fn path_of_file(text: &str) -> Option<&str> {
     }
 }
 
-/// Without `%2e` and the like, also where that was encoded again.
+/// Decodes percent encoding, also if it is nested.
 fn percent_decode(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..DECODINGS_MAX {

@@ -1,6 +1,7 @@
-//! A call as the rules see it: its name, its input, and what it would do, as plain data.
+//! A call as the rules see it: its name, its input and its effects, as plain data.
 //!
-//! Whoever builds one has resolved the paths and taken commands apart. Nothing is looked up from here on.
+//! The caller that builds a subject has resolved the paths and parsed the commands. Nothing is looked up
+//! afterwards.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,90 +14,95 @@ use serde_json::Value;
 /// A call as the rules see it.
 #[derive(Debug, Clone)]
 pub struct RuleSubject<'a> {
-    /// The name under which the tool is offered.
+    /// The name under which the model knows the tool.
     pub tool: &'a str,
-    /// Its other names. Deny and ask rules know them; allow rules don't, since a tool chooses them itself.
+    /// Other names of the tool. Deny and ask rules match them; allow rules don't, since a tool chooses its
+    /// aliases itself.
     pub aliases: Vec<&'a str>,
-    /// The MCP server that a tool of ours sends the call to, if it is such a tool: rules about all of the server speak of it.
+    /// The MCP server that a built-in tool sends the call to. Rules for the whole server apply to the call.
     pub server: Option<&'a str>,
-    /// The MCP server whose tool it is, where that is known. If not, its name has to do.
+    /// The MCP server that provides the tool, if known. Otherwise the server is derived from the tool's
+    /// name.
     pub of_server: Option<&'a str>,
     /// The input as the model sent it.
     pub input: &'a Value,
-    /// Nothing but the declared effects can happen, because the engine sees to it.
+    /// The engine confines the call to its declared effects.
     pub enforced: bool,
-    /// It reaches hosts and touches nothing else.
+    /// The call reaches hosts and touches nothing else.
     pub hosts_only: bool,
-    /// The tool leaves out, from a folder that it reads, whatever [`RuleSet::stops`](super::RuleSet::stops) names. Then
-    /// a rule for something in the folder doesn't stop the call.
+    /// The tool omits everything in a folder that [`RuleSet::stops`](super::RuleSet::stops) names. Then a
+    /// rule for something in the folder doesn't stop the call.
     pub leaves_out: bool,
-    /// Anything may happen; what is declared is only a hint.
+    /// The call may have any effect; the declared effects are only a hint.
     pub open: bool,
-    /// What is touched, apart from what commands touch: for a shell call its redirections.
+    /// The effects apart from those of commands. For a shell call these are its redirections.
     pub touches: SubjectEffects<'a>,
-    /// Every command that would be run.
+    /// Every command that the call would run.
     pub commands: Vec<SubjectCommand<'a>>,
-    /// Command lines within the command line, as `sh -c` is given one. For rules that speak of more than one command.
+    /// Command lines inside the command line, such as the argument of `sh -c`. For rules that span several
+    /// commands.
     pub scripts: Vec<Cow<'a, str>>,
-    /// Only a part of the line is meant, so that rules for more than one command don't speak of it.
+    /// The subject is a part of a line, so rules that span several commands don't apply.
     pub part: bool,
-    /// A sandbox holds its commands, or the engine its files: a rule for a command covers no place and no host but those
-    /// that are open or lie in the working directories.
+    /// The commands run in a sandbox, or the engine confines the tool's file access. Then a rule for a
+    /// command covers only paths and hosts that are open or in the working directories.
     pub walled: bool,
-    /// Of the hosts that it reaches those that are open without a rule.
+    /// The reached hosts that are open without a rule.
     pub open_hosts: Vec<String>,
 }
 
-/// What is touched.
+/// Paths and hosts that a call or a command touches.
 #[derive(Debug, Clone, Default)]
 pub struct SubjectEffects<'a> {
-    /// What is read.
+    /// Paths that are read.
     pub reads: Vec<SubjectPath<'a>>,
-    /// What is created or changed.
+    /// Paths that are created or changed.
     pub writes: Vec<SubjectPath<'a>>,
-    /// What is removed.
+    /// Paths that are removed.
     pub deletes: Vec<SubjectPath<'a>>,
     /// Hosts that are reached, without scheme and port.
     pub hosts: Vec<Cow<'a, str>>,
 }
 
-/// A file or folder, by both of its paths.
+/// A file or folder, by its given path and its resolved path.
 #[derive(Debug, Clone)]
 pub struct SubjectPath<'a> {
-    /// As given, absolute.
+    /// The path as given, made absolute.
     pub given: Cow<'a, Path>,
-    /// Where that really is.
+    /// The resolved path.
     pub real: Cow<'a, Path>,
-    /// Only this, or everything below it.
+    /// Whether only this path is meant, or everything below it too.
     pub extent: RootExtent,
-    /// It may be touched without a grant, because the sandbox shows it to every command.
+    /// The path needs no grant, because the sandbox shows it to every command.
     pub open: bool,
-    /// Which files below it are meant is known only when the command runs.
+    /// The affected files below the path are known only when the command runs.
     pub partial: bool,
 }
 
-/// One command that would be run.
+/// One command that a call would run.
 #[derive(Debug, Clone, Default)]
 pub struct SubjectCommand<'a> {
-    /// The texts of which one has to be allowed.
+    /// Alternative texts of the command. One of them has to be allowed.
     pub for_allow: Vec<Cow<'a, str>>,
-    /// The texts of which none may be denied or asked for.
+    /// Alternative texts of the command. None of them may be denied or asked for.
     pub for_deny: Vec<Cow<'a, str>>,
-    /// What it does is known from its text. If not, only a rule for every use of the tool lets it through.
+    /// The command's effects are known from its text. If not, only a rule for every use of the tool allows
+    /// it.
     pub understood: bool,
-    /// It changes nothing. The rules don't read this; it is here for whoever judges what they leave uncovered.
+    /// The command changes nothing. Rules don't use this; the permission mode does, for what rules leave
+    /// uncovered.
     pub read_only: bool,
-    /// A rule with a wildcard doesn't let it through.
+    /// No rule with a wildcard allows the command.
     pub exact_only: bool,
-    /// What it touches, as far as its text says.
+    /// The effects of the command, as far as its text shows them.
     pub touches: SubjectEffects<'a>,
-    /// Texts that are known only when it runs: what is known of each, in pieces, with nothing or a blank and anything
-    /// between two of them. For [`RuleSet::may_run`](super::RuleSet::may_run).
+    /// The known pieces of texts that are complete only at run time. Between two pieces stands either
+    /// nothing, or a space followed by anything. For [`RuleSet::may_run`](super::RuleSet::may_run).
     pub open: Vec<Vec<String>>,
 }
 
 impl<'a> RuleSubject<'a> {
-    /// A call that touches nothing.
+    /// Creates a call without effects.
     pub fn new(tool: &'a str, input: &'a Value) -> RuleSubject<'a> {
         RuleSubject {
             tool,
@@ -117,18 +123,18 @@ impl<'a> RuleSubject<'a> {
         }
     }
 
-    /// The MCP server that it is about.
+    /// Returns the MCP server that the call is about.
     pub(super) fn about_server(&self) -> Option<&'a str> {
         let named = || Some(self.tool.strip_prefix("mcp__")?.split_once("__")?.0);
         self.server.or(self.of_server).or_else(named)
     }
 
-    /// The name by which rules about all of its server speak of the call. No tool has it.
+    /// Returns the name that rules for the whole server match. No tool has this name.
     pub(super) fn at_server(&self) -> Option<String> {
         self.about_server().map(|server| format!("mcp__{server}__"))
     }
 
-    /// What a command touches, or the call itself.
+    /// Returns the effects of a command, or of the call itself.
     fn touches_of(&self, command: Option<usize>) -> Option<&SubjectEffects<'a>> {
         match command {
             Some(command) => self.commands.get(command).map(|command| &command.touches),
@@ -136,7 +142,7 @@ impl<'a> RuleSubject<'a> {
         }
     }
 
-    /// The place of an effect that has one.
+    /// Returns the path of an effect that has one.
     pub fn place(&self, effect: EffectRef) -> Option<&SubjectPath<'a>> {
         let touches = self.touches_of(effect.command)?;
         let places = match effect.touch {
@@ -148,60 +154,60 @@ impl<'a> RuleSubject<'a> {
         places.get(effect.index)
     }
 
-    /// The host of an effect that has one.
+    /// Returns the host of an effect that has one.
     pub fn host(&self, effect: EffectRef) -> Option<&str> {
         let touches = self.touches_of(effect.command).filter(|_| effect.touch == EffectKind::Reaches)?;
         touches.hosts.get(effect.index).map(|host| &**host)
     }
 
-    /// Whether a host is open without a rule.
+    /// Returns whether a host is open without a rule.
     pub fn is_open_host(&self, host: &str) -> bool {
         self.open_hosts.iter().any(|open| open == host)
     }
 
-    /// Only the declared effects can happen.
+    /// Marks the declared effects as enforced.
     #[must_use]
     pub fn enforced(mut self) -> RuleSubject<'a> {
         self.enforced = true;
         self
     }
 
-    /// Reads a file whose path leads where it says.
+    /// Adds a read of a path that is not a symlink.
     #[must_use]
     pub fn reading(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> RuleSubject<'a> {
         self.touches.reads.push(SubjectPath::at(path));
         self
     }
 
-    /// Writes a file whose path leads where it says.
+    /// Adds a write of a path that is not a symlink.
     #[must_use]
     pub fn writing(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> RuleSubject<'a> {
         self.touches.writes.push(SubjectPath::at(path));
         self
     }
 
-    /// Removes a file whose path leads where it says.
+    /// Adds a removal of a path that is not a symlink.
     #[must_use]
     pub fn deleting(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> RuleSubject<'a> {
         self.touches.deletes.push(SubjectPath::at(path));
         self
     }
 
-    /// Reaches a host.
+    /// Adds a host.
     #[must_use]
     pub fn reaching(mut self, host: impl Into<Cow<'a, str>>) -> RuleSubject<'a> {
         self.touches.hosts.push(host.into());
         self
     }
 
-    /// Runs a command.
+    /// Adds a command.
     #[must_use]
     pub fn running(mut self, command: SubjectCommand<'a>) -> RuleSubject<'a> {
         self.commands.push(command);
         self
     }
 
-    /// An effect of this call in words.
+    /// Returns an effect of this call as text.
     pub fn show(&self, effect: EffectRef) -> String {
         let touches = self.touches_of(effect.command);
         let path = |places: Option<&Vec<SubjectPath<'_>>>| {
@@ -228,7 +234,7 @@ impl<'a> RuleSubject<'a> {
 }
 
 impl SubjectEffects<'_> {
-    /// Whether nothing is touched.
+    /// Returns whether there are no effects.
     pub fn is_empty(&self) -> bool {
         let SubjectEffects { reads, writes, deletes, hosts } = self;
         reads.is_empty() && writes.is_empty() && deletes.is_empty() && hosts.is_empty()
@@ -236,12 +242,12 @@ impl SubjectEffects<'_> {
 }
 
 impl<'a> SubjectPath<'a> {
-    /// One file whose path leads where it says.
+    /// Creates a file whose path is not a symlink.
     pub fn at(path: &'a (impl AsRef<Path> + ?Sized)) -> SubjectPath<'a> {
         SubjectPath::linked(path, path)
     }
 
-    /// One file whose path leads elsewhere.
+    /// Creates a file whose path resolves to another one.
     pub fn linked(
         given: &'a (impl AsRef<Path> + ?Sized),
         real: &'a (impl AsRef<Path> + ?Sized),
@@ -250,12 +256,12 @@ impl<'a> SubjectPath<'a> {
         SubjectPath { given, real, extent: RootExtent::File, open: false, partial: false }
     }
 
-    /// What would have to be kept before it is changed.
+    /// Returns the change for which a backup copy would be needed.
     pub(crate) fn planned_change(&self) -> PlannedChange<'_> {
         PlannedChange { path: &self.real, extent: self.extent, partial: self.partial }
     }
 
-    /// The folder and everything below it.
+    /// Extends the path to everything below it.
     #[must_use]
     pub fn and_below(mut self) -> SubjectPath<'a> {
         self.extent = RootExtent::Subtree;
@@ -264,7 +270,7 @@ impl<'a> SubjectPath<'a> {
 }
 
 impl<'a> SubjectCommand<'a> {
-    /// A command that is what its text says.
+    /// Creates a command whose effects are known from its text.
     pub fn plain(text: impl Into<Cow<'a, str>>) -> SubjectCommand<'a> {
         let text = text.into();
         SubjectCommand {
@@ -276,31 +282,31 @@ impl<'a> SubjectCommand<'a> {
     }
 }
 
-/// One thing that a call does.
+/// One effect of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EffectRef {
     /// What is done.
     pub touch: EffectKind,
     /// The command that does it, by its place in [`RuleSubject::commands`].
     pub command: Option<usize>,
-    /// The place in the list of what is touched so.
+    /// The index in the list of [`Touches`] for this kind.
     pub index: usize,
 }
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EffectKind {
-    /// The tool is used; the only effect of a call that touches nothing.
+    /// The tool is called. The only effect of a call that touches nothing.
     Call,
-    /// Anything may happen.
+    /// Any effect is possible.
     Anything,
-    /// A command is run.
+    /// A command runs.
     Runs,
     /// A file or folder is read.
     Reads,
-    /// It is created or changed.
+    /// A file or folder is created or changed.
     Writes,
-    /// It is removed.
+    /// A file or folder is removed.
     Deletes,
     /// A host is reached.
     Reaches,

@@ -1,8 +1,8 @@
-//! Typed values from trees whose leaves know their place: the trait `FromTree`, and a serde deserializer for what has no
-//! places inside.
+//! Typed values from trees whose leaves know their location: the trait `FromTree`, and a serde deserializer
+//! for types without locations inside.
 //!
-//! Keys that a type doesn't have are no error. They are collected with the names that the type does have, so that a warning
-//! can name the closest one.
+//! Unknown keys are no error. They are collected together with the type's known keys, so that a warning can
+//! name the closest one.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,60 +24,60 @@ use super::jsonc::{JsonKey, JsonNode, JsonValue, SettingsFault, TextPosition};
 use super::places::{SettingsPlaces, normalize_path};
 use crate::source::{SettingsSource, SourceScope};
 
-/// A value and where it stands.
+/// A value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingValue<T> {
     /// The value.
     pub value: T,
-    /// Where it stands.
+    /// The origin.
     pub source: SettingsSource,
 }
 
-/// The place of a layer of settings.
+/// The origin of a layer of settings.
 #[derive(Debug, Clone)]
 pub(crate) struct LayerPlace {
     pub(crate) scope: SourceScope,
-    /// The file as people read it; `None` for flags.
+    /// The file name for display; `None` for flags.
     pub(crate) shown: Option<Arc<Path>>,
     pub(crate) anchor: Arc<Path>,
 }
 
 impl LayerPlace {
-    /// The place of a value in this layer.
+    /// Returns the origin of a value in this layer.
     pub(crate) fn source(&self, at: TextPosition) -> SettingsSource {
         let line = self.shown.is_some().then_some(at.line);
         SettingsSource { scope: self.scope, file: self.shown.clone(), line, anchor: self.anchor.clone() }
     }
 }
 
-/// A key that the object around it doesn't have.
+/// A key that its object doesn't support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnknownKey {
     pub(crate) at: TextPosition,
     pub(crate) key: String,
     /// The key of the object itself; `None` for the whole file.
     pub(crate) inside: Option<String>,
-    /// The keys that the object has.
+    /// The keys that the object supports.
     pub(crate) known: Rc<[&'static str]>,
 }
 
-/// What reading needs to know, and what it finds besides the value.
+/// The input of a read, and its findings besides the value.
 #[derive(Default)]
 pub(crate) struct ReadContext<'a> {
     pub(crate) layers: &'a [LayerPlace],
     pub(crate) places: Option<&'a SettingsPlaces>,
     pub(crate) unknown: RefCell<Vec<UnknownKey>>,
-    /// Things that stop nothing.
+    /// Findings that are not errors.
     pub(crate) notes: RefCell<Vec<(TextPosition, String)>>,
-    /// Faults after which reading goes on, so that all of them are reported.
+    /// Errors after which reading continues, so that all of them are reported.
     pub(crate) faults: RefCell<Vec<SettingsFault>>,
 }
 
-/// A value in a tree, on its way to a type.
+/// A value in a tree, ready to be converted to a type.
 #[derive(Clone, Copy)]
 pub(crate) struct TreeReader<'a> {
     pub(crate) node: &'a JsonNode,
-    /// The closest key above.
+    /// The closest enclosing key.
     inside: Option<&'a str>,
     pub(crate) context: &'a ReadContext<'a>,
 }
@@ -87,7 +87,7 @@ impl<'a> TreeReader<'a> {
         TreeReader { node, inside: None, context }
     }
 
-    /// A value below this one.
+    /// Returns a reader for a value below this one.
     pub(crate) fn at(self, node: &'a JsonNode, key: Option<&'a str>) -> TreeReader<'a> {
         TreeReader { node, inside: key.or(self.inside), context: self.context }
     }
@@ -96,7 +96,7 @@ impl<'a> TreeReader<'a> {
         Some(self.at(self.node.get(key)?, Some(key)))
     }
 
-    /// The value of a key; the default where there is none.
+    /// Reads the value of a key, or returns the default if it is missing.
     pub(crate) fn field<T: FromTree + Default>(self, key: &'static str) -> Result<T, SettingsFault> {
         self.get(key).map_or_else(
             || Ok(T::default()),
@@ -113,18 +113,18 @@ impl<'a> TreeReader<'a> {
         layer.map_or_else(|| SettingsSource::new(SourceScope::User, "/"), |layer| layer.source(self.node.at))
     }
 
-    /// Says that the value is none of those that are accepted.
+    /// Returns an error that the value is not accepted.
     pub(crate) fn reject<T>(self, accepted: &str) -> Result<T, SettingsFault> {
         let fault = SettingsFault::custom(not_accepted(unexpected_value(self.node), &accepted));
         Err(self.with_place(fault))
     }
 
-    /// Says that an object lacks a key.
+    /// Returns an error that an object lacks a key.
     pub(crate) fn missing<T>(self, key: &'static str) -> Result<T, SettingsFault> {
         Err(self.with_place(SettingsFault::missing_field(key)))
     }
 
-    /// Notes the keys of an object that it doesn't have.
+    /// Records the unknown keys of an object.
     pub(crate) fn note_unknown(self, known: &[&'static str]) {
         let mut unknown = self.node.fields().iter().filter(|(key, _)| !known.contains(&key.name.as_str()));
         let Some(first) = unknown.next() else { return };
@@ -143,7 +143,7 @@ impl<'a> TreeReader<'a> {
     }
 }
 
-/// A type that is read from a tree and may keep places.
+/// A type that is read from a tree and may keep locations.
 pub(crate) trait FromTree: Sized {
     fn from_tree(reader: TreeReader<'_>) -> Result<Self, SettingsFault>;
 
@@ -215,7 +215,7 @@ impl FromTree for PathBuf {
     }
 }
 
-/// Reads types by their serde implementation: they keep no places.
+/// Implements `FromTree` through serde. Such types keep no locations.
 macro_rules! read_by_serde {
     ($($type:ty),* $(,)?) => {
         $(impl $crate::settings::de::FromTree for $type {
@@ -235,7 +235,7 @@ pub(crate) use read_by_serde;
 
 read_by_serde!(bool, u16, u64, f64, String, PermissionMode);
 
-/// Reads a type from a value that is no layer of settings.
+/// Reads a type from a value outside of the settings layers.
 pub(crate) fn from_node<T: for<'de> Deserialize<'de>>(
     node: &JsonNode,
 ) -> Result<(T, Vec<UnknownKey>), SettingsFault> {
@@ -244,7 +244,10 @@ pub(crate) fn from_node<T: for<'de> Deserialize<'de>>(
     Ok((value, context.unknown.into_inner()))
 }
 
-/// The entries of a value that has to be an object.
+/// Returns the entries of an object.
+///
+/// # Errors
+/// Returns a fault if the value is not an object.
 pub(crate) fn expect_object(node: &JsonNode) -> Result<&[(JsonKey, JsonNode)], SettingsFault> {
     let at = Some(node.at);
     match &node.json {
@@ -257,7 +260,8 @@ pub(crate) fn expect_object(node: &JsonNode) -> Result<&[(JsonKey, JsonNode)], S
     }
 }
 
-/// A key that was emptied by hand or by a program would otherwise be a list of rules that is gone.
+/// Returns the error for `null`. If `null` were accepted, emptying a key by accident would remove a list of
+/// rules.
 pub(crate) fn null_fault() -> SettingsFault {
     SettingsFault::custom("`null` is not accepted; leave the key out, or give it a value")
 }
@@ -306,7 +310,7 @@ impl<'de> Deserializer<'de> for TreeReader<'_> {
         known: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, SettingsFault> {
-        // A derived type would take a list as its fields in order, which is never meant.
+        // A derived type would accept a list as its fields in order, which is never intended.
         if let JsonValue::List(_) = &self.node.json {
             return Err(self.with_place(SettingsFault::invalid_type(Unexpected::Seq, &visitor)));
         }
@@ -390,7 +394,7 @@ impl<'de> MapAccess<'de> for FieldAccess<'_> {
     }
 }
 
-/// How much of a value that isn't accepted is shown.
+/// The maximum number of characters shown of a rejected value.
 const SHOWN_CHARS_MAX: usize = 60;
 
 impl de::Error for SettingsFault {
@@ -420,7 +424,7 @@ impl de::Error for SettingsFault {
 }
 
 fn not_accepted(found: Unexpected<'_>, accepted: &dyn Expected) -> String {
-    // serde's words for its own types are those of a programmer.
+    // serde's names for its own types are those of a programmer.
     let accepted = match accepted.to_string().as_str() {
         "a sequence" => "a list".to_owned(),
         "a map" => "an object".to_owned(),

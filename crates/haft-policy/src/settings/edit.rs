@@ -1,7 +1,7 @@
-//! Changes to a file of servers that leave everything else in it as it was: order, comments, blank lines.
+//! Edits a file of servers and leaves everything else as it was: order, comments, blank lines.
 //!
-//! Such a file is people's own, shared and under version control; one that were written anew would lose what they wrote
-//! around their servers. What can't be understood is not changed.
+//! Users write such files by hand and keep them under version control. Writing the whole file anew would
+//! lose their formatting and comments. A file that can't be parsed is not changed.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
@@ -13,7 +13,8 @@ const KEY: &str = "mcpServers";
 /// The order of a server's keys.
 const ORDER: [&str; 6] = ["type", "command", "args", "env", "url", "headers"];
 
-/// The text with a server in it, in place of one that has its name. `project` is the key of a workspace in a file of many.
+/// Returns the text with a server added or replaced. `project` is the key of a workspace in a file for many
+/// workspaces.
 ///
 /// ```
 /// use haft_policy::settings::edit::with_server;
@@ -26,7 +27,7 @@ const ORDER: [&str; 6] = ["type", "command", "args", "env", "url", "headers"];
 /// ```
 ///
 /// # Errors
-/// A text that is no object of servers, in words.
+/// Returns a message if the text is not an object of servers.
 pub fn with_server(text: &str, project: Option<&str>, name: &str, server: &Value) -> Result<String, String> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     let root = parse_file(text)?;
@@ -42,10 +43,10 @@ pub fn with_server(text: &str, project: Option<&str>, name: &str, server: &Value
     render_file(&root)
 }
 
-/// The text without a server; nothing if it names none of that name.
+/// Returns the text without a server, or `None` if there is no server of that name.
 ///
 /// # Errors
-/// A text that is no object of servers, in words.
+/// Returns a message if the text is not an object of servers.
 pub fn without_server(text: &str, project: Option<&str>, name: &str) -> Result<Option<String>, String> {
     if text.trim().is_empty() {
         return Ok(None);
@@ -65,7 +66,7 @@ pub fn without_server(text: &str, project: Option<&str>, name: &str) -> Result<O
 }
 
 fn parse_file(text: &str) -> Result<CstRootNode, String> {
-    // What the loader refuses, such as a key that is there twice, isn't changed either.
+    // A file that the loader rejects, for example for a duplicate key, isn't changed either.
     jsonc::parse_jsonc(text).map_err(|fault| fault.message)?;
     CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| error.to_string())
 }
@@ -88,7 +89,7 @@ fn to_cst_value(value: &Value) -> CstInputValue {
         Value::Array(items) => CstInputValue::Array(items.iter().map(to_cst_value).collect()),
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
-            // As people write it; the rest by name.
+            // The usual order first, other keys by name.
             fields.sort_by_key(|(key, _)| ORDER.iter().position(|known| known == key).unwrap_or(ORDER.len()));
             CstInputValue::Object(
                 fields.into_iter().map(|(key, value)| (key.clone(), to_cst_value(value))).collect(),

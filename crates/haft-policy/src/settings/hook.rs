@@ -1,7 +1,8 @@
-//! Hooks as settings describe them: events, groups with a matcher, handlers.
+//! Hooks in settings: events, groups with a matcher, and handlers.
 //!
-//! Nothing here runs a hook; a hooks module does. What is checked is that a matcher and an `if` can be read and that
-//! each handler has what its type needs, because a hook that can't be started would otherwise be noticed when it should have said no.
+//! This file runs no hook; the hooks module does. It checks that a matcher and an `if` can be parsed and
+//! that each handler has the keys that its type needs. Otherwise a broken hook would be noticed only when
+//! it should have denied a call.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,32 +25,34 @@ settings_section! {
     /// Hooks.
     pub struct HookSettings {
         settings {
-            /// Hooks by event, the weakest file's first: of several rewrites the strongest file's is the last. The same
-            /// handler for the same event and matcher runs once.
+            /// Hooks by event, the weakest file's first, so that the strongest file's rewrite is the last.
+            /// The same handler for the same event and matcher runs once.
             pub(crate) by_event: HookGroups = "hooks", trusted(TrustItemKind::Hook).merged(MergeRule::Hooks).by_name(1).check(check_hooks);
-            /// `true` turns hooks off: in your own file those of all but the machine's owner, in a workspace's file those of
+            /// `true` disables hooks: in your own file all but managed ones, in a workspace's file those of
             /// the workspace.
             pub disabled: Option<SettingValue<bool>> = "disableAllHooks", own_silently().merged(MergeRule::Any);
-            /// Managed settings only: `true` leaves no hooks but managed ones.
+            /// Managed settings only: `true` disables all hooks but managed ones.
             pub managed_only: Option<SettingValue<bool>> = "allowManagedHooksOnly", managed();
-            /// Addresses that `http` hooks may use, `*` for any run of characters; an empty list allows none. Not given: any.
+            /// Addresses that `http` hooks may use, with `*` for any run of characters. An empty list
+            /// allows none. Default: any.
             pub allowed_urls: Option<Vec<SettingValue<String>>> = "allowedHttpHookUrls", trusted(TrustItemKind::HookReach).concat();
-            /// Environment variables that headers of `http` hooks may use. Not given: those that the hook lists.
+            /// Environment variables that headers of `http` hooks may use. Default: those that the hook
+            /// lists.
             pub allowed_env_vars: Option<Vec<SettingValue<String>>> = "httpHookAllowedEnvVars", trusted(TrustItemKind::HookReach).concat();
         }
         derived {
-            /// All groups, the weakest layer's first: of several rewrites the last one counts.
+            /// All groups, the weakest layer's first: the last rewrite counts.
             groups: Vec<HookGroup>;
         }
     }
 }
 
-/// The key that turns hooks off.
+/// The key that disables hooks.
 pub(crate) const DISABLE: &str = "disableAllHooks";
-/// The key that leaves managed hooks only.
+/// The key that disables all hooks but managed ones.
 pub(crate) const MANAGED_HOOKS: &str = "allowManagedHooksOnly";
 
-/// The events that there are, with whether something fires them here.
+/// All events, with whether haft fires them.
 pub const EVENTS: [(&str, bool); 33] = [
     ("PreToolUse", true),
     ("PostToolUse", true),
@@ -86,57 +89,57 @@ pub const EVENTS: [(&str, bool); 33] = [
     ("MessageDisplay", false),
 ];
 
-/// Whether there is an event of this name.
+/// Returns whether there is an event of this name.
 pub(crate) fn is_event(name: &str) -> bool {
     EVENTS.iter().any(|(known, _)| *known == name)
 }
 
-/// The longest time limit of a hook, in seconds: a day.
+/// The longest timeout of a hook, in seconds: a day.
 pub const HOOK_TIMEOUT_S_MAX: f64 = 86_400.0;
 
-/// Handlers, and for what they run.
+/// A group of handlers with a matcher.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "HookGroup", extend("additionalProperties" = false))]
 #[expect(dead_code, reason = "only its schema is used; `HookGroup` reads it")]
 struct GroupObject {
-    /// Names of tools (`Edit|Write`) or a regular expression; empty, `*` or not given means all.
+    /// Names of tools (`Edit|Write`) or a regular expression. Empty, `*` or missing matches all.
     matcher: Option<String>,
-    /// What runs.
+    /// The handlers.
     hooks: Vec<HandlerObject>,
 }
 
-/// What runs when an event fires.
+/// A handler that runs when an event fires.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 #[schemars(rename = "HookHandler", extend("additionalProperties" = false), transform = needs_of_types)]
 struct HandlerObject {
-    /// The kind of handler.
+    /// The type of the handler.
     r#type: HandlerType,
-    /// One permission rule; the hook runs only for calls that it matches.
+    /// One permission rule. The hook runs only for calls that it matches.
     r#if: Option<String>,
-    /// How long it may take, in seconds.
+    /// The timeout, in seconds.
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = HOOK_TIMEOUT_S_MAX))]
     timeout: Option<f64>,
     /// What the user is shown while it runs.
     status_message: Option<String>,
-    /// Runs once a session.
+    /// Runs once per session.
     once: Option<bool>,
-    /// What a failure of the hook itself means: `block` (default for hooks that can deny) or `continue`.
+    /// The effect of a failure of the hook itself: `block` (default for hooks that can deny) or `continue`.
     on_failure: Option<OnFailure>,
-    /// `command`: the command; with `args` a program, without them a line for the shell.
+    /// `command`: the program if `args` is given, otherwise a command line for the shell.
     command: Option<String>,
-    /// `command`: arguments of the program; no shell then.
+    /// `command`: the arguments of the program, which then runs without a shell.
     args: Option<Vec<String>>,
     /// `command`: the shell.
     shell: Option<Shell>,
-    /// `command`: runs beside what goes on; its outcome counts for nothing.
+    /// `command`: runs in the background. Its outcome has no effect.
     r#async: Option<bool>,
     /// `command`: like `async`, and exit code 2 wakes the model.
     async_rewake: Option<bool>,
-    /// `http`: where the event is sent.
+    /// `http`: the address to which the event is sent.
     url: Option<String>,
-    /// `http`: headers; `$NAME` stands for an allowed environment variable.
+    /// `http`: the headers. `$NAME` is replaced by an allowed environment variable.
     headers: Option<BTreeMap<String, String>>,
     /// `http`: environment variables that headers may use.
     allowed_env_vars: Option<Vec<String>>,
@@ -144,13 +147,13 @@ struct HandlerObject {
     server: Option<String>,
     /// `mcp_tool`: the tool.
     tool: Option<String>,
-    /// `mcp_tool`: its input, with `${tool_input.x}`.
+    /// `mcp_tool`: the tool's input, with placeholders such as `${tool_input.x}`.
     input: Option<Map<String, Value>>,
-    /// `prompt`, `agent`: what the model is asked; `$ARGUMENTS` stands for the event.
+    /// `prompt`, `agent`: the question to the model. `$ARGUMENTS` is replaced by the event.
     prompt: Option<String>,
     /// `prompt`, `agent`: the model.
     model: Option<String>,
-    /// `prompt`, `agent`: goes on although the answer was no.
+    /// `prompt`, `agent`: continues even if the answer was no.
     continue_on_block: Option<bool>,
 }
 
@@ -165,7 +168,7 @@ enum HandlerType {
     Agent,
 }
 
-/// What each type needs, as (type, keys).
+/// The required keys of each type.
 const NEEDS: [(&str, &[&str]); 5] = [
     ("command", &["command"]),
     ("http", &["url"]),
@@ -186,11 +189,11 @@ fn needs_of_types(schema: &mut Schema) {
     schema.insert("allOf".to_owned(), rules.collect::<Vec<_>>().into());
 }
 
-/// What a failure of the hook itself means.
+/// The effect of a failure of the hook itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum OnFailure {
-    /// The action goes on.
+    /// The action continues.
     Continue,
     /// The action is blocked.
     Block,
@@ -206,38 +209,38 @@ pub enum Shell {
     Powershell,
 }
 
-/// Hooks for one event, with what they match.
+/// The hooks for one event and matcher.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HookGroup {
     /// The event, one of [`EVENTS`].
     pub event: String,
-    /// The matcher as written; none means all.
+    /// The matcher as written; `None` matches all.
     pub matcher: Option<String>,
-    /// What runs, in the order of the file.
+    /// The handlers, in the order of the file.
     pub handlers: Vec<HookHandler>,
 }
 
-/// What runs when an event fires.
+/// A handler that runs when an event fires.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HookHandler {
-    /// What is done.
+    /// The action.
     pub action: HookAction,
-    /// A permission rule that narrows it, as written.
+    /// A permission rule that restricts the handler, as written.
     pub condition: Option<String>,
-    /// Its time limit, where it has one of its own.
+    /// The timeout, if the handler sets one.
     pub timeout: Option<Duration>,
     /// What the user is shown while it runs.
     pub status_message: Option<String>,
-    /// Runs once a session.
+    /// Runs once per session.
     pub once: bool,
-    /// What a failure of the hook itself means, where it says so.
+    /// The effect of a failure of the handler itself, if it is set.
     pub on_failure: Option<OnFailure>,
-    /// Where it stands.
+    /// The origin.
     pub source: SettingsSource,
 }
 
 impl HookHandler {
-    /// Whether both do the same; then one of them is enough.
+    /// Returns whether both do the same, so that one of them is enough.
     pub fn same_as(&self, other: &HookHandler) -> bool {
         let without_place =
             |handler: &HookHandler| HookHandler { source: self.source.clone(), ..handler.clone() };
@@ -245,18 +248,18 @@ impl HookHandler {
     }
 }
 
-/// What a handler does.
+/// The action of a handler.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HookAction {
-    /// Runs a command.
+    /// Adds a command.
     Command {
-        /// The line for the shell, or the program where there are arguments.
+        /// The program if there are arguments, otherwise a command line for the shell.
         command: String,
-        /// The arguments; none means that a shell reads the line.
+        /// The arguments. With `None` a shell runs the command line.
         args: Option<Vec<String>>,
-        /// The shell, where one is named.
+        /// The shell, if one is named.
         shell: Option<Shell>,
-        /// How it runs beside the rest, if so.
+        /// How the command runs in the background, if it does.
         background: Option<BackgroundMode>,
     },
     /// Sends the event to an address.
@@ -270,37 +273,37 @@ pub enum HookAction {
     },
     /// Calls a tool of a server.
     McpTool {
-        /// The server.
+        /// The server's name.
         server: String,
-        /// The tool.
+        /// The tool's name.
         tool: String,
         /// Its input, as written.
         input: Map<String, Value>,
     },
     /// Asks a model.
     Prompt {
-        /// What it is asked, as written.
+        /// The question, as written.
         prompt: String,
-        /// The model, where one is named.
+        /// The model, if one is named.
         model: Option<String>,
-        /// Goes on although the answer was no.
+        /// Continues even if the answer was no.
         continue_on_block: bool,
     },
     /// Asks an agent with tools.
     Agent {
-        /// What it is asked, as written.
+        /// The question, as written.
         prompt: String,
-        /// The model, where one is named.
+        /// The model, if one is named.
         model: Option<String>,
-        /// Goes on although the answer was no.
+        /// Continues even if the answer was no.
         continue_on_block: bool,
     },
 }
 
-/// How a command runs beside what goes on.
+/// How a command runs in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackgroundMode {
-    /// Its outcome counts for nothing.
+    /// Its outcome has no effect.
     Quiet,
     /// Exit code 2 wakes the model.
     Rewake,
@@ -348,7 +351,7 @@ impl FromTree for HookGroup {
     }
 }
 
-/// Events that there aren't are noted, and nothing below them is read.
+/// Unknown events are reported, and nothing below them is read.
 fn check_hooks(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     for (event, node) in expect_object(reader.node)? {
         if is_event(&event.name) {
@@ -386,7 +389,10 @@ impl FromTree for HookHandler {
 }
 
 impl HandlerObject {
-    /// What the handler does, or what it lacks.
+    /// Returns the handler's action.
+    ///
+    /// # Errors
+    /// Returns a fault if a required key is missing.
     fn action(self, node: &JsonNode) -> Result<HookAction, SettingsFault> {
         let (name, _) = NEEDS[self.r#type as usize];
         let need = |key: &str, value: Option<String>| {
@@ -425,7 +431,10 @@ impl HandlerObject {
         })
     }
 
-    /// The rule that narrows it, which has to be one.
+    /// Returns the rule that restricts the handler.
+    ///
+    /// # Errors
+    /// Returns a fault if the rule is invalid.
     fn condition(&self, node: &JsonNode, source: &SettingsSource) -> Result<Option<String>, SettingsFault> {
         let Some(condition) = &self.r#if else { return Ok(None) };
         let written = UnparsedRule::plain(condition, RuleList::Deny, source.clone());

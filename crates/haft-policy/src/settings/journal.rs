@@ -1,4 +1,4 @@
-//! Settings of the journal of sessions: how safe it is, how long it is kept, what is not in it.
+//! Settings of the session journal: durability, retention and redaction.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,31 +11,32 @@ settings_section! {
     own "it says what is remembered of a session"
     pub struct JournalSettings {
         settings {
-            /// Whether sessions are kept. Default: true.
+            /// Whether sessions are recorded. Default: true.
             pub enabled: Option<bool> = "enabled", own();
-            /// When records are on the disk for good. Default: `batch`.
+            /// When records are synced to disk. Default: `batch`.
             pub durability: Option<Durability> = "durability", own();
-            /// How many days sessions are kept. Default: 30.
+            /// The number of days that sessions are kept. Default: 30.
             pub keep_days: Option<u64> = "keepDays", own();
-            /// How many megabytes all sessions may take together. Default: 1024.
+            /// The maximum size of all sessions together, in megabytes. Default: 1024.
             pub keep_megabytes: Option<u64> = "keepMegabytes", own();
-            /// Environment variables whose values are not written down.
+            /// Environment variables whose values are redacted.
             pub redact: Vec<String> = "redact", own().concat();
         }
     }
 }
 
-/// When records are on the disk for good.
+/// When records are synced to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "JournalDurability")]
 pub enum Durability {
-    /// Whenever the system likes: they survive the program, not a power failure.
+    /// Never explicitly: records survive a crash of the program but not a power failure.
     Off,
-    /// Before a call that can change something runs; the rest with the next one or at the turn's end.
+    /// Before a call that can change something runs. Other records are synced with the next one or at the
+    /// end of the turn.
     #[default]
     Batch,
-    /// Each record before anything goes on.
+    /// Each record, before anything continues.
     Call,
 }
 

@@ -1,8 +1,9 @@
-//! From the text of a settings file to values that know where they stand.
+//! Parses a settings file into values that know their location.
 //!
-//! The grammar is JSON with comments and trailing commas, and nothing laxer: what an editor marks as wrong is wrong
-//! here. A key that is given twice is an error, because one of the two would be lost, and it could be the one that
-//! denies. It isn't `haft::schema::parse_json` because the grammar has comments and every value needs its line and column.
+//! The grammar is JSON with comments and trailing commas, and nothing laxer: what an editor marks as an
+//! error is an error here. A duplicate key is an error, because one of the two values would be lost,
+//! possibly the one that denies. `haft::schema::parse_json` is not used, because the grammar has comments
+//! and every value needs its line and column.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -13,10 +14,10 @@ use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 
-/// How deep objects and lists of a settings file may nest.
+/// The maximum nesting depth of objects and lists in a settings file.
 pub const SETTINGS_DEPTH_MAX: usize = 64;
 
-/// A place in a text, from 1. Columns count characters.
+/// A location in a text. Lines and columns start at 1. Columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TextPosition {
     /// The line.
@@ -25,23 +26,23 @@ pub struct TextPosition {
     pub column: u32,
 }
 
-/// What is wrong with a text, and where.
+/// A problem in a text, with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SettingsFault {
-    /// Unknown until a caller that knows the place adds it.
+    /// Unknown until a caller that knows the location adds it.
     pub(crate) at: Option<TextPosition>,
-    /// The keys that lead to the value, outermost first; `None` where the message names the key itself.
+    /// The keys that lead to the value, outermost first. `None` if the message names the key itself.
     pub(crate) path: Option<Vec<String>>,
     pub(crate) message: String,
 }
 
 impl SettingsFault {
-    /// A fault whose message needs no path.
+    /// Creates a fault whose message needs no path.
     pub(crate) fn new(at: TextPosition, message: impl Into<String>) -> SettingsFault {
         SettingsFault { at: Some(at), path: None, message: message.into() }
     }
 
-    /// The same fault, seen from the object or list around it.
+    /// Adds the key of the enclosing object or list to the fault's path.
     pub(crate) fn inside(mut self, key: impl Into<String>) -> SettingsFault {
         if let Some(path) = &mut self.path {
             path.insert(0, key.into());
@@ -50,11 +51,11 @@ impl SettingsFault {
     }
 }
 
-/// A value, its place and the layer that it comes from.
+/// A value with its location and its layer.
 #[derive(Debug, Clone)]
 pub(crate) struct JsonNode {
     pub(crate) at: TextPosition,
-    /// The index of the layer, the strongest being 0.
+    /// The index of the layer; 0 is the strongest.
     pub(crate) layer: u16,
     pub(crate) json: JsonValue,
 }
@@ -70,14 +71,14 @@ pub(crate) enum JsonValue {
     Object(Vec<(JsonKey, JsonNode)>),
 }
 
-/// A key of an object and its place.
+/// A key of an object with its location.
 #[derive(Debug, Clone)]
 pub(crate) struct JsonKey {
     pub(crate) at: TextPosition,
     pub(crate) name: String,
 }
 
-/// A place for what has none.
+/// The location of values that have none.
 pub(crate) const NO_SPOT: TextPosition = TextPosition { line: 1, column: 1 };
 
 impl Default for JsonNode {
@@ -87,12 +88,12 @@ impl Default for JsonNode {
 }
 
 impl JsonNode {
-    /// The entries of an object; none for any other value.
+    /// Returns the entries of an object; empty for any other value.
     pub(crate) fn fields(&self) -> &[(JsonKey, JsonNode)] {
         if let JsonValue::Object(fields) = &self.json { fields } else { &[] }
     }
 
-    /// The items of a list; none for any other value.
+    /// Returns the items of a list; empty for any other value.
     pub(crate) fn items(&self) -> &[JsonNode] {
         if let JsonValue::List(items) = &self.json { items } else { &[] }
     }
@@ -105,12 +106,12 @@ impl JsonNode {
         matches!(self.json, JsonValue::Bool(true))
     }
 
-    /// The value of a key, where this is an object.
+    /// Returns the value of a key, if this is an object.
     pub(crate) fn get(&self, name: &str) -> Option<&JsonNode> {
         self.fields().iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
     }
 
-    /// A value that has no places of its own.
+    /// Converts a value without locations of its own.
     pub(crate) fn from_value(value: Value, at: TextPosition, layer: u16) -> JsonNode {
         let json = match value {
             Value::Null => JsonValue::Null,
@@ -128,7 +129,7 @@ impl JsonNode {
         JsonNode { at, layer, json }
     }
 
-    /// The value without its places.
+    /// Returns the value without its locations.
     pub(crate) fn to_value(&self) -> Value {
         match &self.json {
             JsonValue::Null => Value::Null,
@@ -144,12 +145,12 @@ impl JsonNode {
     }
 }
 
-/// Parses a text that is no layer of settings. A byte order mark at its beginning is skipped.
+/// Parses a text that is not a layer of settings. A leading byte order mark is skipped.
 pub(crate) fn parse_jsonc(text: &str) -> Result<JsonNode, SettingsFault> {
     parse_layer(text, 0)
 }
 
-/// Parses a text; every value knows the layer.
+/// Parses a text into values of a layer.
 pub(crate) fn parse_layer(text: &str, layer: u16) -> Result<JsonNode, SettingsFault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = LineIndex::new(text, layer);
@@ -227,15 +228,15 @@ fn convert_fields(
     Ok(fields)
 }
 
-/// Where the lines of a text begin.
+/// The beginnings of the lines of a text.
 ///
-/// Places are asked for in the order of the text, so columns are counted on from the last one: a file of one long line
-/// would take forever otherwise.
+/// Locations are requested in the order of the text, so columns are counted from the last location.
+/// Otherwise a file with one long line would take quadratic time.
 struct LineIndex<'a> {
     text: &'a str,
     layer: u16,
     starts: Vec<usize>,
-    /// The last place: bytes from the beginning, line (from 0), characters before it in the line.
+    /// The last location: byte offset, line (from 0), and preceding characters in the line.
     last: Cell<(usize, usize, usize)>,
 }
 
@@ -259,7 +260,7 @@ impl<'a> LineIndex<'a> {
     }
 }
 
-/// What is wrong, in the words of this project.
+/// Returns the message for a parse error.
 fn describe_parse_error(kind: &ParseErrorKind) -> String {
     use ParseErrorKind as K;
     let words = match kind {

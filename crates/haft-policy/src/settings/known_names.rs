@@ -1,7 +1,7 @@
-//! Names that are known: keys of other programs' settings, and environment variables that a workspace can't set.
+//! Known names: keys of other programs' settings, and environment variables that a workspace can't set.
 
-/// Keys that Claude Code knows at the top of a settings file and that mean nothing here. They are accepted without a
-/// word, because people share one file between the two.
+/// Top-level keys of Claude Code's settings that haft doesn't use. They are accepted without a warning,
+/// because users share one file between both programs.
 const ELSEWHERE: &str = "
     agent allowManagedMcpServersOnly alwaysThinkingEnabled apiKeyHelper attribution autoMemoryDirectory
     autoMode autoUpdatesChannel availableModels awsAuthRefresh awsCredentialExport blockedMarketplaces
@@ -17,13 +17,13 @@ const ELSEWHERE: &str = "
     terminalProgressBarEnabled theme voiceEnabled worktree
 ";
 
-/// Keys of Claude Code that mean nothing here.
+/// Returns the keys of Claude Code that haft doesn't use.
 pub(crate) fn foreign_keys() -> impl Iterator<Item = &'static str> {
     ELSEWHERE.split_whitespace()
 }
 
-/// Whole names of variables that no workspace sets, in capitals: each decides which program runs, what it loads, whom
-/// it trusts or where it sends.
+/// Names of variables that a workspace can't set, in upper case. Each of them decides which program runs,
+/// what it loads, which certificates it trusts or where it sends data.
 const REFUSED: &str = "
     BASHOPTS BASH_ENV BROWSER CARGO_HOME CC CDPATH CODEX_HOME COMSPEC CURL_CA_BUNDLE CURL_HOME CXX
     DENO_CERT DOCKER_HOST EDITOR ENV GCONV_PATH GLIBC_TUNABLES GLOBIGNORE GOFLAGS GOPATH GOPROXY GOROOT
@@ -35,19 +35,19 @@ const REFUSED: &str = "
     VISUAL WGETRC ZDOTDIR _JAVA_OPTIONS _
 ";
 
-/// Beginnings of such names.
+/// Prefixes of such names.
 const REFUSED_BEGINNINGS: &str = "
     ANTHROPIC_ AWS_ AZURE_ BASH_FUNC_ CLAUDE_ DBUS_ DOTNET_ DYLD_ GCP_ GEMINI_ GH_ GITHUB_ GIT_ GOOGLE_
     HAFT_ LD_ MALLOC_ MCP_ NPM_CONFIG_ OPENAI_ OTEL_ PIP_ PYTHON RUBY SSH_ SSL_ UV_ XDG_ CARGO_TARGET_
 ";
 
-/// Parts of such names: endpoints, proxies and secrets.
+/// Substrings of such names: endpoints, proxies and secrets.
 const REFUSED_PARTS: &str = "
     APIKEY API_BASE API_KEY BASE_URL CREDENTIAL ENDPOINT PASSWD PASSWORD PRIVATE_KEY PROXY SECRET TOKEN
     _HOST
 ";
 
-/// Whether a workspace can't set an environment variable, however much it is trusted.
+/// Returns whether a workspace can't set an environment variable, even if the workspace is trusted.
 pub fn is_refused_variable(name: &str) -> bool {
     let name = name.to_uppercase();
     let odd = name.is_empty() || name.contains(['=', '\0']);
@@ -56,7 +56,7 @@ pub fn is_refused_variable(name: &str) -> bool {
         || REFUSED_PARTS.split_whitespace().any(|part| name.contains(part))
 }
 
-/// The known name that is closest to one that isn't, if any is close.
+/// Returns the known name closest to an unknown one, if one is close enough.
 pub(crate) fn closest_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let letters = |text: &str| -> Vec<char> { text.to_lowercase().chars().take(64).collect() };
     let wanted = letters(name);

@@ -1,7 +1,8 @@
-//! The files that settings come from, each read once, in order, strongest first.
+//! The files that settings come from, each read once, strongest first.
 //!
-//! What is read here is what is judged, hashed and merged later: no file is opened a second time between showing it to
-//! a person and using it. A file that can't be understood stops everything; there is no way to go on without its rules.
+//! The trees that are read here are also evaluated, hashed and merged later: no file is opened a second
+//! time between showing it to the user and using it. An invalid file stops everything: haft can't run
+//! without its rules.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,15 +23,15 @@ use super::user_servers::{self, UserServers};
 use crate::source::{SettingsSource, SourceScope};
 use haft::ports::PermissionMode;
 
-/// The longest settings file, in bytes.
+/// The maximum size of a settings file, in bytes.
 pub const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
-/// How many warnings about settings are kept; the rest is counted.
+/// The maximum number of warnings about settings; the rest is only counted.
 pub const WARNINGS_MAX: usize = 100;
-/// How many files the folder of managed pieces may hold.
+/// The maximum number of files in the folder of managed fragments.
 const MANAGED_PIECES_MAX: usize = 200;
-/// How many characters of an unknown key are shown.
+/// The maximum number of characters shown of an unknown key.
 const KEY_CHARS_MAX: usize = 80;
-/// Where a key belongs that stands in the wrong object, as a message.
+/// Returns a message with the correct object for a key in the wrong one.
 fn misplaced_key_hint(table: &SectionSpec, key: &str) -> Option<String> {
     if table.get(key).is_some() {
         return Some("it belongs at the top of the file".to_owned());
@@ -41,7 +42,7 @@ fn misplaced_key_hint(table: &SectionSpec, key: &str) -> Option<String> {
     section.map(|(section, _)| format!("it belongs in `{section}`"))
 }
 
-/// What flags say about settings.
+/// The command-line flags that affect settings.
 #[derive(Debug, Clone, Default)]
 pub struct SettingsFlags {
     /// `--settings`: a file, or the JSON itself.
@@ -54,7 +55,7 @@ pub struct SettingsFlags {
     pub deny: Vec<String>,
     /// `--permission-mode`.
     pub permission_mode: Option<PermissionMode>,
-    /// Directories to work in, beside the current one.
+    /// Additional working directories.
     pub add_dirs: Vec<PathBuf>,
     /// `--mcp-config`.
     pub mcp_config: Vec<PathBuf>,
@@ -62,14 +63,14 @@ pub struct SettingsFlags {
     pub trust_hash: Option<String>,
 }
 
-/// Something wrong in a file that stops everything.
+/// An error in a file, which stops everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsProblem {
-    /// The file as a person finds it, or the flag.
+    /// The file name for display, or the flag.
     pub file: String,
-    /// Where in it.
+    /// The location in the file.
     pub at: Option<TextPosition>,
-    /// What is wrong and what is accepted.
+    /// The problem, and what is accepted.
     pub message: String,
 }
 
@@ -84,10 +85,10 @@ impl fmt::Display for SettingsProblem {
     }
 }
 
-/// Settings that can't be used: every file that is wrong, with its first problem.
+/// The error for invalid settings: every invalid file, with its first problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsError {
-    /// At least one.
+    /// The problems, at least one.
     pub problems: Vec<SettingsProblem>,
 }
 
@@ -103,12 +104,12 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// Something that a person should know and that stops nothing.
+/// A warning for the user, which stops nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsWarning {
-    /// Where.
+    /// The origin.
     pub source: SettingsSource,
-    /// What.
+    /// The message.
     pub message: String,
 }
 
@@ -118,10 +119,10 @@ impl fmt::Display for SettingsWarning {
     }
 }
 
-/// One file of settings, or what flags say.
+/// One settings file, or the settings of a flag.
 #[derive(Debug)]
 pub struct SettingsLayer {
-    /// The file; `None` where a flag holds the JSON.
+    /// The file; `None` if a flag contains the JSON.
     pub(crate) path: Option<PathBuf>,
     pub(crate) place: LayerPlace,
     pub(crate) root: JsonNode,
@@ -132,7 +133,7 @@ impl SettingsLayer {
         self.place.source(at)
     }
 
-    /// Whether it lies in the workspace, so that anybody who writes there has written it.
+    /// Returns whether the file is in the workspace, so that anyone who can write there controls it.
     pub(crate) fn is_workspaces(&self) -> bool {
         is_workspaces(self.place.scope)
     }
@@ -141,7 +142,7 @@ impl SettingsLayer {
         self.place.scope == SourceScope::Managed
     }
 
-    /// The handlers of events that there are, each with its event and matcher.
+    /// Returns the handlers of known events, each with its event and matcher.
     pub(crate) fn handlers(&self) -> impl Iterator<Item = (&str, &str, &JsonNode)> {
         let events = self.root.get("hooks").map(JsonNode::fields).unwrap_or_default().iter();
         let known = events.filter(|(event, _)| is_event(&event.name));
@@ -154,16 +155,16 @@ impl SettingsLayer {
     }
 }
 
-/// Whether settings of a scope lie in the workspace.
+/// Returns whether settings of a scope are in the workspace.
 pub(crate) fn is_workspaces(scope: SourceScope) -> bool {
     matches!(scope, SourceScope::Project | SourceScope::Local)
 }
 
-/// Everything that was read.
+/// All layers that were read.
 #[derive(Debug)]
 pub struct SettingsLayers {
     pub(crate) table: &'static SectionSpec,
-    /// Strongest first.
+    /// The layers, strongest first.
     pub(crate) layers: Vec<SettingsLayer>,
     pub(crate) servers: Vec<McpServer>,
     pub(crate) flags: SettingsFlags,
@@ -175,12 +176,12 @@ impl SettingsLayers {
     /// Reads all files. Runs nothing, writes nothing.
     ///
     /// # Errors
-    /// Files that can't be read or understood.
+    /// Returns [`SettingsError`] if files can't be read or parsed.
     pub fn read(places: &SettingsPlaces, flags: &SettingsFlags) -> Result<SettingsLayers, SettingsError> {
         SettingsLayers::read_with(SectionSpec::standard(), places, flags)
     }
 
-    /// Reads all files by a table of settings.
+    /// Reads all files with a given table of settings.
     pub(crate) fn read_with(
         table: &'static SectionSpec,
         places: &SettingsPlaces,
@@ -198,7 +199,7 @@ impl SettingsLayers {
         Ok(SettingsLayers { table, layers, servers, flags: flags.clone(), places: places.clone(), warnings })
     }
 
-    /// The files that were there, strongest first, with their scopes.
+    /// Returns the existing files, strongest first, with their scopes.
     pub fn files(&self) -> impl Iterator<Item = (&Path, SourceScope)> {
         self.layers.iter().filter_map(|layer| Some((layer.path.as_deref()?, layer.place.scope)))
     }
@@ -236,7 +237,7 @@ impl LayerReader<'_> {
             }
         }
         self.flags(flags, &cwd);
-        // Of two flags the later one is stronger.
+        // The last flag is the strongest.
         for given in flags.settings.iter().rev() {
             if given.trim_start().starts_with('{') {
                 let shown: Arc<Path> = Path::new("inline settings").into();
@@ -257,7 +258,8 @@ impl LayerReader<'_> {
             .map(|dir| dir.join("settings.json"))
             .collect();
         let own: Vec<PathBuf> = users.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        // In the home folder the workspace's `.claude` is the user's: one file is read once, as the user's.
+        // If the workspace is the home folder, its `.claude` is the user's. The file is read once, as the
+        // user's.
         let is_users = |path: &Path| path.canonicalize().is_ok_and(|path| own.contains(&path));
         let root = places.git_root.as_deref().unwrap_or(&places.cwd);
         let workspaces = [
@@ -276,7 +278,7 @@ impl LayerReader<'_> {
         }
     }
 
-    /// What flags say of permissions, as a layer. Their rules are checked with those of all layers together.
+    /// Builds a layer from the permission flags. Their rules are checked together with those of all layers.
     fn flags(&mut self, flags: &SettingsFlags, cwd: &Arc<Path>) {
         let mode = flags.permission_mode.map(|mode| json!(mode.to_string()));
         let lists = [("deny", &flags.deny), ("ask", &flags.ask), ("allow", &flags.allow)];
@@ -291,13 +293,13 @@ impl LayerReader<'_> {
         }
     }
 
-    /// The index of the layer that is read next.
+    /// Returns the index of the next layer.
     fn next_layer(&self) -> u16 {
         u16::try_from(self.layers.len()).unwrap_or(u16::MAX)
     }
 
-    /// The machine owner's files for Claude Code, strongest first: of the pieces in a folder a later name has the last
-    /// word, and all of them have it over the file.
+    /// Returns the managed files of Claude Code, strongest first. Fragments with later names override
+    /// earlier ones, and all fragments override the file.
     fn managed_pieces(&mut self, folder: &Path) -> Vec<PathBuf> {
         let pieces = folder.join("managed-settings.d");
         let mut found = Vec::new();
@@ -339,7 +341,7 @@ impl LayerReader<'_> {
         }
     }
 
-    /// The text of a file, and its name for people.
+    /// Returns the text of a file, and its name for display.
     fn text(&mut self, path: &Path, needed: FileRequirement) -> Option<(String, Arc<Path>)> {
         let shown: Arc<Path> = PathBuf::from(self.places.show(path)).into();
         let read = read_file::read_text(path, SETTINGS_BYTES_MAX);
@@ -383,7 +385,7 @@ impl LayerReader<'_> {
         self.problems.push(SettingsProblem { file, at: fault.at, message: fault.to_string() });
     }
 
-    /// Checks a whole file by the table. Returns what is wrong without making the rest senseless.
+    /// Checks a whole file by the table. Returns faults that leave the rest of the file usable.
     fn check(&mut self, place: &LayerPlace, root: &JsonNode) -> Result<Vec<SettingsFault>, SettingsFault> {
         let context = ReadContext { places: Some(self.places), ..ReadContext::default() };
         self.table.check(TreeReader::new(root, &context))?;
@@ -403,7 +405,7 @@ impl LayerReader<'_> {
                 continue;
             }
             let object = inside.map_or_else(|| "settings".to_owned(), |inside| format!("`{inside}`"));
-            // Beyond what is shown the closest name helps no reader, and finding it takes time.
+            // Beyond the shown warnings a suggestion helps no reader, and computing it takes time.
             let few = self.warnings.len() < WARNINGS_MAX;
             let near =
                 || closest_name(&key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
@@ -419,7 +421,7 @@ impl LayerReader<'_> {
         let places = self.places;
         let anchor: Arc<Path> = places.cwd.as_path().into();
         let mut servers: Vec<McpServer> = Vec::new();
-        // Of two flags the later one is stronger.
+        // The last flag is the strongest.
         for path in flags.mcp_config.iter().rev() {
             let path = normalize_path(&places.cwd, path);
             servers.extend(self.servers_in(
@@ -429,7 +431,7 @@ impl LayerReader<'_> {
                 FileRequirement::Yes(""),
             ));
         }
-        // The user's own list before that of the other program.
+        // haft's own list takes precedence over Claude Code's.
         let own = places.own_servers();
         let files = [own.as_deref(), places.claude_json.as_deref()];
         let (mut local, mut user) = (Vec::new(), Vec::new());
@@ -472,8 +474,8 @@ impl LayerReader<'_> {
         }
     }
 
-    /// Servers that the user added for this workspace, and for all. Such a file is written by programs and holds no rules,
-    /// so one that can't be read loosens nothing and is told.
+    /// Returns the servers that the user added for this workspace, and those for all. Programs write this
+    /// file and it contains no rules, so an unreadable file loosens nothing and is only reported.
     fn added_servers(&mut self, path: &Path, anchor: &Arc<Path>) -> (Vec<McpServer>, Vec<McpServer>) {
         let shown: Arc<Path> = PathBuf::from(self.places.show(path)).into();
         let roots = [Some(self.places.cwd.as_path()), self.places.git_root.as_deref()];
@@ -497,10 +499,10 @@ impl LayerReader<'_> {
     }
 }
 
-/// Whether a file has to be there.
+/// Whether a file has to exist.
 #[derive(Clone, Copy)]
 enum FileRequirement {
-    /// A flag names it; what else the flag takes.
+    /// A flag names the file. Contains the other form that the flag accepts.
     Yes(&'static str),
     No,
 }

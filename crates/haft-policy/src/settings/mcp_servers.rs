@@ -1,7 +1,7 @@
-//! Servers of `.mcp.json`, as data: what would be started or reached, nothing expanded, nothing started.
+//! Servers of `.mcp.json`, as data. Nothing is expanded and no server is started here.
 //!
-//! A file that doesn't parse is an error like any settings file. One server that makes no sense is left out with a
-//! warning instead: a server that isn't there loosens nothing.
+//! A file that can't be parsed is an error, as for any settings file. A single invalid server is left out
+//! with a warning instead: a missing server loosens nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,33 +14,33 @@ use super::de;
 use super::jsonc::{self, JsonNode, NO_SPOT, SettingsFault, TextPosition};
 use crate::source::{SettingsSource, SourceScope};
 
-/// How many servers one file may name.
+/// The maximum number of servers in one file.
 pub const SERVERS_MAX: usize = 200;
-/// The shortest time limit of a server's calls that counts, in milliseconds.
+/// The shortest accepted timeout of a server's calls, in milliseconds.
 pub const SERVER_TIMEOUT_MS_MIN: u64 = 1_000;
 
-/// Names that a server can't have, because something else has them.
+/// Names that a server can't have, because they are reserved.
 const RESERVED: [&str; 5] =
     ["workspace", "claude-in-chrome", "computer-use", "Claude Preview", "Claude Browser"];
 
-/// A server that a file names. `${NAME}` and `${NAME:-default}` stand in it as they were written.
+/// A server that a file names. `${NAME}` and `${NAME:-default}` are kept as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpServer {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// How it is reached.
+    /// The transport.
     pub transport: McpTransport,
-    /// The time limit of one call, in milliseconds.
+    /// The timeout of one call, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// Whether its tools are always shown whole.
+    /// Whether the model always receives its complete tool definitions.
     pub always_load: Option<bool>,
-    /// Whether it came with the files of the workspace, and so counts once that is trusted.
+    /// Whether the server comes from the files of the workspace, and so needs its trust.
     pub of_workspace: bool,
     /// Where it stands.
     pub source: SettingsSource,
 }
 
-/// How a server is reached.
+/// The transport of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum McpTransport {
     /// A process, over its standard input and output.
@@ -49,10 +49,10 @@ pub enum McpTransport {
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables in its environment.
+        /// Additional environment variables.
         env: BTreeMap<String, String>,
     },
-    /// An address.
+    /// A remote address.
     Remote {
         /// The protocol.
         kind: RemoteProtocol,
@@ -60,9 +60,9 @@ pub enum McpTransport {
         url: String,
         /// Headers of each request.
         headers: BTreeMap<String, String>,
-        /// A command that prints more headers.
+        /// A command that prints additional headers.
         headers_helper: Option<String>,
-        /// How to sign in, as given.
+        /// The OAuth configuration, as written.
         oauth: Option<Map<String, Value>>,
     },
 }
@@ -93,10 +93,10 @@ struct RawServer {
     always_load: Option<bool>,
 }
 
-/// Servers, and what is wrong with the others, by place.
+/// The valid servers, and the problems of the others, by location.
 type ParsedServers = (Vec<McpServer>, Vec<(TextPosition, String)>);
 
-/// The servers of a text.
+/// Reads the servers of a text.
 pub(crate) fn parse_servers(
     text: &str,
     scope: SourceScope,
@@ -104,7 +104,8 @@ pub(crate) fn parse_servers(
     anchor: &Arc<Path>,
 ) -> Result<ParsedServers, SettingsFault> {
     let root = jsonc::parse_jsonc(text)?;
-    // Servers are read one by one, so that a wrong one is left out alone; only their table has to be one.
+    // Servers are read one by one, so that an invalid one is left out alone. Only their table has to be an
+    // object.
     let unknown = de::expect_object(&root)?.iter().filter(|(key, _)| key.name != "mcpServers");
     let mut warnings: Vec<(TextPosition, String)> = unknown
         .map(|(key, _)| (key.at, format!("`{}` is not known here; `mcpServers` is", key.name)))
@@ -135,7 +136,7 @@ pub(crate) fn parse_servers(
     Ok((servers, warnings))
 }
 
-/// Whether an entry would be a server of this name: what is odd about it, in words.
+/// Checks whether an entry is a valid server of this name, and returns warnings about it.
 ///
 /// ```
 /// use haft_policy::settings::check_server;
@@ -146,7 +147,7 @@ pub(crate) fn parse_servers(
 /// ```
 ///
 /// # Errors
-/// Why it would not be one, in words.
+/// Returns the reason why the entry is not a server.
 pub fn check_server(name: &str, entry: &Value) -> Result<Vec<String>, String> {
     if super::user_servers::depth_exceeds(entry, jsonc::SETTINGS_DEPTH_MAX) {
         return Err(format!("it nests deeper than {}", jsonc::SETTINGS_DEPTH_MAX));
@@ -157,10 +158,10 @@ pub fn check_server(name: &str, entry: &Value) -> Result<Vec<String>, String> {
     Ok(understood.1.into_iter().map(|(_, words)| words).collect())
 }
 
-/// A server, and what is odd about it; or where and why it is none.
+/// A server with warnings about it, or the reason and the location why the entry is invalid.
 pub(crate) type ServerResult = Result<(McpServer, Vec<(TextPosition, String)>), (TextPosition, String)>;
 
-/// Understands one server.
+/// Reads one server.
 pub(crate) fn parse_server(name: &str, node: &JsonNode, source: SettingsSource) -> ServerResult {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let refuse = |words: String| Err((node.at, words));

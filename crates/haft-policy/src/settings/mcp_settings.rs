@@ -1,5 +1,5 @@
-//! Settings of MCP servers and of the search for tools: which servers are approved, how they are treated, when tools are
-//! searched for.
+//! Settings of MCP servers and of tool search: which servers are approved, their options, and when tool
+//! search is used.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::table::{anyone, own, settings_section, true_loosens, trusted};
 use crate::source::SettingsSource;
 use crate::trust::TrustItemKind;
 
-/// The largest time limit, in milliseconds: a day.
+/// The longest timeout, in milliseconds: a day.
 const MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
 settings_section! {
@@ -23,77 +23,80 @@ settings_section! {
     pub struct McpSettings {
         settings {}
         sections {
-            /// How they are treated.
+            /// Options of servers.
             options: McpOptions = "mcp";
         }
         settings {
             /// `true` approves every server of the workspace's `.mcp.json`.
             pub enable_all_project: Option<SettingValue<bool>> = "enableAllProjectMcpServers", trusted(TrustItemKind::ServerApproval).loosens(true_loosens);
-            /// Servers of `.mcp.json` that are approved, by name.
+            /// Approved servers of `.mcp.json`, by name.
             pub enabled: Vec<SettingValue<String>> = "enabledMcpjsonServers", trusted(TrustItemKind::ServerApproval).concat();
             /// Servers of `.mcp.json` that are not started, by name.
             pub disabled: Vec<SettingValue<String>> = "disabledMcpjsonServers", anyone().concat();
-            /// The only servers that may be used. Not given: any.
+            /// The only servers that may be used. Default: any.
             pub allowed: Option<Vec<SettingValue<ServerMatch>>> = "allowedMcpServers", trusted(TrustItemKind::ServerApproval).concat();
-            /// Servers that are never used; stronger than `allowedMcpServers`.
+            /// Servers that are never used. Overrides `allowedMcpServers`.
             pub denied: Vec<SettingValue<ServerMatch>> = "deniedMcpServers", anyone().concat();
         }
         derived {
-            /// Servers that may be started, the strongest scope first; no two have one name.
+            /// Servers that may be started, the strongest scope first, with unique names.
             servers: Vec<McpServer>;
-            /// Servers that may not, and why.
+            /// Servers that may not be started, with the reason.
             withheld: Vec<(McpServer, WithheldReason)>;
         }
     }
 }
 
 settings_section! {
-    /// How MCP servers are treated. Not from a workspace, which would speak for its own servers.
+    /// Options of MCP servers. Not from a workspace, which would set them for its own servers.
     own "it says what servers may"
     pub struct McpOptions {
         settings {
-            /// After how long a call goes on in the background, in milliseconds; 0 keeps it in the foreground. Default: 120000.
+            /// The time after which a call continues in the background, in milliseconds; 0 keeps it in the
+            /// foreground. Default: 120000.
             pub background_after_ms: Option<u64> = "backgroundAfterMs", own().between(0, MS_MAX);
-            /// How long a server may take until its tools are known, in milliseconds. Default: 30000.
+            /// The timeout until a server's tools are known, in milliseconds. Default: 30000.
             pub connect_timeout_ms: Option<u64> = "connectTimeoutMs", own().between(1, MS_MAX);
-            /// What single servers may, by name.
+            /// Options of single servers, by name.
             pub servers: BTreeMap<String, ServerOptions> = "servers", own().by_name(2).check(check_servers);
         }
     }
 }
 
-/// What a server may, and how it is run.
+/// Options of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 #[schemars(rename = "McpServerOptions", extend("additionalProperties" = false))]
 pub struct ServerOptions {
-    /// Whether its process runs in the sandbox. Default: only one that came with the workspace does.
+    /// Whether the server's process runs in the sandbox. Default: only for servers of the workspace.
     pub sandbox: Option<bool>,
-    /// Whether it may ask the model, each time with your yes. Default: no.
+    /// Whether the server may request answers of the model, each time with your approval. Default: no.
     pub sampling: Option<bool>,
-    /// Whether its tools that say they only look really do: such calls run beside others. Default: no.
+    /// Whether its tools' claims to be read-only are trusted: such calls run in parallel. Default: no.
     pub read_only_hints: Option<bool>,
-    /// How many of its calls run at once. Default: 16.
+    /// The maximum number of concurrent calls. Default: 16.
     #[schemars(range(min = 1, max = 1000))]
     pub concurrency: Option<u64>,
-    /// How long a call may go without a sign of life, in milliseconds. Default: five minutes over the network, else thirty.
+    /// The longest time without a message from the server during a call, in milliseconds. Default: five
+    /// minutes over the network, otherwise thirty.
     #[schemars(range(min = 1))]
     pub idle_timeout_ms: Option<u64>,
 }
 
-/// When a model is given only the names of tools, and finds the rest by `ToolSearch`.
+/// When the model receives only the names of tools and finds the rest with `ToolSearch`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 #[schemars(rename = "ToolSearch", extend("additionalProperties" = false))]
 pub struct ToolSearchSettings {
-    /// Whether it ever is. Default: yes.
+    /// Whether tool search may be used. Default: yes.
     pub enabled: Option<bool>,
-    /// With more tools than this. Default: 60.
+    /// The number of tools above which it is used. Default: 60.
     pub above: Option<u64>,
-    /// Or where their definitions take more than this share of the model's window, in percent. Default: 10.
+    /// The share of the model's context window, in percent, above which tool definitions are deferred.
+    /// Default: 10.
     #[schemars(range(min = 1, max = 100))]
     pub percent: Option<u64>,
-    /// Whether the provider's own form of it is used. Default: where its own address is asked.
+    /// Whether the provider's own tool search is used. Default: only at the provider's own address.
     pub native: Option<bool>,
 }
 
@@ -115,7 +118,7 @@ fn check_servers(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
 }
 
 impl ToolSearchSettings {
-    /// What the types alone don't check.
+    /// Checks what the types don't.
     pub(crate) fn check(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
         match reader.read::<ToolSearchSettings>()?.percent {
             Some(percent) if !(1..=100).contains(&percent) => {
@@ -126,7 +129,7 @@ impl ToolSearchSettings {
     }
 }
 
-/// Which servers are meant.
+/// Selects servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerMatch {
     /// By name.
@@ -137,7 +140,7 @@ pub enum ServerMatch {
     Url(String),
 }
 
-/// Which servers are meant; one of the keys.
+/// Selects servers by exactly one of the keys.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 #[schemars(rename = "ServerMatch", extend("additionalProperties" = false, "minProperties" = 1, "maxProperties" = 1))]
@@ -147,7 +150,7 @@ struct ServerMatchObject {
     /// The command that starts it, with all arguments.
     #[schemars(extend("minItems" = 1))]
     server_command: Option<Vec<String>>,
-    /// Its address, `*` for any run of characters.
+    /// The server's address, with `*` for any run of characters.
     server_url: Option<String>,
 }
 
@@ -170,12 +173,12 @@ impl FromTree for ServerMatch {
     }
 }
 
-/// Why the lists of servers rule one out.
+/// Why the lists of servers exclude one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// An entry of `deniedMcpServers` means it.
+    /// An entry of `deniedMcpServers` matches it.
     Denied(SettingsSource),
-    /// There is a list `allowedMcpServers`, and nothing in it means it.
+    /// There is a list `allowedMcpServers`, and no entry matches it.
     NotAllowed,
 }
 
@@ -184,20 +187,20 @@ pub enum RefusalReason {
 pub enum WithheldReason {
     /// The workspace that names it isn't trusted.
     Untrusted,
-    /// Settings turn it off.
+    /// Settings disable it.
     Disabled(SettingsSource),
-    /// A stronger file names one that is called the same.
+    /// A stronger file names a server with the same name.
     Hidden(SettingsSource),
 }
 
 impl McpSettings {
-    /// Whether the user or the trusted workspace approves a server of `.mcp.json` by its name.
+    /// Returns whether the user or the trusted workspace approves a server of `.mcp.json` by its name.
     pub fn is_enabled(&self, name: &str) -> bool {
         self.enable_all_project.as_ref().is_some_and(|all| all.value)
             || self.enabled.iter().any(|enabled| enabled.value == name)
     }
 
-    /// Sorts the servers that files name into those that may be started and those that may not.
+    /// Divides the servers that files name into those that may be started and those that may not.
     pub(crate) fn complete(&mut self, layers: &SettingsLayers, standing: TrustStatus) {
         for server in &layers.servers {
             let is_off = |name: &&SettingValue<String>| server.of_workspace && name.value == server.name;
@@ -217,9 +220,9 @@ impl McpSettings {
         }
     }
 
-    /// Whether the lists rule a server out that is called so and reached so: by a command with its arguments, or by an
-    /// address. What is denied is denied, whatever allows it. Where a list allows commands, a process needs one of them,
-    /// and its name alone is not enough; so it is with addresses.
+    /// Returns whether the lists exclude a server with this name, and with this command and arguments or
+    /// this address. A deny entry overrides every allow entry. If the allow-list has commands, a process
+    /// has to match one of them; its name alone is not enough. The same holds for addresses.
     pub fn refuses(
         &self,
         name: &str,
@@ -244,7 +247,7 @@ impl McpSettings {
     }
 }
 
-/// Whether a pattern, with `*` for any run of characters, is the whole of a text.
+/// Returns whether a pattern, with `*` for any run of characters, matches a whole text.
 fn matches_pattern(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };

@@ -1,8 +1,8 @@
-//! One tree of settings out of all layers.
+//! Merges all layers into one tree of settings.
 //!
-//! A workspace's files are different from all others: they came with the files that an agent works on. What they tighten
-//! always counts; what they loosen or run counts once the workspace is trusted; endpoints, keys, the program path and a looser
-//! mode never count. The rules for each key are those of the table.
+//! The files of a workspace are treated differently, because they came with the files that an agent works
+//! on. What they tighten always applies. What they loosen or run applies once the workspace is trusted.
+//! Endpoints, keys, the program path and a looser mode never apply. The table has the rules for each key.
 
 use super::Settings;
 use super::de::{LayerPlace, ReadContext, TreeReader};
@@ -15,12 +15,12 @@ use super::table::{
 };
 use crate::source::SourceScope;
 
-/// Whether a workspace may run and loosen what its files say.
+/// Whether a workspace's files may run and loosen things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrustStatus {
-    /// The user saw it and said yes.
+    /// The user reviewed the workspace and approved it.
     Trusted,
-    /// Its files only tighten.
+    /// The workspace's files may only tighten.
     Untrusted,
 }
 
@@ -96,7 +96,7 @@ impl<'a> TreeMerge<'a> {
         fields
     }
 
-    /// Merges the values of one setting, if any of them counts.
+    /// Merges the values of one setting, if any of them applies.
     fn merge_setting(
         &mut self,
         rule: &SettingRule,
@@ -114,13 +114,13 @@ impl<'a> TreeMerge<'a> {
         }
     }
 
-    /// Whether the machine's owner sets a key to `true`.
+    /// Returns whether managed settings set a key to `true`.
     fn is_set_by_owner(&self, key: &str) -> bool {
         let managed = self.layers.iter().filter(|layer| layer.is_managed());
         managed.into_iter().any(|layer| find_value(&layer.root, key).is_some_and(JsonNode::is_true))
     }
 
-    /// Whether a layer may set a key at all.
+    /// Returns whether a layer may set a key at all.
     fn may_set(&mut self, rule: &SettingRule, key: &str, layer: &SettingsLayer, node: &JsonNode) -> bool {
         let last = key.rsplit('.').next().unwrap_or(key);
         match rule.authority {
@@ -141,7 +141,7 @@ impl<'a> TreeMerge<'a> {
         }
     }
 
-    /// Merges below so many levels of names.
+    /// Merges below the given number of name levels.
     fn merge_names(
         &mut self,
         rule: &SettingRule,
@@ -190,7 +190,8 @@ impl<'a> TreeMerge<'a> {
         }
     }
 
-    /// The strongest value that counts: what a workspace may only tighten is compared with what holds without it.
+    /// Returns the strongest value that applies. A value that a workspace may only tighten is compared with
+    /// the value that would apply without it.
     fn strongest_value(
         &mut self,
         rule: &SettingRule,
@@ -217,7 +218,8 @@ impl<'a> TreeMerge<'a> {
         found
     }
 
-    /// Groups of hooks, the weakest layer's first. A group has no handler that another has for the same matcher.
+    /// Merges groups of hooks, the weakest layer's first. A handler that another group has for the same
+    /// matcher is dropped.
     fn merge_hooks(&mut self, given: LayerValues<'a>) -> Option<JsonNode> {
         let off: Vec<SourceScope> = self
             .layers
@@ -255,7 +257,7 @@ impl<'a> TreeMerge<'a> {
     }
 }
 
-/// Adds a group without the handlers that are there for the same matcher.
+/// Adds a group without the handlers that exist for the same matcher.
 fn add_group(groups: &mut Vec<JsonNode>, group: &JsonNode) {
     let matcher = |group: &JsonNode| group.get("matcher").and_then(JsonNode::as_str).map(str::to_owned);
     let handlers = |group: &JsonNode| group.get("hooks").map(JsonNode::items).unwrap_or_default().to_vec();

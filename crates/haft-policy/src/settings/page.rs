@@ -1,4 +1,4 @@
-//! The tables of keys in `docs/settings.md`, made from the table of settings.
+//! Generates the tables of keys in `docs/settings.md` from the table of settings.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::table::{MergeRule, SectionSpec, SettingAuthority, SettingSpec, join_k
 const HEADER: &str =
     "| key | value | from a workspace | of several files | meaning |\n|---|---|---|---|---|\n";
 
-/// One table for each object at the top, and one for what is in none.
+/// Returns one table for each top-level object, and one for the other keys.
 pub(crate) fn settings_page(table: &SectionSpec) -> String {
     let schema = table_schema(table);
     let mut page = String::new();
@@ -20,7 +20,7 @@ pub(crate) fn settings_page(table: &SectionSpec) -> String {
     let settings = table.settings();
     let of_object = |key: &str| key.split_once('.').map(|(object, _)| object.to_owned());
     let mut sorted: Vec<_> = settings.iter().map(|(key, setting)| (of_object(key), key, setting)).collect();
-    // What stands in no object comes first; the rest keeps its order.
+    // Keys outside of an object come first; otherwise the order is kept.
     sorted.sort_by_key(|(object, ..)| object.is_some());
     for (object, key, setting) in sorted {
         if page.is_empty() || begun != object {
@@ -51,12 +51,12 @@ fn write_row(page: &mut String, key: &str, value: &str, from: &str, merged: &str
     let _ = writeln!(page, "| `{key}` | {value} | {from} | {merged} | {} |", docs.trim_end_matches('.'));
 }
 
-/// The schema of the values below so many levels of names.
+/// Returns the schema of the values below the given number of name levels.
 fn below_names(schema: &Value, names: u8) -> &Value {
     (0..names).fold(schema, |schema, _| &schema["additionalProperties"])
 }
 
-/// Rows for the keys of a value that is an object, or a list of objects; each type is shown once.
+/// Writes rows for the keys of a value that is an object or a list of objects. Each type is written once.
 fn write_parts(page: &mut String, key: &str, value: &Value, root: &Value, shown: &mut Vec<Value>) {
     let value = resolve_reference(value, root);
     if value["type"] == "array" {
@@ -81,7 +81,7 @@ fn resolve_reference<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     name.map_or(schema, |name| &root["$defs"][name])
 }
 
-/// The type of a value, for people.
+/// Returns the name of a value's type for the page.
 fn type_label(schema: &Value, root: &Value) -> String {
     let range = |schema: &Value| match (&schema["minimum"], &schema["maximum"]) {
         (Value::Number(min), Value::Number(max)) => format!(", {min} to {max}"),

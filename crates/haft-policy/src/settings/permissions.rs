@@ -1,4 +1,4 @@
-//! Settings of permissions: rules, the mode, and what forbids more than rules do.
+//! Permission settings: rules, the mode, and restrictions beyond the rules.
 
 use std::path::PathBuf;
 
@@ -16,24 +16,24 @@ use crate::rule::Rule;
 use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 use crate::trust::TrustItemKind;
 
-/// How many characters of a rule that can't be understood are shown.
+/// The maximum number of characters shown of an invalid rule.
 const RULE_CHARS_MAX: usize = 200;
-/// The key by which the machine's owner drops all allow rules but managed ones.
+/// The key with which managed settings drop all other allow rules.
 const MANAGED_RULES: &str = "permissions.allowManagedPermissionRulesOnly";
 
 settings_section! {
-    /// Rules about calls, and the mode.
+    /// Permission rules and the permission mode.
     pub struct PermissionSettings {
         settings {
-            /// The mode of a session. A workspace can only make it tighter.
+            /// The permission mode of a session. A workspace can only make it stricter.
             pub default_mode: Option<SettingValue<PermissionMode>> = "defaultMode", tightening(mode_loosens);
             /// Calls that never run.
             pub(crate) deny: Vec<RuleEntry> = "deny", configure_rules(anyone());
             /// Calls that always ask.
             pub(crate) ask: Vec<RuleEntry> = "ask", configure_rules(anyone());
-            /// Calls that run unasked.
+            /// Calls that run without asking.
             pub(crate) allow: Vec<RuleEntry> = "allow", configure_rules(trusted(TrustItemKind::AllowRule)).managed_by(MANAGED_RULES);
-            /// Directories beside the working directory; `~/` is your home.
+            /// Additional working directories; `~/` is your home.
             pub additional_directories: Vec<SettingValue<PathBuf>> = "additionalDirectories", trusted(TrustItemKind::Directory).concat();
             /// `disable` forbids the mode `bypassPermissions`.
             pub bypass_disabled: Option<SettingValue<DisableKeyword>> = "disableBypassPermissionsMode", anyone().merged(MergeRule::Any);
@@ -43,21 +43,22 @@ settings_section! {
             pub block_reads_outside: Option<SettingValue<bool>> = "blockReadsOutsideWorkingDirectories", anyone().merged(MergeRule::Any);
             /// `true` denies writes outside of the working directories; nothing lifts it.
             pub block_writes_outside: Option<SettingValue<bool>> = "blockWritesOutsideWorkingDirectories", anyone().merged(MergeRule::Any);
-            /// `true` denies what would ask.
+            /// `true` denies calls that would ask.
             pub deny_instead_of_prompting: Option<SettingValue<bool>> = "denyInsteadOfPrompting", tightening(prompting_loosens);
-            /// Managed settings only: `true` leaves no allow rules but managed ones, answers of yours included; deny and ask
-            /// rules of all files still hold.
+            /// Managed settings only: `true` ignores all allow rules but managed ones, including your
+            /// answers. Deny and ask rules of all files still apply.
             pub managed_rules_only: Option<SettingValue<bool>> = "allowManagedPermissionRulesOnly", managed();
         }
         derived {
-            /// All rules, the strongest layer's first, in each first those that deny, then those that ask.
+            /// All rules, the strongest layer's first. Within a layer deny rules come first, then ask
+            /// rules.
             rules: Vec<UnparsedRule>;
         }
     }
 }
 
 impl PermissionSettings {
-    /// Where a mode is forbidden, if it is.
+    /// Returns the origin of the setting that forbids a mode, if one does.
     pub fn forbids(&self, mode: PermissionMode) -> Option<&SettingsSource> {
         let disabled = match mode {
             PermissionMode::BypassPermissions => &self.bypass_disabled,
@@ -67,9 +68,9 @@ impl PermissionSettings {
         disabled.as_ref().map(|at| &at.source)
     }
 
-    /// Computes what follows from several keys. Returns a warning, with its place.
+    /// Computes the values that depend on several keys. Returns a warning with its origin.
     pub(crate) fn complete(&mut self, layers: &SettingsLayers) -> Option<(SettingsSource, String)> {
-        // What takes back a weaker file's word is no word of its own.
+        // A value that only reverts a weaker file's value isn't a setting of its own.
         self.deny_instead_of_prompting = self.deny_instead_of_prompting.take().filter(|at| at.value);
         let lists = [
             (RuleList::Deny, &mut self.deny),
@@ -104,7 +105,7 @@ const fn configure_rules(rule: SettingRule) -> SettingRule {
     rule.concat().check(check_rules)
 }
 
-/// Every rule has to be understood, whether or not it counts: all that aren't are reported.
+/// Every rule has to be valid, even if it doesn't apply. All invalid rules are reported.
 fn check_rules(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     for RuleEntry { rule, at, .. } in reader.read::<Vec<RuleEntry>>()? {
         if let Err(bad) = Rule::parse(rule) {
@@ -115,7 +116,7 @@ fn check_rules(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     Ok(())
 }
 
-/// So much of a rule as a message has room for: a pasted page helps no reader.
+/// Truncates a rule for a message: a pasted page helps no reader.
 pub(crate) fn shorten_rule(rule: &str) -> String {
     truncate_with_ellipsis(rule, RULE_CHARS_MAX)
 }
@@ -126,7 +127,7 @@ fn mode_loosens(node: &JsonNode, before: Option<&JsonNode>) -> bool {
     mode(node).is_none_or(|mode| !mode.is_within(before))
 }
 
-/// Taking back another file's `true`.
+/// Reverting another file's `true` loosens.
 fn prompting_loosens(node: &JsonNode, before: Option<&JsonNode>) -> bool {
     false_loosens(node, None) && before.is_some_and(|before| matches!(before.json, JsonValue::Bool(true)))
 }

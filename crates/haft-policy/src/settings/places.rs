@@ -1,7 +1,9 @@
-//! Where settings, trust and answers are kept, all given: nothing here looks at the environment by itself.
+//! The locations of settings, trust and answers. All are given by the caller: nothing here reads the
+//! environment by itself.
 //!
-//! The root of a git repository is found by reading, never by running git, whose configuration comes from the
-//! repository itself. A `.git` file can say anything: it counts only if the place that it points to points back.
+//! The root of a git repository is found by reading files and never by running git, whose configuration
+//! comes from the repository itself. A `.git` file can contain any path: it counts only if that location
+//! refers back to it.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -14,41 +16,41 @@ use super::read_file;
 /// Where Claude Code keeps the user's settings. Default: `~/.claude`.
 pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 
-/// The settings of the machine's owner.
+/// The managed settings of the machine's owner.
 pub const MANAGED_SETTINGS: &str = "/etc/haft/settings.json";
 
-/// Where Claude Code's settings of the machine's owner lie: `managed-settings.json`, and a folder of more.
+/// The folder of Claude Code's managed settings: `managed-settings.json`, and a folder of fragments.
 pub const CLAUDE_MANAGED_DIR: &str = "/etc/claude-code";
 
-/// How many bytes a `.git` file, or one that it names, may have.
+/// The maximum size of a `.git` file, or of a file that it names, in bytes.
 const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 
-/// All places that settings come from or go to.
+/// All locations that settings are read from or written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsPlaces {
-    /// The file of the machine's owner.
+    /// The managed settings file.
     pub managed: Option<PathBuf>,
-    /// The machine owner's folder of settings for Claude Code.
+    /// The folder of Claude Code's managed settings.
     pub claude_managed_dir: Option<PathBuf>,
-    /// The user's folder of settings.
+    /// The user's settings folder.
     pub config_dir: Option<PathBuf>,
-    /// The user's folder of settings for Claude Code.
+    /// The user's settings folder of Claude Code.
     pub claude_dir: Option<PathBuf>,
     /// The file in which Claude Code keeps the servers that the user added.
     pub claude_json: Option<PathBuf>,
-    /// The folder for trust and remembered answers.
+    /// The folder for trust and stored answers.
     pub state_dir: Option<PathBuf>,
-    /// Where these folders are when nothing moves them: read by the next session that isn't moved.
+    /// The default locations of these folders. A later session without overrides reads them.
     pub usual: Vec<PathBuf>,
-    /// The user's home.
+    /// The user's home directory.
     pub home: Option<PathBuf>,
-    /// The working directory, absolute and without links: the workspace.
+    /// The working directory, absolute and with symlinks resolved: the workspace.
     pub cwd: PathBuf,
-    /// The root of the repository around it, of the main checkout where it is a worktree.
+    /// The root of the surrounding repository. For a worktree it is the root of the main checkout.
     pub git_root: Option<PathBuf>,
 }
 
-/// A place that can't be used.
+/// The error for a location that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidSettingsPlace(String);
 
@@ -61,11 +63,12 @@ impl fmt::Display for InvalidSettingsPlace {
 impl std::error::Error for InvalidSettingsPlace {}
 
 impl SettingsPlaces {
-    /// The usual places, for a workspace.
+    /// Returns the default locations for a workspace.
     ///
     /// # Errors
-    /// A working directory that there isn't, and folders in the environment that are relative: they would mean
-    /// another folder in every workspace, one of the workspace's choice.
+    /// Returns an error if the working directory doesn't exist, or if a folder in the environment is
+    /// relative. A relative folder would be a different one in every workspace, under the workspace's
+    /// control.
     pub fn from_env(cwd: &Path, lookup: VariableLookup<'_>) -> Result<SettingsPlaces, InvalidSettingsPlace> {
         let set = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let movers = [haft::env::HAFT_CONFIG_DIR, haft::env::HAFT_STATE_DIR, CLAUDE_CONFIG_DIR];
@@ -101,12 +104,12 @@ impl SettingsPlaces {
         })
     }
 
-    /// The file with the servers that the user added, for one workspace or for all.
+    /// Returns haft's file with the servers that the user added, for one workspace or for all.
     pub fn own_servers(&self) -> Option<PathBuf> {
         self.config_dir.as_ref().map(|dir| dir.join("mcp.json"))
     }
 
-    /// A path as a person finds it again: relative to the workspace, or from the home.
+    /// Returns a path for display: relative to the workspace or to the home directory.
     pub fn show(&self, path: &Path) -> String {
         if let Ok(inside) = path.strip_prefix(&self.cwd) {
             return inside.display().to_string();
@@ -116,7 +119,8 @@ impl SettingsPlaces {
     }
 }
 
-/// The root of the repository around a directory; that of the main checkout where it is a worktree of it.
+/// Returns the root of the repository around a directory. For a worktree it is the root of the main
+/// checkout.
 pub fn git_root(cwd: &Path) -> Option<PathBuf> {
     for dir in cwd.ancestors() {
         let git = dir.join(".git");
@@ -127,13 +131,13 @@ pub fn git_root(cwd: &Path) -> Option<PathBuf> {
         if found.is_file() {
             return Some(main_checkout(dir, &git).unwrap_or_else(|| dir.to_owned()));
         }
-        // A link or something stranger is not what git makes; it is no root and hides none.
+        // Git doesn't create a symlink or another special file here. It is no root and hides none.
     }
     None
 }
 
-/// The main checkout of a worktree, if the repository knows this worktree: `.git` names `MAIN/.git/worktrees/NAME`, and
-/// the file `gitdir` there names this `.git`.
+/// Returns the main checkout of a worktree, if the repository knows this worktree: `.git` names
+/// `MAIN/.git/worktrees/NAME`, and the file `gitdir` there names this `.git`.
 fn main_checkout(dir: &Path, git: &Path) -> Option<PathBuf> {
     let text = read_file::read_text(git, GIT_FILE_BYTES_MAX).ok()??;
     let entry = dir.join(gitdir_in(text.as_bytes())?).canonicalize().ok()?;
@@ -143,7 +147,7 @@ fn main_checkout(dir: &Path, git: &Path) -> Option<PathBuf> {
     (back.canonicalize().ok()? == git.canonicalize().ok()?).then(|| common.parent().map(Path::to_owned))?
 }
 
-/// A path without `.` and `..`, by its text alone.
+/// Removes `.` and `..` from a path without accessing the file system.
 pub(crate) fn normalize_path(base: &Path, path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in base.join(path).components() {

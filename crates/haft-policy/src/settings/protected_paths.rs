@@ -1,6 +1,7 @@
 //! Files that decide what runs: written only after a question, some never.
 //!
-//! The names are those of [`haft_protected::TABLE`]; the folders of the user's settings and state come from [`SettingsPlaces`].
+//! The names are those of [`haft_protected::TABLE`]; the folders of the user's settings and state come from
+//! [`SettingsPlaces`].
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +10,13 @@ use super::places::{SettingsPlaces, normalize_path};
 /// How a path is protected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathProtection {
-    /// Written only after the user said yes to this write; the name that says so.
+    /// Each write needs the user's approval. Contains the name that is protected.
     Ask(String),
-    /// Written by no tool in any mode; the folder or file that says so.
+    /// No tool writes it in any mode. Contains the folder or file that is protected.
     Never(PathBuf),
 }
 
-/// What is protected in one session.
+/// The protected paths of one session.
 #[derive(Debug, Clone)]
 pub struct ProtectedPaths {
     never: Vec<PathBuf>,
@@ -23,7 +24,8 @@ pub struct ProtectedPaths {
 }
 
 impl ProtectedPaths {
-    /// The names of the table, the user's own folders, also where they usually are, and files that run for the workspace.
+    /// Creates the set from the names of the table, the user's own folders at their current and default
+    /// locations, and files that run for the workspace.
     pub fn new(places: &SettingsPlaces, scripts: impl IntoIterator<Item = PathBuf>) -> ProtectedPaths {
         let folders = [
             &places.config_dir,
@@ -46,10 +48,11 @@ impl ProtectedPaths {
         ProtectedPaths { never, scripts: both }
     }
 
-    /// How an absolute path is protected. Ask for the path as given and for the real one; the stricter answer counts.
+    /// Returns how an absolute path is protected. Callers check the given and the resolved path; the
+    /// stricter result counts.
     pub fn judge(&self, path: &Path) -> Option<PathProtection> {
         let path = normalize_path(Path::new("/"), path);
-        // Whoever replaces a folder above replaces what is in it.
+        // Replacing a parent folder replaces its contents.
         let meets = |guarded: &&PathBuf| path.starts_with(guarded) || guarded.starts_with(&path);
         if let Some(folder) = self.never.iter().find(meets) {
             return Some(PathProtection::Never(folder.clone()));

@@ -1,4 +1,5 @@
-//! Reading a file that somebody else may have put there: regular files only, bounded, never waiting.
+//! Reads a file that another user may have created: regular files only, with a size limit, and without
+//! blocking.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,11 +11,11 @@ use rustix::io::Errno;
 
 use super::jsonc::TextPosition;
 
-/// Why a file can't be used, in words.
+/// Why a file can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnreadableFile {
     pub(crate) why: String,
-    /// Where in it, if that is known.
+    /// The location in the file, if it is known.
     pub(crate) at: Option<TextPosition>,
 }
 
@@ -24,10 +25,10 @@ impl UnreadableFile {
     }
 }
 
-/// Opens a regular file. Nothing where there is none; a link that leads nowhere is an error, because somebody meant a
-/// file to be there.
+/// Opens a regular file. Returns `None` if there is none. A dangling symlink is an error, because a file
+/// was intended to be there.
 ///
-/// Opening doesn't wait for the other end of a fifo and gives no terminal.
+/// Opening doesn't block on a FIFO and doesn't acquire a controlling terminal.
 pub(crate) fn open_regular(path: &Path) -> Result<Option<(File, u64)>, UnreadableFile> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened: OwnedFd = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -40,7 +41,7 @@ pub(crate) fn open_regular(path: &Path) -> Result<Option<(File, u64)>, Unreadabl
             return Err(UnreadableFile::new("its permissions don't allow it"));
         }
         Err(Errno::LOOP) => return Err(UnreadableFile::new("its links go round in a circle")),
-        // What a socket answers.
+        // The error for a socket.
         Err(Errno::NXIO) => return Err(UnreadableFile::new(not_a_file("a socket"))),
         Err(error) => return Err(UnreadableFile::new(error.to_string())),
     };
@@ -68,7 +69,7 @@ pub(crate) fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Unrea
         return Err(too_long());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    // The size may be a lie (`/proc`) or grow while it is read.
+    // The size may be wrong (`/proc`) or grow during the read.
     file.take(max + 1).read_to_end(&mut bytes).map_err(|error| UnreadableFile::new(error.to_string()))?;
     if bytes.len() as u64 > max {
         return Err(too_long());
@@ -93,7 +94,7 @@ pub(crate) fn read_text(path: &Path, max: u64) -> Result<Option<String>, Unreada
     text.map(Some)
 }
 
-/// Why there is no file although somebody meant one to be there: its folder is no folder.
+/// Returns why a file is missing although it was intended to exist: its folder is not a folder.
 pub(crate) fn folder_fault(path: &Path) -> Option<UnreadableFile> {
     let folder = path.parent()?;
     let name = folder.file_name()?.to_string_lossy().into_owned();
@@ -102,7 +103,7 @@ pub(crate) fn folder_fault(path: &Path) -> Option<UnreadableFile> {
         Ok(real) if real.is_dir() => return None,
         Ok(_) => "is not a folder",
         Err(_) if found.is_symlink() => "is a link that leads nowhere",
-        // Gone since it was seen.
+        // The folder was removed in the meantime.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(_) => "can't be looked into",
     };

@@ -1,15 +1,16 @@
-//! Writes that make a folder a repository, or change what git obeys in one.
+//! Writes that turn a folder into a git repository, or change its configuration.
 //!
-//! git takes a folder for a repository by the names in it, without any `.git`: `HEAD` beside `objects` and `refs`, or
-//! beside `commondir`. From then on its `config` and `hooks` decide what runs at the user's next `git status` there and
-//! below. Each of these writes alone is harmless, so the one that completes the set needs approval.
+//! Git recognizes a repository by the names in a folder, even without `.git`: `HEAD` next to `objects` and
+//! `refs`, or next to `commondir`. From then on the folder's `config` and `hooks` decide what runs at the
+//! user's next `git status` there and below. Each of these writes alone is harmless, so the one that
+//! completes the set needs approval.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use haft_git::layout::{OBEYED, REPOSITORY_NAMES, is_repository};
 
-/// The folder that these writes make a repository, or whose configuration they change.
+/// Returns the folder that these writes turn into a repository, or whose configuration they change.
 pub fn repository_write<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Option<PathBuf> {
     let mut added: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
     for path in paths {
@@ -40,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// Which folder these writes concern, in one with these names.
+    /// Checks which folder these writes concern, given the existing names.
     fn check(there: &[&str], writes: &[&str], expected: Option<&str>) {
         let dir = tempfile::tempdir().unwrap();
         for name in there {

@@ -1,4 +1,4 @@
-//! Settings of `haft run`: which model, where it is, what it may cost.
+//! Settings of `haft run`: the model, its address, and limits of a run.
 
 use std::collections::BTreeMap;
 
@@ -10,64 +10,64 @@ use super::jsonc::SettingsFault;
 use super::table::{own, settings_section};
 
 settings_section! {
-    /// How `haft run` reaches a model. Not from a workspace.
+    /// The model for `haft run`. Not from a workspace.
     own "whoever sets an address gets the key"
     pub struct RunSettings {
         settings {
-            /// Which provider is asked where no flag names one. Default: the first that there is a key for.
+            /// The provider if no flag names one. Default: the first that has a key.
             pub provider: Option<Provider> = "provider", own();
         }
         sections {
             /// Anthropic.
             anthropic: ProviderSettings = "anthropic";
-            /// OpenAI by its Responses API.
+            /// OpenAI with its Responses API.
             openai: ProviderSettings = "openai";
-            /// OpenAI by Chat Completions, which many other servers speak.
+            /// OpenAI with its Chat Completions API, which many other servers implement.
             openai_chat: ProviderSettings = "openai-chat";
             /// Gemini.
             gemini: ProviderSettings = "gemini";
         }
         settings {
-            /// What a million tokens cost, by model.
+            /// Prices per million tokens, by model.
             pub prices: BTreeMap<String, Prices> = "prices", own().by_name(1).check(check_prices);
-            /// How often the model may be asked.
+            /// The maximum number of requests to the model.
             pub max_turns: Option<u64> = "maxTurns", own().at_least(1);
-            /// How many tokens a run may cost.
+            /// The maximum number of tokens of a run.
             pub max_tokens: Option<u64> = "maxTokens", own().at_least(1);
-            /// How long a run may take, in seconds.
+            /// The maximum duration of a run, in seconds.
             pub max_seconds: Option<u64> = "maxSeconds", own().at_least(1);
-            /// How much money a run may cost, where the model's price is known.
+            /// The maximum cost of a run, if the model's price is known.
             pub max_cost: Option<f64> = "maxCost", own().at_least(0);
         }
     }
 }
 
 settings_section! {
-    /// A provider: its model, its address, and the key for it.
+    /// A provider: its model, its address, and its key.
     pub struct ProviderSettings {
         settings {
             /// The model.
             pub model: Option<String> = "model", own();
-            /// The base URL, as the vendor's own SDK takes it.
+            /// The base URL, in the form that the vendor's own SDK accepts.
             pub base_url: Option<String> = "baseUrl", own();
-            /// The key. The environment is the better place for it.
+            /// The key. Prefer the environment variable.
             pub api_key: Option<String> = "apiKey", own().secret();
-            /// How many tokens fit into the model's window.
+            /// The size of the model's context window, in tokens.
             pub window_tokens: Option<u64> = "windowTokens", own().at_least(1);
         }
     }
 }
 
-/// A provider that can be asked.
+/// A supported provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provider {
     /// Anthropic.
     Anthropic,
-    /// OpenAI by its Responses API.
+    /// OpenAI with its Responses API.
     #[serde(rename = "openai")]
     OpenAi,
-    /// OpenAI by Chat Completions.
+    /// OpenAI with its Chat Completions API.
     #[serde(rename = "openai-chat")]
     OpenAiChat,
     /// Gemini.
@@ -75,7 +75,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// As it is written.
+    /// Returns the name in settings.
     pub fn word(self) -> &'static str {
         match self {
             Provider::Anthropic => "anthropic",
@@ -86,21 +86,21 @@ impl Provider {
     }
 }
 
-/// What a million tokens of a model cost, in whatever money.
+/// The price of a million tokens of a model, in any currency.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 #[schemars(rename = "RunPrices", extend("additionalProperties" = false))]
 pub struct Prices {
-    /// Input that was not in the cache.
+    /// Input tokens that were not in the cache.
     #[schemars(range(min = 0))]
     pub input: f64,
-    /// Output.
+    /// Output tokens.
     #[schemars(range(min = 0))]
     pub output: f64,
-    /// Input that was read from the cache. Default: that of input.
+    /// Input tokens read from the cache. Default: the price of input.
     #[schemars(range(min = 0))]
     pub cache_read: Option<f64>,
-    /// Input that was written into the cache. Default: that of input.
+    /// Input tokens written to the cache. Default: the price of input.
     #[schemars(range(min = 0))]
     pub cache_write: Option<f64>,
 }
@@ -112,14 +112,15 @@ fn check_prices(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
         let all = [Some(prices.input), Some(prices.output), prices.cache_read, prices.cache_write];
         all.into_iter().flatten().any(|money| money < 0.0)
     };
-    match reader.read::<BTreeMap<String, Prices>>()?.values().any(negative) {
-        true => Err(SettingsFault::new(reader.node.at, "nothing costs less than 0")),
-        false => Ok(()),
+    if reader.read::<BTreeMap<String, Prices>>()?.values().any(negative) {
+        Err(SettingsFault::new(reader.node.at, "nothing costs less than 0"))
+    } else {
+        Ok(())
     }
 }
 
 impl RunSettings {
-    /// What is set for a provider.
+    /// Returns the settings of a provider.
     pub fn for_provider(&self, provider: Provider) -> &ProviderSettings {
         match provider {
             Provider::Anthropic => &self.anthropic,

@@ -1,7 +1,7 @@
 //! The published JSON Schema of a settings file.
 //!
-//! It is made from the table that the loader reads with. A test holds the two to each other over many files: what
-//! the schema takes loads without an error and without an unknown key, and the other way round.
+//! It is generated from the table that the loader uses. A test compares the two over many files: a file
+//! that the schema accepts loads without an error and without an unknown key, and vice versa.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 use super::known_names::foreign_keys;
 use super::table::{SectionSpec, TableEntry};
 
-/// The JSON Schema of a settings file, draft 2020-12.
+/// Returns the JSON Schema of a settings file, draft 2020-12.
 pub fn schema() -> Value {
     table_schema(SectionSpec::standard())
 }
 
-/// The JSON Schema of the files that a table describes.
+/// Returns the JSON Schema of the files that a table describes.
 pub(crate) fn table_schema(table: &SectionSpec) -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
     let mut schema = section_schema(table, &mut generator);
@@ -42,7 +42,7 @@ fn section_schema(section: &SectionSpec, generator: &mut SchemaGenerator) -> Val
         "description": section.docs, "type": "object", "properties": properties, "additionalProperties": false,
     })
 }
-/// Takes `null` out of every type: what need not be given is left out, never empty.
+/// Removes `null` from every type: an optional value is omitted and never `null`.
 fn without_null(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(without_null),

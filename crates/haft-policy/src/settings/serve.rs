@@ -1,4 +1,4 @@
-//! Settings of `haft serve`: its clients, their tokens, and what each may do.
+//! Settings of `haft serve`: its clients, their tokens, and their permissions.
 
 use haft::ports::PermissionMode;
 use schemars::JsonSchema;
@@ -8,21 +8,22 @@ use super::de::{SettingValue, TreeReader, read_by_serde};
 use super::jsonc::SettingsFault;
 use super::table::{own, settings_section};
 
-/// How many clients settings may name.
+/// The maximum number of clients in settings.
 pub const SERVE_CLIENTS_MAX: usize = 256;
 
 settings_section! {
-    /// Who may use `haft serve`, and for what. Not from a workspace.
+    /// The clients of `haft serve` and their permissions. Not from a workspace.
     own "it says who may use your tools"
     pub struct ServeSettings {
         settings {
-            /// Clients, each with a token of its own and what it may do; of two with one name the strongest file's counts.
+            /// Clients, each with its own token and permissions. Of two with the same name, the strongest
+            /// file's counts.
             pub clients: Vec<SettingValue<ServeClient>> = "clients", own().concat().check(check_clients);
             /// Tokens of an authorization server.
             pub oauth: Option<SettingValue<ServeOauth>> = "oauth", own().check(check_oauth);
-            /// Names of hosts, beside those of this machine, by which the server is reached. Without ports.
+            /// Additional host names by which the server is reached, without ports.
             pub hosts: Vec<SettingValue<String>> = "hosts", own().concat();
-            /// Origins of pages, beside those of this machine, that may use the server, such as `https://app.example`.
+            /// Additional origins of web pages that may use the server, such as `https://app.example`.
             pub origins: Vec<SettingValue<String>> = "origins", own().concat();
         }
     }
@@ -33,43 +34,43 @@ settings_section! {
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 #[schemars(extend("additionalProperties" = false, "required" = ["name"]))]
 pub struct ServeClient {
-    /// Its name, for logs, for `--view`, and for principals of an authorization server (`oauth:SUBJECT`).
+    /// The name, for logs, for `--view`, and for principals of an authorization server (`oauth:SUBJECT`).
     #[schemars(length(min = 1, max = 200))]
     pub name: String,
-    /// The SHA-256 of its token, as 64 hexadecimal digits.
+    /// The SHA-256 of the token, as 64 hexadecimal digits.
     #[schemars(extend("pattern" = "^[0-9a-fA-F]{64}$"))]
     pub token_sha256: Option<String>,
-    /// A file with its token on one line; nobody else may be able to read it.
+    /// A file with the token on one line. Only its owner may be able to read it.
     pub token_file: Option<String>,
-    /// The permission mode of its calls. Default: that of the session.
+    /// The permission mode of the client's calls. Default: that of the session.
     #[schemars(with = "PermissionMode")]
     pub mode: Option<PermissionMode>,
-    /// The tools that it is offered, by name, `*` for any run of characters. Default: all.
+    /// The tools that the client may use, by name, with `*` for any run of characters. Default: all.
     pub tools: Option<Vec<String>>,
-    /// More rules for its calls: what runs unasked.
+    /// Additional allow rules for the client's calls.
     pub allow: Vec<String>,
-    /// What asks.
+    /// Additional ask rules.
     pub ask: Vec<String>,
-    /// What never runs.
+    /// Additional deny rules.
     pub deny: Vec<String>,
 }
 
-/// An authorization server whose tokens are taken.
+/// An authorization server whose tokens are accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 #[schemars(extend("additionalProperties" = false, "required" = ["resource", "introspection", "clientId"]))]
 pub struct ServeOauth {
-    /// The address of this server as clients know it; a token has to be meant for it.
+    /// The address of this server as clients know it. A token has to be issued for it.
     pub resource: String,
-    /// Where clients get tokens.
+    /// The authorization servers where clients get tokens.
     pub authorization_servers: Vec<String>,
-    /// Where a token is asked about (RFC 7662).
+    /// The token introspection endpoint (RFC 7662).
     pub introspection: String,
-    /// The name of `haft` there.
+    /// The client id of `haft` at the authorization server.
     pub client_id: String,
-    /// A file with the secret of `haft` there, on one line; nobody else may be able to read it.
+    /// A file with the client secret of `haft` on one line. Only its owner may be able to read it.
     pub client_secret_file: Option<String>,
-    /// What a token has to be good for.
+    /// The scopes that a token has to have.
     pub scopes: Vec<String>,
 }
 
@@ -103,16 +104,15 @@ fn check_clients(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
 
 fn check_oauth(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
     let ServeOauth { resource, introspection, client_id, .. } = reader.read()?;
-    match [resource, introspection, client_id].iter().any(String::is_empty) {
-        true => {
-            Err(SettingsFault::new(reader.node.at, "`resource`, `introspection` and `clientId` are needed"))
-        }
-        false => Ok(()),
+    if [resource, introspection, client_id].iter().any(String::is_empty) {
+        Err(SettingsFault::new(reader.node.at, "`resource`, `introspection` and `clientId` are needed"))
+    } else {
+        Ok(())
     }
 }
 
 impl ServeSettings {
-    /// Drops the weaker of two clients with one name.
+    /// Drops the weaker of two clients with the same name.
     pub(crate) fn complete(&mut self) {
         let mut names = std::collections::BTreeSet::new();
         self.clients.retain(|client| names.insert(client.value.name.clone()));
@@ -120,7 +120,7 @@ impl ServeSettings {
 }
 
 impl ServeClient {
-    /// The digest of its token, where settings give it.
+    /// Returns the digest of the token, if settings contain it.
     pub fn digest(&self) -> Option<[u8; 32]> {
         self.token_sha256.as_deref().and_then(parse_sha256)
     }

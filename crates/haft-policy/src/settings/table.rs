@@ -1,8 +1,9 @@
-//! The table of settings: one row for each key, with its type, its documentation, the files that may set it, how layers
-//! merge, and which values loosen.
+//! The table of settings: one row for each key, with its type, its documentation, the files that may set
+//! it, its merge rule, and the values that loosen.
 //!
-//! Checking a file, merging, trust items, `haft settings show`, the JSON Schema and the documentation all walk this table.
-//! A row is written once, by the macro `settings_section`, together with the field that the program reads.
+//! Checking a file, merging, trust items, `haft settings show`, the JSON Schema and the documentation all
+//! use this table. A row is declared once, with the macro `settings_section`, together with the field that
+//! the program reads.
 
 use std::sync::LazyLock;
 
@@ -19,19 +20,20 @@ use crate::trust::TrustItemKind;
 pub(crate) enum SettingAuthority {
     /// Every file.
     Anyone,
-    /// A workspace's files once the workspace is trusted; before, only values that don't loosen.
+    /// A workspace's files once the workspace is trusted. Before that, only values that don't loosen.
     Trusted,
-    /// A workspace's files only where the value doesn't loosen, however trusted they are.
+    /// A workspace's files only if the value doesn't loosen, even if the workspace is trusted.
     Tightening,
     /// No file of a workspace.
     Own,
-    /// No file of a workspace, which may set the key for another purpose: there is no warning.
+    /// No file of a workspace for this purpose. The workspace may set the key for another purpose, so there
+    /// is no warning.
     OwnSilently,
-    /// Managed settings only.
+    /// Only managed settings.
     Managed,
 }
 
-/// How the values of several layers become one.
+/// How the values of several layers are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MergeRule {
     /// The strongest layer's value.
@@ -40,16 +42,17 @@ pub(crate) enum MergeRule {
     Concat,
     /// Lists of hook groups are concatenated, the weakest layer's first; equal handlers run once.
     Hooks,
-    /// Set once any layer sets it; nothing takes it back.
+    /// Set once any layer sets it; no layer reverts it.
     Any,
-    /// Checked and then ignored: it means something on other systems only.
+    /// Checked and then ignored: it applies to other systems only.
     Ignored,
 }
 
-/// Whether a value is looser than the one before it.
+/// Returns whether a value is looser than the previous one.
 type IsLooser = fn(&JsonNode, Option<&JsonNode>) -> bool;
 
-/// Says why a name with its value is left out, if it is; whether a workspace's file sets it is the last argument.
+/// Returns why a name with its value is left out, as an error. The last argument says whether a workspace's
+/// file sets it.
 type CheckName = fn(&str, &JsonNode, bool) -> Result<(), String>;
 
 /// How a setting is merged and protected.
@@ -57,19 +60,19 @@ type CheckName = fn(&str, &JsonNode, bool) -> Result<(), String>;
 pub(crate) struct SettingRule {
     pub(crate) authority: SettingAuthority,
     pub(crate) merge: MergeRule,
-    /// How many levels of free names lie between the key and what is merged.
+    /// The number of name levels between the key and the merged value.
     pub(crate) names: u8,
     /// Which values loosen; `None` means all.
     pub(crate) loosens: Option<IsLooser>,
-    /// What needs trust where a workspace sets it.
+    /// The kind of trust item if a workspace sets it.
     pub(crate) trust: Option<TrustItemKind>,
-    /// The managed key that leaves no values but managed ones.
+    /// The managed key that drops all values but managed ones.
     pub(crate) managed_by: Option<&'static str>,
-    /// Whether the value is hidden where settings are shown.
+    /// Whether the value is hidden when settings are displayed.
     pub(crate) is_secret: bool,
     /// The range of a number.
     bounds: Option<(u64, Option<u64>)>,
-    /// Reads the value in place of its type alone, and checks more.
+    /// Reads and checks the value instead of only reading its type.
     check: Option<fn(TreeReader<'_>) -> Result<(), SettingsFault>>,
     pub(crate) check_name: Option<CheckName>,
 }
@@ -98,7 +101,7 @@ impl SettingRule {
         SettingRule { merge, ..self }
     }
 
-    /// Merges by name, below so many levels of names.
+    /// Merges by name, below the given number of name levels.
     pub(crate) const fn by_name(self, names: u8) -> SettingRule {
         SettingRule { names, ..self }
     }
@@ -131,11 +134,11 @@ impl SettingRule {
         SettingRule { check_name: Some(check), ..self }
     }
 
-    /// A number that is out of range.
+    /// Returns an error if a number is out of range.
     fn check_bounds(&self, node: &JsonNode, key: &str) -> Result<(), SettingsFault> {
         let (Some((min, max)), JsonValue::Number(number)) = (self.bounds, &node.json) else { return Ok(()) };
         let value = number.as_f64().unwrap_or(f64::NAN);
-        // Bounds are small enough to be exact.
+        // The limits are small enough to be exact.
         let (low, high) = (min as f64, max.map_or(f64::INFINITY, |max| max as f64));
         if (low..=high).contains(&value) {
             return Ok(());
@@ -149,12 +152,13 @@ impl SettingRule {
     }
 }
 
-/// Any file may set it.
+/// Every file may set it.
 pub(crate) const fn anyone() -> SettingRule {
     SettingRule::new(SettingAuthority::Anyone)
 }
 
-/// It loosens: a workspace's file may set it once the workspace is trusted, and is shown as an item of this kind.
+/// The value loosens: a workspace's file may set it once the workspace is trusted. Trust shows it as an
+/// item of this kind.
 pub(crate) const fn trusted(kind: TrustItemKind) -> SettingRule {
     SettingRule { trust: Some(kind), ..SettingRule::new(SettingAuthority::Trusted) }
 }
@@ -169,17 +173,17 @@ pub(crate) const fn own() -> SettingRule {
     SettingRule::new(SettingAuthority::Own)
 }
 
-/// A workspace's file sets it for the workspace alone: it is left out without a warning.
+/// A workspace's file sets it only for the workspace: it is left out without a warning.
 pub(crate) const fn own_silently() -> SettingRule {
     SettingRule::new(SettingAuthority::OwnSilently)
 }
 
-/// Only the machine's owner may set it.
+/// Only managed settings may set it.
 pub(crate) const fn managed() -> SettingRule {
     SettingRule::new(SettingAuthority::Managed).merged(MergeRule::Any)
 }
 
-/// It is checked and means nothing here.
+/// The value is checked and ignored.
 pub(crate) const fn ignored() -> SettingRule {
     SettingRule::new(SettingAuthority::Anyone).merged(MergeRule::Ignored)
 }
@@ -227,7 +231,7 @@ impl SettingSpec {
         if let JsonValue::Null = reader.node.json {
             return Err(SettingsFault { at: Some(reader.node.at), ..null_fault() });
         }
-        // A check of its own reads the type, too.
+        // A custom check reads the type, too.
         self.rule.check.unwrap_or(self.read)(reader)?;
         self.rule.check_bounds(reader.node, key)
     }
@@ -237,12 +241,12 @@ impl SettingSpec {
 #[derive(Debug, Clone)]
 pub(crate) struct SectionSpec {
     pub(crate) docs: &'static str,
-    /// Why no file of a workspace may have this object, where none may.
+    /// Why no file of a workspace may have this object, if none may.
     pub(crate) own: Option<&'static str>,
     pub(crate) entries: Vec<(&'static str, TableEntry)>,
 }
 
-/// What a key is.
+/// The entry of a key.
 #[derive(Debug, Clone)]
 pub(crate) enum TableEntry {
     Setting(SettingSpec),
@@ -260,7 +264,7 @@ pub(crate) trait SettingsSection: Sized + Default {
 }
 
 impl SectionSpec {
-    /// The table of all settings.
+    /// Returns the table of all settings.
     pub(crate) fn standard() -> &'static SectionSpec {
         static TABLE: LazyLock<SectionSpec> = LazyLock::new(SectionSpec::for_type::<Settings>);
         &TABLE
@@ -276,7 +280,7 @@ impl SectionSpec {
         self.entries.push((key, TableEntry::Setting(SettingSpec::new::<T>(docs, rule))));
     }
 
-    /// Adds an object; its entries are added here where the key is empty.
+    /// Adds an object. If the key is empty, its entries are added to this object.
     pub(crate) fn add_section<T: SettingsSection>(&mut self, key: &'static str) {
         match key {
             "" => T::describe(self),
@@ -292,7 +296,7 @@ impl SectionSpec {
         self.entries.iter().map(|(key, _)| *key).collect()
     }
 
-    /// Checks an object of a file, whether or not its values count in the end.
+    /// Checks an object of a file, whether or not its values apply in the end.
     pub(crate) fn check(&self, reader: TreeReader<'_>) -> Result<(), SettingsFault> {
         let fields = expect_object(reader.node)?;
         reader.note_unknown(&self.keys());
@@ -308,7 +312,7 @@ impl SectionSpec {
         Ok(())
     }
 
-    /// Every setting with its full key, in the order of the table.
+    /// Returns every setting with its full key, in the order of the table.
     pub(crate) fn settings(&self) -> Vec<(String, &SettingSpec)> {
         let mut all = Vec::new();
         self.collect("", &mut all);
@@ -326,22 +330,22 @@ impl SectionSpec {
     }
 }
 
-/// A key with the keys around it.
+/// Joins a key with its enclosing keys.
 pub(crate) fn join_key(prefix: &str, key: &str) -> String {
     if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }
 
-/// The value of a full key in a tree.
+/// Returns the value of a full key in a tree.
 pub(crate) fn find_value<'a>(root: &'a JsonNode, key: &str) -> Option<&'a JsonNode> {
     key.split('.').try_fold(root, |node, key| node.get(key))
 }
 
-/// A value that needs trust where a workspace sets it.
+/// A value that needs trust if a workspace sets it.
 pub(crate) struct LooseningSetting<'a> {
     pub(crate) kind: TrustItemKind,
     /// The full key.
     pub(crate) key: &'a str,
-    /// The name, where the setting is a table of names.
+    /// The name, if the setting is a table of names.
     pub(crate) name: Option<&'a str>,
     pub(crate) node: &'a JsonNode,
 }
@@ -364,18 +368,18 @@ pub(crate) fn each_loosening(
     }
 }
 
-/// A value in force.
+/// An effective value.
 #[derive(Debug, Clone)]
 pub struct SettingEntry {
     /// The full key, with names: `env.PATH`.
     pub key: String,
-    /// The value as it is written; `"(hidden)"` for a secret.
+    /// The value as written; `"(hidden)"` for a secret.
     pub value: Value,
-    /// Where it stands.
+    /// The origin.
     pub source: crate::source::SettingsSource,
 }
 
-/// Collects the values of one setting in a merged tree: of lists one for each item, of hooks one for each handler.
+/// Collects the values of one setting in a merged tree: one for each list item and for each hook handler.
 fn collect_entries(
     setting: &SettingSpec,
     key: &str,
@@ -409,7 +413,7 @@ fn collect_entries(
     }
 }
 
-/// The merged settings as a tree, with the table that they were merged by.
+/// The merged settings as a tree, with the table by which they were merged.
 #[derive(Debug, Clone)]
 pub struct SettingsTree {
     pub(crate) table: &'static SectionSpec,
@@ -425,7 +429,7 @@ impl Default for SettingsTree {
 }
 
 impl SettingsTree {
-    /// The keys of all settings, in the order of the documents, each with its values in force.
+    /// Returns the keys of all settings in the order of the documentation, each with its effective values.
     pub fn entries(&self) -> Vec<(String, Vec<SettingEntry>)> {
         let context = ReadContext { layers: &self.layers, ..ReadContext::default() };
         let each = self.table.settings().into_iter().map(|(key, setting)| {
@@ -441,8 +445,8 @@ impl SettingsTree {
 
 /// Declares a part of the settings: its fields are rows of the table.
 ///
-/// `settings` are keys with a rule, `sections` are objects of keys (an empty key: the same object), `ignored` are keys without
-/// a field, which are only checked, `derived` are fields that are computed from the others.
+/// `settings` are keys with a rule, `sections` are objects of keys (with an empty key: the same object),
+/// `ignored` are keys without a field that are only checked, `derived` are fields computed from the others.
 macro_rules! settings_section {
     (
         $(#[doc = $docs:expr])*
@@ -505,7 +509,7 @@ pub(crate) const fn first_name(all: &[&'static str]) -> Option<&'static str> {
     }
 }
 
-/// Reads an object of settings; its keys stand in the same object where the key is empty.
+/// Reads an object of settings. If the key is empty, its keys are in the enclosing object.
 pub(crate) fn read_section<T: SettingsSection>(
     reader: TreeReader<'_>,
     key: &'static str,

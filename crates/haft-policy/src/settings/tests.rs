@@ -1,4 +1,5 @@
-//! The table of settings as a whole: one row is enough for a setting, and each file may set what its row says.
+//! Tests of the table as a whole: one row is enough for a setting, and each file may set what its row
+//! permits.
 
 use super::page::settings_page;
 use super::schema::table_schema;
@@ -7,7 +8,7 @@ use super::*;
 use crate::source::SourceScope;
 use crate::trust::TrustInventory;
 
-/// Files of the machine's owner, the workspace and the user; an empty text is no file.
+/// Managed, workspace and user files; an empty text is no file.
 struct SettingsFiles<'a> {
     managed: &'a str,
     project: &'a str,
@@ -38,14 +39,14 @@ fn standard(files: &SettingsFiles<'_>) -> SettingsLayers {
     read(SectionSpec::standard(), files).unwrap()
 }
 
-/// The keys in force, without their names, and how many warnings there are.
+/// Returns the effective keys, without their names, and the number of warnings.
 fn keys(layers: &SettingsLayers, standing: TrustStatus) -> (Vec<String>, usize) {
     let settings = layers.merge(standing);
     let set = settings.tree.entries().into_iter().filter(|(_, entries)| !entries.is_empty());
     (set.map(|(key, _)| key).collect(), settings.warnings.len())
 }
 
-/// A table with one more row.
+/// Returns a table with one additional row.
 fn table_with_row() -> &'static SectionSpec {
     let mut table = SectionSpec { docs: Settings::DOCS, own: None, entries: Vec::new() };
     Settings::describe(&mut table);
@@ -103,7 +104,7 @@ const SANDBOX: &str = r#"{"sandbox": {
     "credentials": {"files": [{"path": "/k", "mode": "deny"}], "envVars": [{"name": "K", "mode": "deny"}]},
     "allowAppleEvents": true, "bwrapPath": "/b", "socatPath": "/s", "ripgrep": {"command": "rg", "args": []}
 }}"#;
-/// Keys of the sandbox that no file of a workspace sets.
+/// Sandbox keys that a workspace's file can't set.
 const OWN: [&str; 4] =
     ["allowUnsandboxedCommands", "network.httpProxyPort", "network.socksProxyPort", "network.privateHosts"];
 const ALWAYS_TIGHTEN: [&str; 5] = [
@@ -120,7 +121,7 @@ fn each_key_of_the_sandbox_counts_for_the_files_that_may_set_it() {
         let text = SANDBOX.replace("VALUE", value);
         let (all, warnings) =
             keys(&standard(&SettingsFiles { managed: "", project: "", user: &text }), TrustStatus::Untrusted);
-        // Not those that are only checked, nor the two that only the machine's owner has.
+        // Without the keys that are only checked, and the two that only managed settings may set.
         assert_eq!((all.len(), warnings), (24, 0), "{all:?}");
         let layers = standard(&SettingsFiles { managed: "", project: &text, user: "" });
         let without = |keys: &[&str]| {
@@ -135,7 +136,7 @@ fn each_key_of_the_sandbox_counts_for_the_files_that_may_set_it() {
         let mut sorted = untrusted.clone();
         sorted.sort();
         assert_eq!((sorted, warnings), (expected, OWN.len()));
-        // What needs trust is what an untrusted workspace may not set, and a trusted one may.
+        // The keys that need trust are those that a trusted workspace may set and an untrusted one may not.
         let mut needs: Vec<String> = Vec::new();
         each_loosening(layers.table, &layers.layers[0].root, |found| needs.push(found.key.to_owned()));
         let mut gained = without(&OWN);
@@ -155,7 +156,7 @@ fn each_key_of_the_sandbox_counts_for_the_files_that_may_set_it() {
     );
 }
 
-/// Whether a command may ask to leave the sandbox is for the user, the machine's owner and flags.
+/// Only user settings, managed settings and flags decide whether a command may ask to leave the sandbox.
 #[test]
 fn no_workspace_decides_whether_commands_may_leave_the_sandbox() {
     let text = |value: Option<bool>| {
@@ -178,7 +179,8 @@ fn no_workspace_decides_whether_commands_may_leave_the_sandbox() {
     }
 }
 
-/// Each of these objects is the user's own: a workspace's is reported and left out, however trusted it is.
+/// Each of these objects is the user's own: a workspace's is reported and left out, even if the workspace
+/// is trusted.
 #[test]
 fn objects_of_the_user_are_never_a_workspaces() {
     let own = r#"{"run": {"maxTurns": 1, "anthropic": {"model": "m"}, "prices": {"m": {"input": 1, "output": 2}}},

@@ -1,8 +1,8 @@
-//! Servers that the user added, with `haft mcp add` or with Claude Code, which keeps them in a file with much else:
-//! `~/.claude.json`. Both files have one form: servers for all workspaces, and by workspace.
+//! Servers that the user added with `haft mcp add`, or with Claude Code, which stores them in
+//! `~/.claude.json`. Both files have the same form: servers for all workspaces, and servers by workspace.
 //!
-//! Nothing else of such a file is used, and most of it is skipped without being kept: it grows with every project that was
-//! ever opened. So servers of it know their file and not their line.
+//! Nothing else in such a file is used. Most of it is skipped without being kept, since the file grows with
+//! every project that was ever opened. So its servers know their file but not their line.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,21 +16,21 @@ use super::mcp_servers::{self, McpServer, SERVERS_MAX};
 use super::read_file::{self, UnreadableFile};
 use crate::source::{SettingsSource, SourceScope};
 
-/// The longest file, in bytes.
+/// The maximum size of the file, in bytes.
 const ADDED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// What the user added.
+/// The servers that the user added.
 #[derive(Debug, Default)]
 pub(super) struct UserServers {
-    /// For this workspace.
+    /// Servers for this workspace.
     pub(super) local: Vec<McpServer>,
-    /// For all.
+    /// Servers for all workspaces.
     pub(super) user: Vec<McpServer>,
-    /// What is wrong with others, in words.
+    /// Problems of invalid servers, as text.
     pub(super) odd: Vec<String>,
 }
 
-/// Reads the servers for a workspace, which is known by its folder or the root of its repository.
+/// Reads the servers for a workspace, which is identified by its folder or by the root of its repository.
 pub(super) fn read_user_servers(
     path: &Path,
     roots: &[&Path],
@@ -48,7 +48,7 @@ pub(super) fn read_user_servers(
     let read = || {
         let file: RawObject<'_> = serde_json::from_str(text)?;
         let projects: RawObject<'_> = read_member(&file, "projects")?;
-        // The folder itself before the root of the repository.
+        // The folder itself takes precedence over the root of the repository.
         let local =
             roots.iter().filter_map(|root| projects.iter().find(|(path, _)| Path::new(path) == *root));
         let local =
@@ -68,7 +68,7 @@ pub(super) fn read_user_servers(
 /// An object whose members are not parsed yet.
 type RawObject<'a> = BTreeMap<String, &'a RawValue>;
 
-/// A member of an object; the default where there is none.
+/// Returns a member of an object, or the default if it is missing.
 fn read_member<'a, T: Deserialize<'a> + Default>(
     object: &RawObject<'a>,
     name: &str,

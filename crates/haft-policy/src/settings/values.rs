@@ -1,4 +1,5 @@
-//! Types of single settings that no other file owns: rules, variables, effects, the classifier, the repetition guard.
+//! Types of settings without a file of their own: rules, variables, effects, the classifier, the repetition
+//! guard.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -11,37 +12,38 @@ use super::de::{FromTree, SettingValue, TreeReader, expect_object, read_by_serde
 use super::jsonc::{JsonValue, SettingsFault, TextPosition};
 use crate::source::{RuleList, UnparsedRule};
 
-/// The one word that some keys take.
+/// The only value that some keys accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Disable")]
 pub enum DisableKeyword {
-    /// Forbids it.
+    /// Forbids the mode.
     Disable,
 }
 
 /// A rule of a settings file.
 #[derive(Debug, Clone)]
 pub(crate) struct RuleEntry {
-    /// The rule; the list that it stands in is set by its reader.
+    /// The rule. Its list is set by the reader.
     pub(crate) rule: UnparsedRule,
-    /// Where its text stands.
+    /// The location of its text.
     pub(crate) at: TextPosition,
     pub(crate) layer: u16,
 }
 
-/// A rule with examples that are checked when it is loaded, and words for the model.
+/// A rule with examples that are checked when it is loaded, and a message for the model.
 #[derive(Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
 #[schemars(extend("additionalProperties" = false))]
 struct RuleObject {
     /// The rule's text, such as `Bash(npm test)`.
     rule: String,
-    /// Inputs that the rule must match: a string stands for the tool's primary field, an object for the whole input.
+    /// Inputs that the rule must match. A string is a value of the tool's primary field, an object is the
+    /// whole input.
     r#match: Option<Vec<Value>>,
     /// Inputs that the rule must not match.
     not_match: Option<Vec<Value>>,
-    /// Words for the model when the rule denies.
+    /// The message for the model when the rule denies a call.
     message: Option<String>,
 }
 
@@ -72,7 +74,7 @@ impl FromTree for RuleEntry {
     }
 }
 
-/// The value of an environment variable; numbers and booleans are taken as they are written.
+/// The value of an environment variable. Numbers and booleans are used as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvValue(pub String);
 
@@ -94,29 +96,30 @@ impl FromTree for EnvValue {
     }
 }
 
-/// What a call of a tool touches. `{name}` stands for the argument of that name. Nothing given: it touches nothing.
+/// The effects of a tool call. `{name}` is replaced by the argument of that name. If all are missing, it
+/// has no effects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 #[schemars(extend("additionalProperties" = false))]
 pub struct DeclaredEffects {
-    /// Files that it reads.
+    /// Files that the tool reads.
     pub reads: Vec<String>,
-    /// Files that it creates or changes.
+    /// Files that the tool creates or changes.
     pub writes: Vec<String>,
-    /// Files that it removes.
+    /// Files that the tool removes.
     pub deletes: Vec<String>,
-    /// Commands that it runs.
+    /// Commands that the tool runs.
     pub runs: Vec<String>,
-    /// Hosts that it reaches.
+    /// Hosts that the tool reaches.
     pub reaches: Vec<String>,
 }
 
-/// What a tool touches, declared by the user for it.
+/// The effects that the user declares for a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolEffects {
     /// The tool's name, or a glob.
     pub tool: String,
-    /// What it touches.
+    /// The effects.
     pub effects: DeclaredEffects,
 }
 
@@ -153,16 +156,16 @@ impl FromTree for DeclaredTools {
 #[serde(rename_all = "camelCase", expecting = "an object")]
 #[schemars(extend("additionalProperties" = false))]
 pub struct Classifier {
-    /// The program and its arguments; no shell.
+    /// The program and its arguments, without a shell.
     #[schemars(extend("minItems" = 1))]
     pub command: Vec<String>,
-    /// How long it may take, in milliseconds.
+    /// The timeout, in milliseconds.
     #[schemars(extend("minimum" = 1))]
     pub timeout_ms: Option<u64>,
 }
 
 impl Classifier {
-    /// What the types alone don't check.
+    /// Checks what the types don't.
     pub(crate) fn check(reader: TreeReader<'_>) -> Result<(), SettingsFault> {
         let Classifier { command, timeout_ms } = Classifier::deserialize(reader)?;
         match (command.is_empty(), timeout_ms) {
@@ -175,12 +178,12 @@ impl Classifier {
 
 read_by_serde!(DisableKeyword, DeclaredEffects, Classifier);
 
-/// When the same call, turn after turn, asks.
+/// When repetitions of the same call ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepetitionGuard {
-    /// Never.
+    /// The call is denied.
     Off,
-    /// In this many turns in a row, at least 2.
+    /// After this many consecutive turns, at least 2.
     After(u32),
 }
 
@@ -191,7 +194,7 @@ impl Default for RepetitionGuard {
 }
 
 impl RepetitionGuard {
-    /// Whether it asks at least as soon as the other.
+    /// Returns whether this guard asks at least as early as the other.
     pub(crate) fn is_within(self, other: RepetitionGuard) -> bool {
         match (self, other) {
             (_, RepetitionGuard::Off) => true,

@@ -12,15 +12,15 @@ use super::digest::Digest;
 
 /// How long a writer waits for another one.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// How long it pauses between two tries.
+/// The pause between two attempts to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// The name of a workspace's file in a store: a hash of its real path.
+/// Returns the file name of a workspace in a store: a hash of its real path.
 pub fn key(workspace: &Path) -> Digest {
     Digest::from_parts([b"workspace".as_slice(), workspace.as_os_str().as_encoded_bytes()])
 }
 
-/// Seconds since 1970, for people.
+/// Returns the seconds since 1970, for display.
 pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
@@ -30,13 +30,13 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(path, bytes, None)
 }
 
-/// The same with other permissions than for its owner alone.
+/// The same with other permissions.
 pub(crate) fn replace_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
     create_private_dir(path.parent().ok_or(io::ErrorKind::InvalidInput)?)?;
     replace_private_file(path, bytes, &ReplaceOptions { is_durable: true, permissions })
 }
 
-/// Holds off other writers of a folder until it is dropped.
+/// Takes a lock against other writers of a folder, until the result is dropped.
 pub(crate) fn lock_folder(folder: &Path) -> io::Result<File> {
     create_private_dir(folder)?;
     let path = folder.join(".lock");
@@ -54,7 +54,8 @@ pub(crate) fn lock_folder(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether nobody else could have written a file: it is ours, and others can't write it. In words what is wrong.
+/// Checks that only this user could have written a file: it is owned by the user and not writable for
+/// others.
 pub(crate) fn is_ours(path: &Path) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
     let found = path.symlink_metadata().map_err(|error| error.to_string())?;

@@ -1,7 +1,9 @@
-//! Finding what a workspace would run or loosen: in its settings, its servers, and the folders that are loaded from it.
+//! Collects what a workspace would run or loosen: from its settings, its servers, and the folders that are
+//! loaded from it.
 //!
-//! The settings are the parsed ones that will be used, not a second reading. What never counts (refused variables, a
-//! looser mode) and what only tightens isn't listed: there is nothing to say yes to.
+//! It uses the parsed settings that will take effect and doesn't parse them a second time. Values that
+//! never apply (refused variables, a looser mode) and values that only tighten are not listed: there is
+//! nothing to approve.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,20 +19,20 @@ use crate::settings::{
     is_refused_variable, read_file,
 };
 
-/// How many bytes of a skill or command are read for its tools.
+/// The maximum number of bytes of a skill or command that are read for its tools.
 const SKILL_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What was found.
+/// The collected items.
 #[derive(Default)]
 pub(crate) struct CollectedItems {
     pub(crate) items: Vec<TrustItem>,
-    /// What can't be hashed, in words.
+    /// Why files can't be hashed, as text.
     pub(crate) obstacles: Vec<String>,
-    /// The scripts that something names, by its key.
+    /// The scripts that an item names, by the item's key.
     pub(crate) scripts: BTreeMap<String, BTreeSet<PathBuf>>,
 }
 
-/// All items, and what can't be hashed.
+/// Returns all items, and the files that can't be hashed.
 pub(crate) fn collect_items(layers: &SettingsLayers) -> CollectedItems {
     let mut collect =
         ItemCollector { places: &layers.places, found: CollectedItems::default(), seen: BTreeSet::new() };
@@ -50,7 +52,7 @@ pub(crate) fn collect_items(layers: &SettingsLayers) -> CollectedItems {
     collect.found
 }
 
-/// Directories that are worked in beside the working directory.
+/// Returns the additional working directories.
 pub(crate) fn added_directories(layers: &SettingsLayers) -> Vec<PathBuf> {
     let lists =
         layers.layers.iter().filter_map(|layer| find_value(&layer.root, "permissions.additionalDirectories"));
@@ -63,7 +65,7 @@ pub(crate) fn added_directories(layers: &SettingsLayers) -> Vec<PathBuf> {
     dirs.map(|dir| dir.canonicalize().unwrap_or(dir)).collect()
 }
 
-/// Scripts in the workspace that the hooks and the classifier of the user and of the machine's owner name.
+/// Returns scripts in the workspace that hooks and classifiers of user and managed settings name.
 pub(crate) fn collect_user_scripts(layers: &SettingsLayers, dirs: &[PathBuf]) -> Vec<UserScript> {
     let places = &layers.places;
     let mut found = Vec::new();
@@ -86,7 +88,7 @@ pub(crate) fn collect_user_scripts(layers: &SettingsLayers, dirs: &[PathBuf]) ->
     found
 }
 
-/// The files that the command of a handler names.
+/// Returns the files that a handler's command names.
 fn named_by(handler: &JsonNode, places: &SettingsPlaces, bases: &[&Path]) -> Vec<PathBuf> {
     let command = handler.get("command").and_then(JsonNode::as_str).unwrap_or_default();
     match handler.get("args") {
@@ -97,12 +99,13 @@ fn named_by(handler: &JsonNode, places: &SettingsPlaces, bases: &[&Path]) -> Vec
     }
 }
 
-/// The texts of a list.
+/// Returns the texts of a list.
 fn list_texts(list: &JsonNode) -> impl Iterator<Item = &str> + Clone {
     list.items().iter().filter_map(JsonNode::as_str)
 }
 
-/// Whether a file that is there is run, and not only read: it may be, or looks like it.
+/// Returns whether an existing file is executed and not only read: it is executable, or looks like a
+/// script.
 fn is_script(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     let Ok(found) = path.metadata() else { return false };
@@ -110,7 +113,7 @@ fn is_script(path: &Path) -> bool {
     found.is_file() && (ends || found.permissions().mode() & 0o111 != 0)
 }
 
-/// The digest of an item that is a file.
+/// Returns the digest of an item that is a file.
 pub(crate) fn file_digest(name: &str, content: Result<Option<Digest>, String>) -> Result<Digest, String> {
     let content = content?;
     let there: &[u8] = if content.is_some() { b"file" } else { b"no file" };
@@ -120,12 +123,12 @@ pub(crate) fn file_digest(name: &str, content: Result<Option<Digest>, String>) -
 struct ItemCollector<'a> {
     places: &'a SettingsPlaces,
     found: CollectedItems,
-    /// Files that are among the items already.
+    /// Files that already are items.
     seen: BTreeSet<(TrustItemKind, PathBuf)>,
 }
 
 impl ItemCollector<'_> {
-    /// `name` is what makes it this one, `text` what people read, `content` all of it.
+    /// Adds an item: `name` identifies it, `text` is displayed, `content` is hashed.
     fn add(
         &mut self,
         layer: &SettingsLayer,
@@ -141,13 +144,13 @@ impl ItemCollector<'_> {
         self.found.items.push(TrustItem::new(kind, name, text, place, &content));
     }
 
-    /// A setting that needs trust. Its name and content are part of the hash that the user trusted.
+    /// Adds a setting that needs trust. Its name and content are part of the hash that the user approved.
     fn setting(&mut self, layer: &SettingsLayer, loosening: &LooseningSetting<'_>) {
         let LooseningSetting { kind, key, name, node } = *loosening;
         let value = node.to_value();
         let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let (name, text, content) = match (kind, name) {
-            // Handlers are items of their own.
+            // Handlers are separate items.
             (TrustItemKind::Hook, _) => return,
             (TrustItemKind::AllowRule, _) => {
                 let rule = node.get("rule").and_then(JsonNode::as_str).map_or(plain, str::to_owned);
@@ -208,7 +211,8 @@ impl ItemCollector<'_> {
         }
     }
 
-    /// A file's name, the same on every machine: from the workspace, or from the root of the repository.
+    /// Returns a file's name, which is the same on every machine: relative to the workspace or to the
+    /// repository root.
     fn name(&self, path: &Path) -> String {
         let of_root = self.places.git_root.as_ref().and_then(|root| path.strip_prefix(root).ok());
         match (path.strip_prefix(&self.places.cwd), of_root) {
@@ -224,7 +228,7 @@ impl ItemCollector<'_> {
         }
     }
 
-    /// A file, by its bytes.
+    /// Adds a file with its content.
     fn file(&mut self, kind: TrustItemKind, path: &Path) {
         let name = self.name(path);
         if !self.seen.insert((kind, path.to_owned())) {
@@ -233,7 +237,7 @@ impl ItemCollector<'_> {
         match file_digest(&name, hash_files::hash_file(path)) {
             Ok(digest) => {
                 let (place, text) = (printable_text(&name), printable_text(&name));
-                // The name stays whole: it is part of the digest.
+                // The name is not truncated: it is part of the digest.
                 self.found.items.push(TrustItem {
                     kind,
                     name,
@@ -284,7 +288,8 @@ impl ItemCollector<'_> {
         self.found.items.push(TrustItem::new(TrustItemKind::Server, &server.name, &text, place, &content));
     }
 
-    /// Everything in the folders of script tools, and what their commands name outside of them.
+    /// Adds everything in the folders of script tools, and the files outside of them that their commands
+    /// name.
     fn tools(&mut self) {
         let folder = self.places.cwd.join(".haft/tools");
         for path in self.listed(&folder) {
@@ -293,7 +298,7 @@ impl ItemCollector<'_> {
                 let Ok(Some(text)) = read_file::read_text(&path, crate::settings::SETTINGS_BYTES_MAX) else {
                     continue;
                 };
-                // By the reader that reads it when it is loaded: what that refuses is no tool.
+                // Uses the parser that will load the file: what it rejects is no tool.
                 let Ok(tool) = haft::schema::parse_json(&text) else { continue };
                 let command: Vec<&str> =
                     tool["command"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -313,8 +318,8 @@ impl ItemCollector<'_> {
         }
     }
 
-    /// Skills and commands that give themselves tools or hooks. The words for the model don't count, so that they can
-    /// be edited.
+    /// Adds skills and commands that give themselves tools or hooks. Their text for the model isn't part of
+    /// the item, so that it can be edited.
     fn skills(&mut self, folder: &Path, end: &str) {
         for path in self.listed(folder).into_iter().filter(|path| has_end(path, end)) {
             let name = self.name(&path);
@@ -353,7 +358,8 @@ fn has_end(path: &Path, end: &str) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().to_lowercase().ends_with(&end.to_lowercase()))
 }
 
-/// The head of a skill or command, if it gives itself something; the whole text where its head has no end.
+/// Returns the front matter of a skill or command if it gives itself tools or hooks, or the whole text if
+/// the front matter doesn't end.
 fn head_with_tools(text: &str) -> Option<String> {
     let plain: String = text.to_lowercase().chars().filter(|c| !matches!(c, '-' | '_')).collect();
     let gives =
@@ -367,7 +373,7 @@ fn head_with_tools(text: &str) -> Option<String> {
     Some(text[..end].to_owned())
 }
 
-/// What a handler does, in a line.
+/// Describes what a handler does, in one line.
 fn describe_handler(handler: &Value) -> String {
     let text = |key: &str| handler[key].as_str().unwrap_or_default();
     match text("type") {

@@ -1,4 +1,4 @@
-//! SHA-256 over parts that can't run into each other.
+//! SHA-256 over several parts, each with its length, so that different parts never hash alike.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of several parts; each goes in with its length.
+    /// Hashes several parts, each prefixed with its length.
     pub(crate) fn from_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Digest {
         let mut hasher = Sha256::new();
         for part in parts {
@@ -21,7 +21,7 @@ impl Digest {
         Digest(hasher.finalize().into())
     }
 
-    /// Of all that a reader gives.
+    /// Hashes everything that a reader returns.
     pub(crate) fn from_reader(mut reader: impl Read) -> io::Result<Digest> {
         let mut hasher = Sha256::new();
         let mut buffer = vec![0; 64 * 1024];
@@ -46,7 +46,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Not the hexadecimal digits of a digest.
+/// The error for a text that isn't the hexadecimal form of a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidDigest;
 

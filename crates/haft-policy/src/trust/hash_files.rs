@@ -1,7 +1,7 @@
-//! Hashing the files of a workspace, and listing folders of them, within bounds.
+//! Hashes files of a workspace and lists its folders, within limits.
 //!
-//! What can't be hashed (a fifo, something huge, a folder without an end) is an obstacle: a workspace with one can't be
-//! trusted, because nobody could say later whether it changed.
+//! A file that can't be hashed (a FIFO, a huge file, an endless folder) is an obstacle: a workspace with an
+//! obstacle can't be trusted, because a later change of it could not be detected.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use super::digest::Digest;
 use crate::settings::read_file::{self, UnreadableFile};
 
-/// The longest file that is hashed, in bytes.
+/// The maximum size of a hashed file, in bytes.
 pub const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// How many files of a workspace are looked at for trust.
+/// The maximum number of workspace files that are examined for trust.
 pub const FILES_MAX: usize = 5_000;
-/// How deep folders of tools, agents and skills may nest.
+/// The maximum nesting depth of folders of tools, agents and skills.
 pub const FOLDER_DEPTH_MAX: usize = 8;
 
-/// The digest of a file's bytes; nothing where there is none.
+/// Returns the digest of a file's content, or `None` if the file doesn't exist.
 pub(crate) fn hash_file(path: &Path) -> Result<Option<Digest>, String> {
     let words = |UnreadableFile { why, .. }| why;
     let Some((file, size)) = read_file::open_regular(path).map_err(words)? else { return Ok(None) };
@@ -29,8 +29,8 @@ pub(crate) fn hash_file(path: &Path) -> Result<Option<Digest>, String> {
     if bounded.limit() == 0 { Err(too_long()) } else { Ok(Some(digest)) }
 }
 
-/// Everything in a folder and below that isn't a folder, sorted. Links to folders are followed, as whoever loads the
-/// files would.
+/// Returns everything in a folder and below that isn't a folder, sorted. Symlinks to folders are followed,
+/// as by the code that loads the files.
 pub(crate) fn list_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     walk_folder(folder, 0, &mut found)?;

@@ -1,7 +1,7 @@
-//! What a workspace would run or loosen, item by item.
+//! The items that a workspace would run or loosen.
 //!
-//! Items know what they are, not where they come from: finding them is `collect.rs`. The hash goes over their contents
-//! and not over lines or comments, so that a new deny rule or a comment asks nobody again.
+//! An item knows its kind but not how it was found; `collect.rs` finds them. The hash covers the contents
+//! of items and not lines or comments, so that a new deny rule or a comment needs no new approval.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,53 +15,53 @@ use super::{hash_files, referenced_files};
 use crate::settings::{HookAction, SettingsLayers, SettingsPlaces};
 use crate::source::SettingsSource;
 
-/// How many items one workspace may have.
+/// The maximum number of items of one workspace.
 pub const ITEMS_MAX: usize = 10_000;
-/// How many characters of an item's name and text are kept.
+/// The maximum number of characters kept of an item's name and text.
 const ITEM_CHARS_MAX: usize = 400;
 
-/// What an item is. The order is that of showing: what runs comes first.
+/// The kind of an item, in display order: what runs comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrustItemKind {
     /// A hook.
     Hook,
-    /// A hook whose failure lets the call go on.
+    /// A hook whose failure doesn't block.
     FailingOpen,
-    /// A server that is started or reached.
+    /// A server that is started or contacted.
     Server,
-    /// A command that makes headers for a server.
+    /// A command that produces headers for a server.
     HeadersHelper,
-    /// The command that decides in the user's place.
+    /// A command that decides in the user's place.
     Classifier,
-    /// A file that one of these runs, or would run if it were there.
+    /// A file that one of these runs, or would run if it existed.
     Script,
     /// A file of a script tool.
     ToolFile,
     /// An agent.
     Agent,
-    /// Tools that a skill or command may use unasked.
+    /// Tools that a skill or command may use without asking.
     SkillTools,
-    /// A rule that allows.
+    /// An allow rule.
     AllowRule,
-    /// A directory beside the working directory.
+    /// An additional working directory.
     Directory,
-    /// Effects of a tool, declared by the workspace.
+    /// Effects that the workspace declares for a tool.
     Effects,
     /// An environment variable.
     Env,
-    /// A key of the sandbox.
+    /// A sandbox setting.
     Sandbox,
     /// An approval of servers.
     ServerApproval,
-    /// What hooks may reach or read over the network.
+    /// Hosts that hooks may reach, or variables that they may send.
     HookReach,
-    /// A guard against repeated calls that asks later than usual, or never.
+    /// A repetition guard that asks later than the default, or never.
     RepetitionGuard,
 }
 
 impl TrustItemKind {
-    /// The word for one, and for several.
+    /// Returns the singular and the plural of the kind.
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
             TrustItemKind::Hook => ("hook", "hooks"),
@@ -88,22 +88,22 @@ impl TrustItemKind {
 /// One thing that a workspace would run or loosen.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrustItem {
-    /// What it is.
+    /// The kind.
     pub kind: TrustItemKind,
-    /// What it is called: the same name with other contents is the same item, changed.
+    /// The name. An item with the same name and other contents is the same item, changed.
     pub name: String,
-    /// What it says, for people; control characters are escaped and what is long is cut.
+    /// The content, for display: control characters are escaped and long text is truncated.
     pub text: String,
-    /// Where it stands, such as `.haft/settings.json:7`.
+    /// The origin, such as `.haft/settings.json:7`.
     pub place: String,
-    /// Of everything that it says, and of a file's bytes.
+    /// The digest of the content, and of a file's bytes.
     pub digest: Digest,
     /// The file whose bytes count, where it is one.
     pub(crate) file: Option<PathBuf>,
 }
 
 impl TrustItem {
-    /// An item whose contents are a text.
+    /// Creates an item with a text as its content.
     pub(crate) fn new(
         kind: TrustItemKind,
         name: &str,
@@ -129,7 +129,7 @@ impl fmt::Display for TrustItem {
     }
 }
 
-/// A text that is safe to show: one line, bounded, nothing that moves a cursor or hides characters.
+/// Makes a text safe to display: one line, truncated, with control and invisible characters escaped.
 pub(crate) fn printable_text(text: &str) -> String {
     let mut safe = String::new();
     for (index, c) in text.chars().enumerate() {
@@ -137,7 +137,7 @@ pub(crate) fn printable_text(text: &str) -> String {
             safe.push('…');
             break;
         }
-        // Bidirectional controls and characters without a width make a text look like another.
+        // Bidirectional controls and zero-width characters make a text look like another one.
         let hides = matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
         if c.is_control() || hides { safe.extend(c.escape_default()) } else { safe.push(c) }
     }
@@ -149,29 +149,29 @@ pub(crate) fn printable_text(text: &str) -> String {
 pub struct TrustInventory {
     items: Vec<TrustItem>,
     obstacles: Vec<String>,
-    /// The scripts that something names, by where that stands.
+    /// The scripts that items name, by the item's origin.
     scripts: BTreeMap<String, BTreeSet<PathBuf>>,
-    /// Scripts in the workspace that hooks of the user name, and what they were when this was made.
+    /// Scripts in the workspace that hooks of the user name, with their digests at the time of creation.
     users: Vec<UserScript>,
-    /// Where the workspace is, and what was added to it.
+    /// The location of the workspace and its additional directories.
     around: Option<(SettingsPlaces, Vec<PathBuf>)>,
 }
 
 /// A script in the workspace that runs for the user.
 #[derive(Debug, Clone)]
 pub(crate) struct UserScript {
-    /// What names it.
+    /// The key of the item that names it.
     pub(crate) by: String,
     pub(crate) path: PathBuf,
     pub(crate) digest: Result<Option<Digest>, String>,
 }
 
 impl TrustInventory {
-    /// Finds it in what was read, and in the files that this names.
+    /// Builds the inventory from the loaded settings and the files that they name.
     pub fn from_layers(layers: &SettingsLayers) -> TrustInventory {
         let CollectedItems { mut items, mut obstacles, scripts } = collect::collect_items(layers);
         items.sort();
-        // One rule in two files is one item each; one script of two hooks is one.
+        // The same rule in two files is one item, and so is one script of two hooks.
         items.dedup_by(|a, b| a.kind == b.kind && a.name == b.name && a.digest == b.digest);
         if items.len() > ITEMS_MAX {
             items.truncate(ITEMS_MAX);
@@ -182,13 +182,13 @@ impl TrustInventory {
         TrustInventory { items, obstacles, scripts, users, around: Some((layers.places.clone(), dirs)) }
     }
 
-    /// Scripts in the workspace that hooks of the user and of the machine's owner name, for whoever keeps them from being
-    /// written.
+    /// Returns the scripts in the workspace that hooks of user and managed settings name. Callers protect
+    /// them from writes.
     pub fn users_files(&self) -> impl Iterator<Item = &Path> {
         self.users.iter().map(|script| script.path.as_path())
     }
 
-    /// Which of these has changed since the session began, of one hook.
+    /// Returns a script of one hook that has changed since the session began, if there is one.
     pub fn stale_users(&self, hook: &ScriptReference<'_>) -> Option<&Path> {
         let key = hook.key();
         let of_hook = self.users.iter().filter(|script| script.by == key);
@@ -196,8 +196,8 @@ impl TrustInventory {
         changed.next().map(|script| script.path.as_path())
     }
 
-    /// Whether a hook may run something that lies in the workspace, whoever wrote the hook: a command could have put it
-    /// there.
+    /// Returns whether a hook may run a file in the workspace, whoever configured the hook: a command could
+    /// have written that file.
     pub fn runs_workspace(&self, action: &HookAction) -> bool {
         let (Some((places, dirs)), HookAction::Command { command, args, .. }) = (&self.around, action) else {
             return false;
@@ -211,27 +211,27 @@ impl TrustInventory {
         }
     }
 
-    /// The items, in the order of showing.
+    /// Returns the items in display order.
     pub fn items(&self) -> &[TrustItem] {
         &self.items
     }
 
-    /// The files that run for the workspace, for whoever keeps them from being written.
+    /// Returns the files that run for the workspace. Callers protect them from writes.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.items.iter().filter_map(|item| item.file.as_deref())
     }
 
-    /// Why this can't be trusted, whoever says so: what can't be hashed can change unseen.
+    /// Returns why the workspace can't be trusted: a file that can't be hashed can change undetected.
     pub fn obstacles(&self) -> &[String] {
         &self.obstacles
     }
 
-    /// Whether there is nothing to trust.
+    /// Returns whether there is nothing to trust.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty() && self.obstacles.is_empty()
     }
 
-    /// The hash of all items, the same in every folder and on every machine.
+    /// Returns the hash of all items, which is the same in every folder and on every machine.
     pub fn hash(&self) -> Digest {
         let items: BTreeSet<(&str, Digest)> =
             self.items.iter().map(|item| (item.kind.words().0, item.digest)).collect();
@@ -239,7 +239,7 @@ impl TrustInventory {
         Digest::from_parts(std::iter::once(&b"haft trust 1"[..]).chain(parts))
     }
 
-    /// How many there are of what, in words: `2 hooks, 1 allow rule`.
+    /// Returns the number of items of each kind: `2 hooks, 1 allow rule`.
     pub fn summary(&self) -> String {
         let mut counts: BTreeMap<TrustItemKind, usize> = BTreeMap::new();
         self.items.iter().for_each(|item| *counts.entry(item.kind).or_default() += 1);
@@ -250,8 +250,8 @@ impl TrustInventory {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// Which files of some items have changed on disk since they were hashed. Whoever runs something for a trusted
-    /// workspace asks first, for what it is about to run.
+    /// Returns which files of the selected items have changed on disk since they were hashed. Callers check
+    /// this before they run something for a trusted workspace.
     pub fn stale(&self, which: impl Fn(&TrustItem) -> bool) -> Vec<TrustChange> {
         let mut changes = Vec::new();
         for item in self.items.iter().filter(|item| which(item)) {
@@ -268,7 +268,8 @@ impl TrustInventory {
         changes
     }
 
-    /// Which scripts of one hook, or of the tool in one folder, have changed on disk since they were hashed.
+    /// Returns which scripts of one hook, or of the tool in one folder, have changed on disk since they
+    /// were hashed.
     pub fn stale_scripts(&self, of: &ScriptReference<'_>) -> Vec<TrustChange> {
         let Some(named) = self.scripts.get(&of.key()) else { return Vec::new() };
         self.stale(|item| {
@@ -276,7 +277,7 @@ impl TrustInventory {
         })
     }
 
-    /// What is different from another inventory, which came before.
+    /// Returns the differences from an earlier inventory.
     pub(crate) fn changes_from(&self, before: &[StoredItem]) -> Vec<TrustChange> {
         let kept: BTreeSet<(TrustItemKind, &str, Digest)> =
             before.iter().map(|item| (item.kind, item.name.as_str(), item.digest)).collect();
@@ -314,7 +315,7 @@ impl TrustInventory {
     }
 }
 
-/// An item as a store keeps it, to be able to name what changed.
+/// An item as stored with the approval, so that changes can be named.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredItem {
     pub(crate) kind: TrustItemKind,
@@ -324,7 +325,7 @@ pub(crate) struct StoredItem {
     pub(crate) digest: Digest,
 }
 
-/// Digests in JSON.
+/// Serializes digests as hexadecimal text.
 pub(crate) mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -339,17 +340,18 @@ pub(crate) mod hex {
     }
 }
 
-/// What names scripts.
+/// An item that names scripts.
 #[derive(Debug, Clone, Copy)]
 pub enum ScriptReference<'a> {
-    /// A hook, by where it stands.
+    /// A hook, by its origin.
     Hook(&'a SettingsSource),
     /// A script tool, by its folder.
     Tool(&'a Path),
 }
 
 impl ScriptReference<'_> {
-    /// Two hooks on one line share a key, and each then answers for the scripts of both.
+    /// Returns the key. Two hooks on one line share a key, and each is then responsible for the scripts of
+    /// both.
     pub(crate) fn key(&self) -> String {
         match self {
             ScriptReference::Hook(source) => format!("hook {source}"),
@@ -358,28 +360,28 @@ impl ScriptReference<'_> {
     }
 }
 
-/// What is different since the user said yes.
+/// A difference from the state that the user approved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrustChange {
-    /// Something new.
+    /// A new item.
     Added {
-        /// What it is.
+        /// The kind.
         kind: TrustItemKind,
         /// What it says.
         text: String,
     },
-    /// Something that is gone.
+    /// A removed item.
     Removed {
-        /// What it was.
+        /// The kind.
         kind: TrustItemKind,
-        /// What it said.
+        /// The former content.
         text: String,
     },
-    /// Something with the same name and other contents.
+    /// An item with the same name and other contents.
     Changed {
-        /// What it is.
+        /// The kind.
         kind: TrustItemKind,
-        /// What it said.
+        /// The former content.
         before: String,
         /// What it says.
         now: String,

@@ -1,8 +1,8 @@
-//! Which files of the workspace a command line names, as far as its text says so.
+//! Finds the files of the workspace that a command line names, as far as its text shows them.
 //!
-//! This is no shell and needs to be none: it only adds files to what is hashed, so that a script can't change under a
-//! trusted hook. What it doesn't see (a name made by an expansion, what a script goes on to start) is not hashed beyond
-//! the text of the command; hooks of a workspace run confined for that reason.
+//! This is not a shell parser and need not be one: it only adds files to the hash, so that a script can't
+//! change under a trusted hook. What it doesn't find (a name made by an expansion, a program that a script
+//! starts) is not hashed beyond the command's text. For that reason hooks of a workspace run confined.
 
 use std::path::{Path, PathBuf};
 
@@ -10,19 +10,19 @@ use haft_shell::{Token, TokenKind, tokenize_line};
 
 use crate::settings::{SettingsPlaces, normalize_path};
 
-/// How many words of one command line are looked at.
+/// The maximum number of words of one command line that are examined.
 const WORDS_MAX: usize = 256;
-/// How deep quoted lines in quoted lines are looked at.
+/// The maximum nesting depth of quoted command lines.
 const QUOTES_MAX: usize = 4;
-/// How many folders that it names are looked into.
+/// The maximum number of named folders that are searched.
 const FOLDERS_MAX: usize = 8;
 
-/// Files that a line for the shell names.
+/// Returns the files that a shell command line names.
 pub(crate) fn in_line(line: &str, places: &SettingsPlaces, bases: &[&Path]) -> Vec<PathBuf> {
     in_words(&split_words(&substitute_variables(line, places), LineOutputs::LeftOut), places, bases)
 }
 
-/// Files that a program and its arguments name.
+/// Returns the files that a program and its arguments name.
 pub(crate) fn in_args<'a>(
     args: impl IntoIterator<Item = &'a str>,
     places: &SettingsPlaces,
@@ -31,7 +31,7 @@ pub(crate) fn in_args<'a>(
     let mut all = Vec::new();
     for arg in args {
         let arg = substitute_variables(arg, places);
-        // An argument may be a path with spaces, or a line for a shell.
+        // An argument may be a path with spaces, or a shell command line.
         all.extend(split_words(&arg, LineOutputs::Kept));
         all.push(arg);
     }
@@ -49,8 +49,8 @@ fn substitute_variables(text: &str, places: &SettingsPlaces) -> String {
     text
 }
 
-/// Whether a line for the shell, started in a workspace, may run something that lies in it or in one of these folders:
-/// whatever is there now, since a command may put it there. When in doubt, it does.
+/// Returns whether a shell command line, started in a workspace, may run a file in it or in one of these
+/// folders. The file need not exist, since a command may create it. If in doubt, the result is true.
 pub(crate) fn line_runs_inside(line: &str, places: &SettingsPlaces, dirs: &[PathBuf]) -> bool {
     let line = expand_folders(line, places);
     let begins = begins_elsewhere(&line);
@@ -62,8 +62,8 @@ pub(crate) fn line_runs_inside(line: &str, places: &SettingsPlaces, dirs: &[Path
     )
 }
 
-/// The folder that a line leads to before it does anything else: `cd ~/hooks && ./a.py`. Nothing if what follows may run
-/// elsewhere, or although the folder isn't there.
+/// Returns the folder that a line changes to before anything else: `cd ~/hooks && ./a.py`. `None` if what
+/// follows may run elsewhere, or runs even if the folder doesn't exist.
 fn begins_elsewhere(line: &str) -> Option<PathBuf> {
     let tokens = tokenize_line(line);
     let [first, folder, joined, rest @ ..] = &tokens[..] else { return None };
@@ -78,7 +78,7 @@ fn begins_elsewhere(line: &str) -> Option<PathBuf> {
     (moves && known && rest.iter().all(stays)).then_some(path)
 }
 
-/// The same of a program and its arguments.
+/// The same for a program and its arguments.
 pub(crate) fn args_run_inside<'a>(
     args: impl IntoIterator<Item = &'a str>,
     places: &SettingsPlaces,
@@ -107,7 +107,7 @@ fn runs_inside(words: &[String], base: &Path, places: &SettingsPlaces, dirs: &[P
         // `.` is a command only as a word of its own.
         let script = haft_shell::runs_script(name) && (name != "." || word == ".");
         if script {
-            // `-c` and `-m` find modules in the folder they are started in.
+            // `-c` and `-m` find modules in the working directory.
             let next = words.get(index + 1).map(String::as_str);
             if begins_inside
                 && haft_shell::imports_modules(name)
@@ -120,7 +120,7 @@ fn runs_inside(words: &[String], base: &Path, places: &SettingsPlaces, dirs: &[P
         }
         let value = word.split_once('=').map(|(_, value)| value).filter(|value| is_usable_word(value));
         for word in [Some(word.as_str()), value].into_iter().flatten() {
-            // Made by an expansion that isn't known here.
+            // The result of an expansion that is unknown here.
             if word.starts_with(['$', '`']) && word.contains('/') {
                 return true;
             }
@@ -140,7 +140,7 @@ fn runs_inside(words: &[String], base: &Path, places: &SettingsPlaces, dirs: &[P
     false
 }
 
-/// A line in which the names of known folders stand for what they are.
+/// Expands the names of known folders in a line.
 fn expand_folders(line: &str, places: &SettingsPlaces) -> String {
     let mut line = substitute_variables(line, places);
     let root = places.git_root.as_ref().unwrap_or(&places.cwd).to_string_lossy().into_owned();
@@ -158,7 +158,7 @@ fn expand_folders(line: &str, places: &SettingsPlaces) -> String {
     line
 }
 
-/// Words of a line, quotes taken away; a quoted word with spaces gives its parts as well.
+/// Returns the words of a line without quotes. A quoted word with spaces also yields its parts.
 fn split_words(line: &str, outputs: LineOutputs) -> Vec<String> {
     let mut found = Vec::new();
     add_words(line, outputs, 0, &mut found);
@@ -166,7 +166,7 @@ fn split_words(line: &str, outputs: LineOutputs) -> Vec<String> {
     found
 }
 
-/// Whether the files that the output of a line goes to count.
+/// Whether files that receive the output of a line are included.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineOutputs {
     Kept,
@@ -197,7 +197,7 @@ fn in_words(words: &[String], places: &SettingsPlaces, bases: &[&Path]) -> Vec<P
     let values = words.iter().filter_map(|word| word.split_once('=')).map(|(_, value)| value);
     let words: Vec<&str> =
         words.iter().map(String::as_str).chain(values).filter(|word| is_usable_word(word)).collect();
-    // A folder that is named may be where the rest is looked for: `cd hooks && ./a.py`.
+    // A named folder may be the base for the other names: `cd hooks && ./a.py`.
     let first = bases.iter().map(|base| base.to_path_buf());
     let named = words.iter().map(|word| normalize_path(&places.cwd, Path::new(word)));
     let named = named.filter(|path| is_within_workspace(path, places) && path.is_dir()).take(FOLDERS_MAX);
@@ -227,14 +227,14 @@ fn is_within_workspace(path: &Path, places: &SettingsPlaces) -> bool {
     path.starts_with(&places.cwd) || places.git_root.as_ref().is_some_and(|root| path.starts_with(root))
 }
 
-/// Whether it is a file that lies in the workspace, by its name or really.
+/// Returns whether a path is a file in the workspace, by its name or after resolving symlinks.
 fn is_file(path: &Path, places: &SettingsPlaces) -> bool {
     path.canonicalize().is_ok_and(|real| {
         !real.is_dir() && (is_within_workspace(path, places) || is_within_workspace(&real, places))
     })
 }
 
-/// A word that isn't there, and would be run or read if it were.
+/// Returns whether a missing file would be run or read if it existed, judged by its name.
 fn looks_like_a_script(word: &str) -> bool {
     let plain =
         !word.starts_with('-') && !word.contains("://") && !word.contains(['$', '*', '?', '[', '~', '=']);
@@ -284,7 +284,7 @@ mod tests {
         );
         check("cd hooks && ./a.py; cat hooks/../check.sh", &["hooks/a.py", "check.sh"]);
         check("bash -c 'python3 hooks/a.py | tee /tmp/x'", &["hooks/a.py"]);
-        // A word with spaces is a path or a line for a shell; both are looked for.
+        // A word with spaces is a path or a shell command line. Both are searched.
         check("'hooks/with space.sh'", &["hooks/with space.sh", "hooks/with", "space.sh"]);
         check("hooks/with\\ space.sh", &["hooks/with space.sh", "hooks/with", "space.sh"]);
         check("X=check.sh; $X", &["check.sh"]);

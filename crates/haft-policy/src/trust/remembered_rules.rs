@@ -1,7 +1,7 @@
-//! "Always" answers: rules that the user made by answering, kept by workspace in the state folder.
+//! "Always" answers: rules from the user's answers, stored per workspace in the state folder.
 //!
-//! One JSON object a line, only ever added to, so that the line of a rule stays its line and can be shown. A line that
-//! can't be read is skipped with a warning: a lost answer is asked again.
+//! The file has one JSON object per line and is append-only, so that a rule keeps its line number, which
+//! messages show. An invalid line is skipped with a warning: the user is asked again.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -15,13 +15,13 @@ use super::atomic_write;
 use crate::settings::read_file::{self, UnreadableFile};
 use crate::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 
-/// How many answers one workspace may have.
+/// The maximum number of answers of one workspace.
 pub const REMEMBERED_MAX: usize = 1_000;
-/// The longest file of answers, in bytes.
+/// The maximum size of a file of answers, in bytes.
 pub const REMEMBERED_BYTES_MAX: u64 = 1024 * 1024;
-/// The longest rule that is kept, in bytes.
+/// The maximum length of a stored rule, in bytes.
 const RULE_BYTES_MAX: usize = 16 * 1024;
-/// How many warnings about lines are given.
+/// The maximum number of warnings about invalid lines.
 const WARNINGS_MAX: usize = 3;
 
 /// The answers of one workspace.
@@ -37,7 +37,7 @@ struct RuleLine {
     list: VerdictWord,
     /// Seconds since 1970.
     at: u64,
-    /// For people who look at the file.
+    /// For users who look at the file.
     workspace: String,
 }
 
@@ -50,19 +50,19 @@ enum VerdictWord {
 }
 
 impl RememberedRules {
-    /// The answers in a state folder, for a workspace given by its real path; nothing is created before an answer.
+    /// Opens the answers of a workspace in a state folder. Nothing is created before the first answer.
     pub fn open(state_dir: &Path, workspace: &Path) -> RememberedRules {
         let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
         let file = state_dir.join("remembered").join(format!("{}.jsonl", atomic_write::key(&workspace)));
         RememberedRules { file, workspace: workspace.into() }
     }
 
-    /// The file that they are kept in.
+    /// Returns the file that stores the answers.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// All rules, and what is wrong with lines that can't be used, in words.
+    /// Returns all rules, and the problems of lines that can't be used.
     pub fn rules(&self) -> (Vec<UnparsedRule>, Vec<String>) {
         let say = |words: String| format!("{}: {words}; answers kept there don't count", self.file.display());
         let bytes = match read_file::read_bytes(&self.file, REMEMBERED_BYTES_MAX) {
@@ -100,10 +100,11 @@ impl RememberedRules {
         (rules, bad)
     }
 
-    /// Adds a rule; one that is there already isn't added again.
+    /// Adds a rule, unless it exists already.
     ///
     /// # Errors
-    /// Too many or too long rules, and the disk's.
+    /// Returns an error if there are too many rules, if the rule is too long, or if the file can't be
+    /// written.
     pub fn add(&self, rule: &str, list: RuleList) -> io::Result<()> {
         if rule.len() > RULE_BYTES_MAX {
             return Err(io::Error::other(format!("a rule of more than {RULE_BYTES_MAX} bytes is not kept")));
@@ -143,16 +144,17 @@ impl RememberedRules {
             let file = self.file.display();
             return Err(io::Error::other(format!("{file} is full; remove some answers from it")));
         }
-        // A line that was cut off by a crash must not swallow this one.
+        // A line that a crash truncated must not be joined with this one.
         let gap = if length == 0 || ends_with_newline(&self.file, length)? { "" } else { "\n" };
         file.write_all(format!("{gap}{line}\n").as_bytes())?;
         file.sync_all()
     }
 
-    /// Removes all answers of this workspace; says how many there were. A file that can't be read is removed as well.
+    /// Removes all answers of this workspace. Returns their number. A file that can't be read is removed as
+    /// well.
     ///
     /// # Errors
-    /// The disk's.
+    /// Returns the I/O error of the removal.
     pub fn forget(&self) -> io::Result<usize> {
         let (rules, _) = self.rules();
         match std::fs::remove_file(&self.file) {

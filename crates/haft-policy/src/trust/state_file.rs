@@ -1,7 +1,7 @@
-//! A file of the user's state about one workspace, for whoever keeps something there.
+//! State files of the user, one for each workspace.
 //!
-//! As with trust itself: written whole or not at all, for its owner alone, and not believed where somebody else could have
-//! written it. Two processes that change it wait for each other.
+//! As with trust itself, a file is written atomically and readable only for its owner, and is ignored if
+//! another user could have written it. Two processes that change a file wait for each other.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -28,21 +28,22 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// The file about a workspace in a folder of the state folder.
+    /// Returns the file for a workspace in a subfolder of the state folder.
     pub fn for_workspace(state_dir: &Path, folder: &str, workspace: &Path, ending: &str) -> StateFile {
         let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
         StateFile { path: state_dir.join(folder).join(format!("{}.{ending}", atomic_write::key(&workspace))) }
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is in it; nothing where there is no such file.
+    /// Returns the content, or `None` if the file doesn't exist.
     ///
     /// # Errors
-    /// It can't be read, is too long, or somebody else could have written it: in words, with its path.
+    /// Returns a message with the path if the file can't be read, is too long, or could have been written
+    /// by another user.
     pub fn read(&self, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
         let say = |words: String| format!("{}: {words}", self.path.display());
         let bytes =
@@ -52,10 +53,10 @@ impl StateFile {
         Ok(Some(bytes))
     }
 
-    /// Replaces what is in it by what `change` makes of it. Nobody else changes it meanwhile.
+    /// Replaces the content by the result of `change`, while holding a lock against other writers.
     ///
     /// # Errors
-    /// What `change` says, a file that can't be read, and the disk's: in words.
+    /// Returns the error of `change`, or a message if the file can't be read or written.
     pub fn change(
         &self,
         bytes_max: u64,
@@ -71,10 +72,10 @@ impl StateFile {
         atomic_write::replace(&self.path, &bytes).map_err(say)
     }
 
-    /// Removes it; says whether there was one.
+    /// Removes the file. Returns whether it existed.
     ///
     /// # Errors
-    /// The disk's.
+    /// Returns the I/O error of the removal.
     pub fn forget(&self) -> io::Result<bool> {
         match std::fs::remove_file(&self.path) {
             Ok(()) => Ok(true),
@@ -84,11 +85,11 @@ impl StateFile {
     }
 }
 
-/// Replaces a file that people write too: whole or not at all, with the permissions that it had, or these if it is new.
-/// Where it is a link, what it leads to is replaced.
+/// Atomically replaces a file that users edit too. It keeps its permissions; a new file gets `new_mode`.
+/// For a symlink, the target is replaced.
 ///
 /// # Errors
-/// The disk's.
+/// Returns the I/O error of the write.
 pub fn replace_file(path: &Path, bytes: &[u8], new_mode: u32) -> io::Result<()> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let before = std::fs::metadata(&path).ok().map(|found| found.permissions());

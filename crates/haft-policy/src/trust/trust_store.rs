@@ -1,7 +1,9 @@
-//! Where the user's yes is kept: one file for each workspace, in the state folder, outside of all of them.
+//! The store of the user's approvals: one file for each workspace, in the state folder, outside of all
+//! workspaces.
 //!
-//! One file each means that two processes never write the same file for different workspaces; for one workspace the last
-//! yes counts. A file that is damaged, or that somebody else could have written, is no yes.
+//! With separate files, two processes never write the same file for different workspaces. For one workspace
+//! the last approval counts. A damaged file, or one that another user could have written, is not an
+//! approval.
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,13 +16,13 @@ use super::digest::Digest;
 use super::inventory::{StoredItem, TrustChange, TrustInventory, hex, printable_text};
 use crate::settings::read_file::{self, UnreadableFile};
 
-/// The longest file of the store, in bytes.
+/// The maximum size of a file in the store, in bytes.
 pub const STORE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How many changes a notice names before it counts the rest.
+/// The number of changes that a notice names; the rest is only counted.
 const CHANGES_SHOWN_MAX: usize = 3;
 const VERSION: u32 = 1;
 
-/// What the user trusts.
+/// The store of trusted workspaces.
 #[derive(Debug, Clone)]
 pub struct TrustStore {
     folder: PathBuf,
@@ -29,7 +31,7 @@ pub struct TrustStore {
 #[derive(Serialize, Deserialize)]
 struct TrustRecord {
     version: u32,
-    /// For people; the name of the file is what counts.
+    /// For users who look at the file. The file's name is what counts.
     workspace: String,
     #[serde(with = "hex")]
     key: Digest,
@@ -43,36 +45,36 @@ struct TrustRecord {
 /// Whether a workspace may run and loosen what it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrustJudgement {
-    /// It names nothing.
+    /// The workspace names nothing that needs trust.
     Nothing,
-    /// The user said yes to exactly this.
+    /// The user approved exactly this inventory.
     Trusted,
-    /// It may not.
+    /// The workspace is not trusted.
     Untrusted(DistrustReason),
 }
 
 /// Why a workspace isn't trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DistrustReason {
-    /// Nobody said yes.
+    /// The user never approved it.
     Never,
-    /// The yes was to something else.
+    /// The user approved another state; these are the differences.
     Changed(Vec<TrustChange>),
-    /// `--trust-hash` gives another hash.
+    /// `--trust-hash` has another hash.
     OtherHash,
-    /// It can't be, because of these.
+    /// The workspace can't be trusted because of these obstacles.
     Obstacles(Vec<String>),
-    /// The yes can't be read, in words.
+    /// The stored approval can't be read, for this reason.
     Damaged(String),
 }
 
 impl TrustJudgement {
-    /// Whether what the workspace names counts.
+    /// Returns whether the workspace may run and loosen what it names.
     pub fn is_trusted(&self) -> bool {
         !matches!(self, TrustJudgement::Untrusted(_))
     }
 
-    /// One line about what doesn't count and what to do; nothing where all counts.
+    /// Returns one line about what doesn't apply and what to do. `None` if everything applies.
     pub fn notice(&self, inventory: &TrustInventory) -> Option<String> {
         let TrustJudgement::Untrusted(why) = self else { return None };
         let mut line = match why {
@@ -106,17 +108,17 @@ fn show_first<T: ToString>(all: &[T]) -> String {
 }
 
 impl TrustStore {
-    /// The store in a state folder; nothing is created before a yes.
+    /// Opens the store in a state folder. Nothing is created before the first approval.
     pub fn open(state_dir: &Path) -> TrustStore {
         TrustStore { folder: state_dir.join("trust") }
     }
 
-    /// Whether the user said yes to exactly this.
+    /// Returns whether the user approved exactly this inventory.
     pub fn is_trusted(&self, workspace: &Path, inventory: &TrustInventory) -> bool {
         self.judge(workspace, inventory).is_trusted()
     }
 
-    /// Whether it may, or why not.
+    /// Returns whether the workspace is trusted, or why not.
     pub fn judge(&self, workspace: &Path, inventory: &TrustInventory) -> TrustJudgement {
         if inventory.is_empty() {
             return TrustJudgement::Nothing;
@@ -134,16 +136,16 @@ impl TrustStore {
         }
     }
 
-    /// What is different since the user said yes; nothing where nobody did.
+    /// Returns the differences from the approved state, or `None` without an approval.
     pub fn changed_since(&self, workspace: &Path, inventory: &TrustInventory) -> Option<Vec<TrustChange>> {
         let record = self.record(workspace).ok()??;
         Some(inventory.changes_from(&record.items))
     }
 
-    /// Keeps the user's yes to exactly this.
+    /// Stores the user's approval of exactly this inventory.
     ///
     /// # Errors
-    /// What can't be hashed can't be trusted; and the disk's.
+    /// Returns an error if a file can't be hashed, or if the approval can't be written.
     pub fn trust(&self, workspace: &Path, inventory: &TrustInventory) -> io::Result<()> {
         if let Some(obstacle) = inventory.obstacles().first() {
             return Err(io::Error::other(obstacle.clone()));
@@ -166,12 +168,12 @@ impl TrustStore {
         atomic_write::replace(&self.file(&workspace), &bytes)
     }
 
-    /// Takes the yes back; says whether there was one.
+    /// Revokes the approval. Returns whether there was one.
     ///
     /// # Errors
-    /// The disk's.
+    /// Returns the I/O error of the removal.
     pub fn forget(&self, workspace: &Path) -> io::Result<bool> {
-        // A workspace that is gone can be forgotten too, by the path that it had.
+        // The approval of a deleted workspace can be revoked too, by its former path.
         let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
         match std::fs::remove_file(self.file(&workspace)) {
             Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! The examples of docs/settings.md are what the loader takes.
+//! The loader accepts the examples of docs/settings.md.
 
 use haft_policy::settings::EVENTS;
 

@@ -1,4 +1,4 @@
-//! The gate in front of the real engine: settings in files, tools that are called, a user who is asked.
+//! The policy in the real engine: settings in files, tools that are called, a user who is asked.
 
 mod advisories;
 mod agreement;
@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 
 use crate::room::Room;
 
-/// A session over a room.
+/// A session in a room.
 pub(crate) struct Session {
     pub(crate) room: Room,
     pub(crate) caller: TestCaller,
@@ -42,7 +42,7 @@ pub(crate) struct Session {
     pub(crate) user: User,
 }
 
-/// A user who gives the same answer to everything, and remembers what they were asked.
+/// A user who gives the same answer to every prompt, and records the prompts.
 #[derive(Clone)]
 pub(crate) struct User {
     answer: Arc<Mutex<ApprovalAnswer>>,
@@ -74,7 +74,7 @@ impl Asker for User {
     }
 }
 
-/// What a session is made of.
+/// The configuration of a session.
 #[derive(Clone)]
 pub(crate) struct With {
     pub(crate) settings: Value,
@@ -82,11 +82,11 @@ pub(crate) struct With {
     pub(crate) no_sandbox: bool,
     pub(crate) non_interactive: bool,
     pub(crate) confined: bool,
-    /// Other tools than those of every session.
+    /// Tools that replace those of every session.
     pub(crate) registry: Option<Registry>,
 }
 
-/// Mode `default`, rules and mode alone, no rules.
+/// Mode `default`, only rules and mode, no rules.
 pub(crate) fn with(settings: Value) -> With {
     With {
         settings,
@@ -98,7 +98,7 @@ pub(crate) fn with(settings: Value) -> With {
     }
 }
 
-/// Rules in a line: `-deny ?ask +allow`, separated by `;`.
+/// Parses rules in a line: `-deny ?ask +allow`, separated by `;`.
 pub(crate) fn rules(text: &str) -> Value {
     let of = |sign: char| -> Vec<&str> {
         text.split(';').map(str::trim).filter_map(|rule| rule.strip_prefix(sign)).collect()
@@ -112,7 +112,7 @@ impl With {
         self
     }
 
-    /// With more tools, built in and from outside.
+    /// Adds built-in and external tools.
     pub(crate) fn with_tools(
         mut self,
         tools: Vec<haft::tool::AnyTool>,
@@ -163,7 +163,7 @@ impl With {
     }
 }
 
-/// The tools of every session, built once: their schemas take longer than anything that is asked of a session.
+/// The tools of every session, built once: their schemas take longer than any question to a session.
 static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
     let caller = TestCaller::new()
         .tool(
@@ -200,7 +200,7 @@ fn fetches(input: &Value) -> Effects {
     }
 }
 
-/// The same with fixed facts.
+/// Creates a tool with fixed facts.
 fn declaring(
     name: &str,
     effects: impl Fn(&Value) -> Effects + Send + Sync + 'static,
@@ -234,7 +234,7 @@ impl Session {
         self.caller.call(tool, input).await
     }
 
-    /// What becomes of a call: `allow`, `ask` or `deny`. The explanation has to say the same.
+    /// Returns the verdict on a call: `allow`, `ask` or `deny`. The explanation has to agree.
     #[track_caller]
     pub(crate) fn verdict(&self, tool: &str, input: &Value) -> impl Future<Output = &'static str> {
         let at = std::panic::Location::caller();
@@ -263,7 +263,7 @@ impl Session {
         self.check(CheckedCall::new(tool, input.clone())).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Checks a call of a tool whose opinion is there at once.
+    /// Checks a call of a tool whose own check is synchronous.
     pub(crate) fn check(&self, call: CheckedCall<'_>) -> Result<DecisionReport, InvalidCall> {
         let mut checked = std::pin::pin!(self.policy.check(self.caller.as_engine(), call));
         let mut waker = std::task::Context::from_waker(std::task::Waker::noop());
@@ -273,7 +273,7 @@ impl Session {
         }
     }
 
-    /// Checks calls in a line each: `verdict tool argument`.
+    /// Checks one call per line: `verdict tool argument`.
     pub(crate) async fn holds(&self, table: &str) {
         for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (expected, call) = line.split_once(' ').unwrap();
@@ -293,7 +293,7 @@ impl Session {
     }
 }
 
-/// `@/` stands for the folder that holds everything.
+/// Builds an input; `@/` is replaced by the room's folder.
 pub(crate) fn input(tool: &str, argument: &str, room: &Room) -> Value {
     let argument = argument.replace("@/", &format!("{}/", room.root.display()));
     if argument.starts_with('{') {

@@ -1,4 +1,4 @@
-//! "Always" answers: kept outside, by workspace, a line each.
+//! "Always" answers: stored outside of the workspace, per workspace, one per line.
 
 use haft_policy::source::{RuleList, SourceScope};
 use haft_policy::trust::{REMEMBERED_MAX, RememberedRules};

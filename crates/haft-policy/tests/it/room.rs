@@ -1,4 +1,4 @@
-//! A machine in a folder: an owner's file, a home, a workspace, a state folder.
+//! A simulated machine in a folder: managed settings, a home directory, a workspace, a state folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ impl Room {
         Room { _keep: keep, root }
     }
 
-    /// Writes a file; `work/…`, `config/…`, `home/…` and `etc/…` are the places.
+    /// Writes a file below `work/…`, `config/…`, `home/…` or `etc/…`.
     pub(crate) fn with(self, path: &str, text: &str) -> Room {
         self.write(path, text);
         self
@@ -84,13 +84,13 @@ impl Room {
         TrustStore::open(&self.at("state"))
     }
 
-    /// The user says yes.
+    /// Stores the user's approval.
     pub(crate) fn trust(&self) {
         self.store().trust(&self.at("work"), &self.inventory()).unwrap();
     }
 }
 
-/// Rules in a line: `-deny ?ask +allow`.
+/// Formats rules in a line: `-deny ?ask +allow`.
 pub(crate) fn rules(rules: &[UnparsedRule]) -> String {
     let words = rules.iter().map(|rule| {
         let mark = match rule.list {

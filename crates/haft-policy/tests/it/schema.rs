@@ -1,4 +1,4 @@
-//! The published schema and the loader say the same about every file.
+//! The published schema and the loader agree on every file.
 
 use std::path::Path;
 
@@ -118,7 +118,7 @@ const BAD: &[&str] = &[
     r#"{"run": {"prices": {"m": {"input": 1, "output": -1}}}}"#,
 ];
 
-/// What loads with a warning is marked by an editor too.
+/// A file that loads with a warning violates the schema, so editors mark it.
 const ODD: &[&str] = &[
     r#"{"permision": {}}"#,
     r#"{"permissions": {"alow": []}}"#,

@@ -1,4 +1,4 @@
-//! Layers: which files count, in which order, and what stops everything.
+//! Layers: which files apply, in which order, and which errors stop everything.
 
 use std::path::Path;
 
@@ -68,7 +68,7 @@ fn scalars_are_the_strongest_layers() {
     };
     let room = Room::new().with("home/.claude/settings.json", &mode("auto"));
     assert_eq!(found(&room, &SettingsFlags::default()), "auto User");
-    // Our own file of the same scope comes first.
+    // haft's own file of the same scope takes precedence.
     room.write("config/settings.json", &mode("acceptEdits"));
     assert_eq!(found(&room, &SettingsFlags::default()), "acceptEdits User");
     room.write("work/.haft/settings.json", &mode("default"));
@@ -154,7 +154,7 @@ fn all_broken_files_are_named_at_once() {
     assert!(error.contains("config/settings.json:1:1") && error.contains(".mcp.json:1:1"), "{error}");
 }
 
-/// A file that can't be read is no empty file.
+/// An unreadable file doesn't count as an empty one.
 #[test]
 fn what_is_no_readable_file_stops_everything() {
     let room = Room::new();
@@ -222,7 +222,7 @@ fn unknown_keys_are_told_with_the_closest_name() {
     );
 }
 
-/// A list of rules that nobody reads looks like one that counts.
+/// A list of rules in the wrong place would look effective.
 #[test]
 fn a_key_in_the_wrong_object_is_told_where_it_belongs() {
     let room = Room::new().with(
@@ -310,7 +310,7 @@ fn hooks_can_be_turned_off_but_not_somebody_elses() {
         .with("work/.haft/settings.json", &hook("project", ""));
     room.trust();
     assert_eq!(commands(&room), "user project managed");
-    // A repository turns off its own, not the user's guards.
+    // A repository disables its own hooks, not the user's.
     room.write("work/.haft/settings.json", &hook("project", off));
     room.trust();
     assert_eq!(commands(&room), "user managed");
@@ -333,7 +333,7 @@ fn what_only_the_owner_says_counts_only_there() {
     room.write("etc/settings.json", &only.replace("\"A\"", "\"M\""));
     let flags =
         SettingsFlags { allow: vec!["F".to_owned()], deny: vec!["G".to_owned()], ..SettingsFlags::default() };
-    // Who may alone allow doesn't take away what others deny.
+    // If only managed settings may allow, deny rules of other files still apply.
     assert_eq!(rules(&room.load_with(&flags).settings.permissions.rules), "-D +M -G -D");
 }
 
@@ -363,7 +363,7 @@ fn blocks_hold_wherever_they_are_said() {
         "{:?}",
         loaded.settings.warnings
     );
-    // The user's own word on the command line is stronger than a file; a workspace can't take back the user's.
+    // A command-line flag of the user is stronger than a file. A workspace can't revert the user's setting.
     let free = r#"{"permissions": {"denyInsteadOfPrompting": false}}"#;
     assert!(room.load_with(&json_flag(free)).settings.permissions.deny_instead_of_prompting.is_none());
     room.write("work/.haft/settings.json", free);
@@ -385,7 +385,7 @@ fn the_local_file_of_claude_is_at_the_root_of_the_repository() {
         haft_policy::trust::load_settings(&room.places_in("work/sub"), &SettingsFlags::default()).unwrap();
     let permissions = &loaded.settings.permissions;
     assert_eq!(rules(&permissions.rules), "-sub-local -root-local -sub-project");
-    // A path from the root begins where the session began, not at the file.
+    // A path that begins with `/` is relative to the session's directory, not to the file.
     assert!(permissions.rules.iter().all(|rule| *rule.source.anchor == *room.at("work/sub")));
 }
 
@@ -522,12 +522,12 @@ fn a_variable_that_no_environment_takes_is_left_out() {
     assert_eq!((settings.env.len(), settings.warnings.len()), (1, 3));
 }
 
-/// Rooms for many cases each: making one takes longer than a case.
+/// Rooms that are shared by many cases: creating one takes longer than a case.
 static TEXTS: std::sync::LazyLock<Room> = std::sync::LazyLock::new(Room::new);
 static VALUES: std::sync::LazyLock<Room> = std::sync::LazyLock::new(Room::new);
 
 proptest::proptest! {
-    /// Whatever stands in a file, it is settings or an error with a place, and never a panic.
+    /// Any file content yields settings or an error with a location, and never a panic.
     #[test]
     fn any_text_is_settings_or_an_error(text in r#"(\{|\}|\[|\]|,|:|"|\\|/|\*|\n|null|true|1e9|-|"permissions"|"allow"|"hooks"|"Stop"|"env"|\\ud800|\PC){0,60}"#) {
         let text = format!("{{{text}");
@@ -536,7 +536,7 @@ proptest::proptest! {
         }
     }
 
-    /// The same for files that are JSON of any shape below known keys.
+    /// The same for JSON of any shape below known keys.
     #[test]
     fn any_value_below_a_known_key_is_taken_or_refused(
         key in proptest::sample::select(vec!["permissions", "hooks", "env", "effects", "sandbox", "classifier", "repetitionGuard", "allowedMcpServers"]),

@@ -1,4 +1,4 @@
-//! Files of settings as they really lie about: broken, half there, in the places of another program.
+//! Settings files as they occur in practice: invalid, incomplete, in the locations of another program.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,12 +19,13 @@ fn a_bad_rule_is_told_with_line_and_column() {
         "{\n  \"permissions\": {\n    \"deny\": [\"Read\", \"Bash(rm\"]\n  }\n}",
         &format!("3:22: bad rule `Bash(rm`: no closing `)`; {forms}"),
     );
-    // The text of a rule that is an object, not the object.
+    // The text of a rule in an object, not the object.
     check(
         "{\"permissions\": {\"ask\": [\n {\"message\": \"m\",\n  \"rule\": \"(x)\"}]}}",
         &format!("3:11: bad rule `(x)`: no tool name before `(`; {forms}"),
     );
-    // The workspace isn't trusted, so the rule wouldn't count: the file is wrong all the same. Each rule is told.
+    // The workspace isn't trusted, so the rule wouldn't apply, but the file is invalid anyway. Each invalid
+    // rule is reported.
     check(
         "{\"permissions\": {\"allow\": [\"\",\n\"ä)\"]}}",
         &format!(
@@ -38,7 +39,7 @@ fn a_bad_rule_is_told_with_line_and_column() {
     assert!(room.error().chars().count() < 500, "what is long is cut");
 }
 
-/// A file that somebody is just writing has no fewer rules: it has none that count, and nothing starts with it.
+/// An incomplete file doesn't count as one with fewer rules: it is an error, and nothing starts.
 #[test]
 fn a_file_of_rules_that_is_half_written_is_an_error_at_every_byte() {
     let text = r#"{"permissions": {"deny": ["Bash", "Read(./secret/**)"], "allow": ["Write"]}}"#;
@@ -48,7 +49,7 @@ fn a_file_of_rules_that_is_half_written_is_an_error_at_every_byte() {
     }
 }
 
-/// Hooks of a file that isn't trusted don't run; what is wrong with them is told all the same.
+/// Hooks of an untrusted file don't run, but their errors are reported.
 #[test]
 fn a_matcher_and_an_if_that_can_not_be_read_are_told_with_line_and_column() {
     let check = |group: &str, expected: &str| {
@@ -113,14 +114,14 @@ fn a_place_that_is_not_what_it_should_be_is_never_no_settings() {
             );
         }
     }
-    // A folder without settings, and a link to one with, are as good as ever.
+    // A folder without settings, and a symlink to one with settings, work as usual.
     let room = Room::new().with("real/settings.json", r#"{"permissions": {"deny": ["A"]}}"#);
     fs::create_dir_all(room.at("work/.claude")).unwrap();
     symlink("../real", room.at("work/.haft")).unwrap();
     assert_eq!(rules(&room.load().settings.permissions.rules), "-A");
 }
 
-/// A list that some program emptied would be a list of rules that is gone.
+/// If `null` were accepted, emptying a list by accident would remove its rules.
 #[test]
 fn null_is_not_nothing() {
     let check = |text: &str, expected: &str| {
@@ -199,7 +200,7 @@ fn servers_that_the_user_added_elsewhere_are_the_users() {
     work.write("home/.claude.json", &text);
     work.write("work/.mcp.json", &format!(r#"{{"mcpServers": {}}}"#, one("theirs")));
     work.write("given.json", &format!(r#"{{"mcpServers": {}}}"#, one("given")));
-    // Nothing else of that file counts: not its trust, not its rules.
+    // Nothing else in that file applies: neither its trust nor its rules.
     let loaded = work.load();
     assert!(!loaded.judgement.is_trusted() && loaded.settings.permissions.rules.is_empty());
     assert_eq!(loaded.inventory.items().iter().filter(|item| item.text.contains("here")).count(), 0);
@@ -220,7 +221,7 @@ fn servers_that_the_user_added_elsewhere_are_the_users() {
     assert!(all.contains(&"Local both ~/.claude.json hidden by /given.json:1".to_owned()), "{all:?}");
 }
 
-/// The file is another program's and holds no rules: leaving it out loosens nothing.
+/// The file belongs to another program and contains no rules, so skipping it loosens nothing.
 #[test]
 fn a_file_of_servers_that_is_another_programs_stops_nothing() {
     let check = |text: &str, expected: &str| {

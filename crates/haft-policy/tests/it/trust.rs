@@ -1,4 +1,4 @@
-//! Trust: what is shown, what a yes covers, what undoes it, and how it is kept.
+//! Trust: what is listed, what an approval covers, what invalidates it, and how it is stored.
 
 use std::path::Path;
 
@@ -131,7 +131,7 @@ fn trusted_counts_and_is_kept_outside() {
     assert!(!room.load().judgement.is_trusted());
 }
 
-/// Each edit undoes the yes and is named; undoing the edit brings it back.
+/// Each edit invalidates the approval and is named. Reverting the edit makes it valid again.
 #[test]
 fn any_change_to_what_runs_or_loosens_is_untrusted_again() {
     let room = full();
@@ -249,7 +249,7 @@ fn a_script_that_appears_later_is_a_change() {
     assert_eq!(changes[0].to_string(), "changed script `.haft/late.sh`");
 }
 
-/// Between reading and running somebody may write: whoever runs a hook asks again.
+/// A file may change between loading and running, so it is checked again before a hook runs.
 #[test]
 fn a_script_that_changes_during_a_session_is_found() {
     let room = full();
@@ -285,7 +285,7 @@ fn a_hash_on_the_command_line_stands_for_a_yes() {
         assert_eq!(loaded.judgement, TrustJudgement::Untrusted(DistrustReason::OtherHash), "{other}");
         assert!(loaded.notice().unwrap().contains(&hash), "the right one is named");
     }
-    // A wrong hash isn't helped by an older yes.
+    // An earlier approval doesn't make a wrong hash valid.
     room.trust();
     assert!(!with(&"0".repeat(64)).judgement.is_trusted());
     assert!(std::fs::read_dir(room.at("state/trust")).unwrap().count() == 1);
@@ -306,7 +306,7 @@ fn a_yes_is_for_one_path() {
     copy_folder(&room.at("work"), &copy);
     let loaded = trust::load_settings(&room.places_in("copy"), &SettingsFlags::default()).unwrap();
     assert_eq!(loaded.judgement, TrustJudgement::Untrusted(DistrustReason::Never));
-    // By another name of the same folder it is the same.
+    // Another path of the same folder is equivalent.
     std::os::unix::fs::symlink(room.at("work"), room.at("link")).unwrap();
     let store = room.store();
     assert!(store.is_trusted(&room.at("link"), &room.inventory()));

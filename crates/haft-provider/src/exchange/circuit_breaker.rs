@@ -1,6 +1,7 @@
 //! The circuit breaker of a provider's endpoint.
 //!
-//! A 429 is not a failure of the endpoint, which works and says how long to wait. Rejected requests don't count either.
+//! A 429 is not a failure of the endpoint, which works and says how long to wait. Rejected requests don't
+//! count either.
 
 use std::time::Duration;
 

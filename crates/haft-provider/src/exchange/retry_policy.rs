@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::limits::ATTEMPTS_MAX;
 
-/// How requests are made again: so often, with waits that double from `first` to `most`, each a little random so that
-/// many who failed together don't come back together.
+/// How requests are made again: so often, with waits that double from `first` to `most`, each a little random
+/// so that many who failed together don't come back together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// How often a request is made at most, the first time included.

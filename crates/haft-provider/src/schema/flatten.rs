@@ -1,8 +1,10 @@
-//! Reads a schema into a [`SchemaNode`]: references replaced by what they point to, `allOf` merged, cycles cut.
+//! Reads a schema into a [`SchemaNode`]: references replaced by what they point to, `allOf` merged, cycles
+//! cut.
 //!
-//! Work is bounded by a budget of nodes, whatever the references do. When a plan needs more than the budget the next
-//! one goes less deep, so that even a schema that unrolls to billions of parts comes out, with its depths left open.
-//! Everything is visited in the order of bytes: what is reached before a budget ends must not depend on a map.
+//! Work is bounded by a budget of nodes, whatever the references do. When a plan needs more than the budget
+//! the next one goes less deep, so that even a schema that unrolls to billions of parts comes out, with its
+//! depths left open. Everything is visited in the order of bytes: what is reached before a budget ends must
+//! not depend on a map.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -72,8 +74,8 @@ impl<'a> SchemaDocument<'a> {
         }
     }
 
-    /// Whether a reference was followed that is no plain pointer into the document. The engine doesn't look behind
-    /// those when it repairs an input, so nothing may depend on such a repair.
+    /// Whether a reference was followed that is no plain pointer into the document. The engine doesn't look
+    /// behind those when it repairs an input, so nothing may depend on such a repair.
     pub(super) fn is_far(&self) -> bool {
         self.far.get()
     }
@@ -158,8 +160,9 @@ fn percent_decode(fragment: &str) -> Cow<'_, str> {
 
 /// The keywords or properties of a schema, as a list ordered by the bytes of their names.
 ///
-/// Everything that reads a schema reads this list, and only [`from_map`](SchemaFields::from_map) reads a map. So what is
-/// sent can't depend on the order in which maps keep their keys, which a dependency may change for the whole program.
+/// Everything that reads a schema reads this list, and only [`from_map`](SchemaFields::from_map) reads a map.
+/// So what is sent can't depend on the order in which maps keep their keys, which a dependency may change for
+/// the whole program.
 struct SchemaFields<'a>(Vec<(&'a str, &'a Value)>);
 
 impl<'a> SchemaFields<'a> {

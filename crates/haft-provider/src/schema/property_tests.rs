@@ -1,5 +1,5 @@
-//! Random schemas and inputs: what is sent is a schema, doesn't depend on the order of keys, and accepts whatever the
-//! tool accepts; a strict form accepts it too, and what comes back is understood.
+//! Random schemas and inputs: what is sent is a schema, doesn't depend on the order of keys, and accepts
+//! whatever the tool accepts; a strict form accepts it too, and what comes back is understood.
 
 use haft::schema::InputSchema;
 use serde_json::{Map, json};
@@ -105,8 +105,8 @@ fn object(dice: &mut SeededRandom, depth: usize) -> Value {
     found
 }
 
-/// Alternatives at the root that don't say whether they are open are taken to mean what they name; the rule that is
-/// tested here is for those that do.
+/// Alternatives at the root that don't say whether they are open are taken to mean what they name; the rule
+/// that is tested here is for those that do.
 fn say_whether_open(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     fields.entry("additionalProperties").or_insert(true.into());

@@ -1,9 +1,9 @@
 //! The root of a tool's schema: one object, as every provider wants it.
 //!
-//! Alternatives at the root are put together into one object: all their properties, of which those are required that
-//! every alternative requires. Which properties belong together is said in the description. A property that only one
-//! alternative names is described as that one does, although an alternative that is open would take anything under
-//! that name: nobody who writes alternatives means that.
+//! Alternatives at the root are put together into one object: all their properties, of which those are
+//! required that every alternative requires. Which properties belong together is said in the description. A
+//! property that only one alternative names is described as that one does, although an alternative that is
+//! open would take anything under that name: nobody who writes alternatives means that.
 
 use std::borrow::Cow;
 
@@ -60,8 +60,8 @@ fn one_of<'a>(mut node: SchemaNode<'a>, alternatives: Vec<SchemaNode<'a>>) -> Sc
                 match branch.additional.as_deref() {
                     // Said, not only left open: the name may come here as well.
                     Some(rest) if !rest.never => variants.push(rest.clone()),
-                    // What the base names belongs to every alternative that doesn't exclude it, and everything
-                    // belongs to one that names nothing.
+                    // What the base names belongs to every alternative that doesn't exclude it, and
+                    // everything belongs to one that names nothing.
                     None if branch.properties.is_empty() || names_it(&node, name) => {
                         variants.push(SchemaNode::default())
                     }

@@ -57,9 +57,9 @@ pub(super) struct SchemaNode<'a> {
     pub(super) words: Vec<String>,
     /// Something inside was left out.
     pub(super) cut: bool,
-    /// Put together from several descriptions of the same value, or only a part of what was said. A strict form would
-    /// lose something, and the engine, which reads the descriptions one by one, can't tell what a null in its place
-    /// would mean.
+    /// Put together from several descriptions of the same value, or only a part of what was said. A strict
+    /// form would lose something, and the engine, which reads the descriptions one by one, can't tell what a
+    /// null in its place would mean.
     pub(super) mixed: bool,
 }
 

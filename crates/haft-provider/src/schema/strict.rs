@@ -1,12 +1,13 @@
 //! The strict modes of providers: who may use them, and what they want.
 //!
-//! Strict means that the provider makes sure by grammar that a call fits the schema. A schema is made strict only where
-//! nothing that the tool means gets lost: every value has a type, every object names all its properties. An object that
-//! says nothing of further properties is closed, as every SDK does; one that says that it takes more is not. Bounds
-//! that the mode doesn't know become words in the description, and the tool checks them anyway.
+//! Strict means that the provider makes sure by grammar that a call fits the schema. A schema is made strict
+//! only where nothing that the tool means gets lost: every value has a type, every object names all its
+//! properties. An object that says nothing of further properties is closed, as every SDK does; one that says
+//! that it takes more is not. Bounds that the mode doesn't know become words in the description, and the tool
+//! checks them anyway.
 //!
-//! For OpenAI all properties are required, and one that isn't takes `null` instead. The engine drops such a `null`
-//! where the tool doesn't accept it.
+//! For OpenAI all properties are required, and one that isn't takes `null` instead. The engine drops such a
+//! `null` where the tool doesn't accept it.
 
 use super::json_types::JsonTypes;
 use super::merge::or_null;
@@ -110,8 +111,8 @@ fn fits_strict(node: &SchemaNode<'_>, tally: &mut StrictTally) -> bool {
     true
 }
 
-/// Whether a null for an optional property belongs to one alternative only: at most one of them is an object, none has
-/// optional properties, or a required property has other values in each.
+/// Whether a null for an optional property belongs to one alternative only: at most one of them is an object,
+/// none has optional properties, or a required property has other values in each.
 fn told_apart(branches: &[SchemaNode<'_>]) -> bool {
     let is_object =
         |node: &&SchemaNode<'_>| node.known_types().is_none_or(|types| types.has(JsonTypes::OBJECT));

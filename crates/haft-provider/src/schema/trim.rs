@@ -5,8 +5,8 @@ use super::schema_node::{FACTS, SchemaNode};
 /// How many times detail is taken away before nested levels go.
 pub(super) const LEVELS: usize = 6;
 
-/// Takes the detail of one level away: 1 examples, 2 defaults, 3 titles, 4 patterns, formats and words for what has no
-/// keyword, 5 descriptions below the properties of the root, 6 descriptions of these.
+/// Takes the detail of one level away: 1 examples, 2 defaults, 3 titles, 4 patterns, formats and words for
+/// what has no keyword, 5 descriptions below the properties of the root, 6 descriptions of these.
 pub(super) fn trim_level(node: &mut SchemaNode<'_>, level: usize) {
     trim_below(node, level, 0);
 }

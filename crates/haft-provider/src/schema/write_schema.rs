@@ -1,9 +1,10 @@
 //! The one spelling of a schema.
 //!
-//! Order of keys: `type`, `title`, `description`, `enum`, `anyOf`, `properties`, `required`, `patternProperties`,
-//! `additionalProperties`, `prefixItems`, `items`, then the facts in the order of [`FACTS`]. A reader meets what a value
-//! is before how it is bounded. Properties are sorted by the bytes of their names; values (of `enum`, `default`, …) are
-//! in canonical JSON. No spaces. Nothing depends on the order in which a map keeps its keys.
+//! Order of keys: `type`, `title`, `description`, `enum`, `anyOf`, `properties`, `required`,
+//! `patternProperties`, `additionalProperties`, `prefixItems`, `items`, then the facts in the order of
+//! [`FACTS`]. A reader meets what a value is before how it is bounded. Properties are sorted by the bytes of
+//! their names; values (of `enum`, `default`, …) are in canonical JSON. No spaces. Nothing depends on the
+//! order in which a map keeps its keys.
 
 use std::io::Write as _;
 

@@ -1,7 +1,8 @@
 //! The text of a script, JSON or YAML, as a value that knows on which line everything stands.
 //!
-//! YAML is read as events and put together here: plain scalars by the core schema, no aliases (they can make a small
-//! file huge), no tags, one document. JSON is read by `serde_json`, and places are looked up in its text afterwards.
+//! YAML is read as events and put together here: plain scalars by the core schema, no aliases (they can make
+//! a small file huge), no tags, one document. JSON is read by `serde_json`, and places are looked up in its
+//! text afterwards.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! What a script may say. The types are the format: their schema is committed, their documentation is the reference.
+//! What a script may say. The types are the format: their schema is committed, their documentation is the
+//! reference.
 
 use regex::Regex;
 use schemars::JsonSchema;
@@ -17,11 +18,11 @@ pub struct ModelScript {
     /// Where this schema is, for editors.
     #[serde(default, rename = "$schema")]
     pub schema: Option<String>,
-    /// The turns in order. The first answers a conversation in which the model has not spoken yet, the second one in
-    /// which it has spoken once, and so on.
+    /// The turns in order. The first answers a conversation in which the model has not spoken yet, the second
+    /// one in which it has spoken once, and so on.
     pub turns: Vec<ScriptTurn>,
-    /// Other turns for other conversations, such as those of sub-agents: the first whose condition holds of the user's
-    /// first words is played.
+    /// Other turns for other conversations, such as those of sub-agents: the first whose condition holds of
+    /// the user's first words is played.
     #[serde(default)]
     pub agents: Vec<ScriptPart>,
     /// The answer to requests that offer no tools. Without it they are answered like any other.
@@ -33,8 +34,8 @@ pub struct ModelScript {
     /// How fast everything is streamed, where a turn doesn't say.
     #[serde(default)]
     pub stream: Option<StreamPace>,
-    /// Whether it knows of deferred tools (`defer_loading`, `tool_search`), as the providers do that have them. If not,
-    /// requests with them are refused. Default: it does.
+    /// Whether it knows of deferred tools (`defer_loading`, `tool_search`), as the providers do that have
+    /// them. If not, requests with them are refused. Default: it does.
     #[serde(default)]
     pub deferral: Option<bool>,
 }
@@ -171,7 +172,8 @@ pub struct InjectedError {
     /// How long the client is asked to wait, in milliseconds.
     #[serde(default)]
     pub retry_after_ms: Option<u64>,
-    /// How many attempts get the error before one succeeds. Default: all. This alone is remembered between requests.
+    /// How many attempts get the error before one succeeds. Default: all. This alone is remembered between
+    /// requests.
     #[serde(default)]
     pub times: Option<u32>,
     /// The message begins, and the connection is lost, or the error said, after so many events of the stream.
@@ -194,7 +196,8 @@ pub struct TurnCase {
     pub turn: ScriptTurn,
 }
 
-/// What is asked of a request: of the results in it, or of the user's last words. Everything that is given has to hold.
+/// What is asked of a request: of the results in it, or of the user's last words. Everything that is given
+/// has to hold.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

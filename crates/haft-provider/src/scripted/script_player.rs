@@ -120,10 +120,7 @@ impl ScriptPlayer {
         let delay = Duration::from_millis(turn.delay_ms);
         let error = turn.error.as_ref().filter(|error| self.is_due(error, seen.turn, body));
         if let Some(error) = error.filter(|error| error.after_events.is_none()) {
-            let act = match error.disconnect {
-                true => ResponseAction::HangUp,
-                false => refuse_request(wire, error),
-            };
+            let act = if error.disconnect { ResponseAction::HangUp } else { refuse_request(wire, error) };
             return ScriptedResponse { delay, act };
         }
         let pace = turn.stream.or(self.script.stream).unwrap_or_default();

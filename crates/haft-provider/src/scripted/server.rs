@@ -1,8 +1,8 @@
 //! The scripted model as a server on this machine, by all four wires.
 //!
-//! A small HTTP/1.1 by hand: a request's head and its body by length or in chunks, an answer by length or in chunks,
-//! connections that stay. It is for tests and demonstrations: it listens on loopback addresses alone, asks for no key,
-//! and takes the wire from the path. Everything is bounded.
+//! A small HTTP/1.1 by hand: a request's head and its body by length or in chunks, an answer by length or in
+//! chunks, connections that stay. It is for tests and demonstrations: it listens on loopback addresses alone,
+//! asks for no key, and takes the wire from the path. Everything is bounded.
 
 use std::io;
 use std::net::SocketAddr;
@@ -48,7 +48,8 @@ impl Drop for ScriptServer {
     }
 }
 
-/// Serves a script at a loopback address; port 0 takes a free one. Must be called inside a Tokio runtime with I/O.
+/// Serves a script at a loopback address; port 0 takes a free one. Must be called inside a Tokio runtime with
+/// I/O.
 ///
 /// # Errors
 /// An address that is not this machine's own, or that can't be listened on.
@@ -200,10 +201,7 @@ async fn read_bytes(
 ) -> io::Result<()> {
     let before = body.len();
     (&mut *read).take(size as u64).read_to_end(body).await?;
-    match body.len() - before == size {
-        true => Ok(()),
-        false => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
+    if body.len() - before == size { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 /// A line without its end; none where there is no more, or no room for it.

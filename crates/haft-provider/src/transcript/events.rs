@@ -1,7 +1,8 @@
-//! Events of a run, one a line: those of `haft run`, and those of Claude Code, which wrap Anthropic's messages.
+//! Events of a run, one a line: those of `haft run`, and those of Claude Code, which wrap Anthropic's
+//! messages.
 //!
-//! A run tells of a call several times: when the model has made it, when it starts with the input that hooks left, and in the
-//! results of its turn, which are those that the model got. The later word counts.
+//! A run tells of a call several times: when the model has made it, when it starts with the input that hooks
+//! left, and in the results of its turn, which are those that the model got. The later word counts.
 
 use serde_json::Value;
 
@@ -155,7 +156,8 @@ impl<'t> TranscriptReader<'t> {
         self.out.calls.iter_mut().rev().find(|call| call.id == id && call.agent.as_deref() == agent)
     }
 
-    /// A result of a run, which may be told twice: once when it is there, and once as the turn's budget left it.
+    /// A result of a run, which may be told twice: once when it is there, and once as the turn's budget left
+    /// it.
     fn finished(&mut self, result: JsonText<'t>, agent: Option<&str>) {
         let Ok(value) = serde_json::from_str::<Value>(result.text()) else { return };
         let id = value["call_id"].as_str().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Messages and items of every wire, alone, in lists and in whole requests and responses.
 //!
-//! The wires classify items and parts. Calls are read by the decoder that reads a model's message for running it; here is
-//! only which piece of the text is one, and where results are.
+//! The wires classify items and parts. Calls are read by the decoder that reads a model's message for running
+//! it; here is only which piece of the text is one, and where results are.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! One message as a provider streamed it: server-sent events, or one event a line. The calls are there, results are not.
+//! One message as a provider streamed it: server-sent events, or one event a line. The calls are there,
+//! results are not.
 
 use super::{InvalidTranscript, PastCall, PastConversation, TranscriptForm};
 use crate::Wire;

@@ -1,7 +1,7 @@
 //! How a message of the model is decoded: one state machine for each wire, and the helpers that they share.
 //!
-//! A message that comes whole goes through the same state machine as a streamed one: it is a stream of one event, whose
-//! parts begin and end at once.
+//! A message that comes whole goes through the same state machine as a streamed one: it is a stream of one
+//! event, whose parts begin and end at once.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -153,10 +153,7 @@ pub(crate) fn input_value(text: &str) -> Value {
 
 /// The same as text, for wires that have arguments as text. What is fine stays as it was written.
 pub(crate) fn input_text(text: &str) -> String {
-    match is_object(text) {
-        true => text.to_owned(),
-        false => input_value(text).to_string(),
-    }
+    if is_object(text) { text.to_owned() } else { input_value(text).to_string() }
 }
 
 /// Makes a message of these parts without a copy of them.

@@ -1,9 +1,10 @@
-//! Which wire a message belongs to, by its shape, and calls of one wire in a message that is read as another's.
+//! Which wire a message belongs to, by its shape, and calls of one wire in a message that is read as
+//! another's.
 //!
-//! Only marks that one wire alone has are trusted. A message that could be of two is rejected: a guess would answer in a
-//! form that the other provider rejects. A decoder passes over what it doesn't know, so a message that is taken for the
-//! wrong provider's would have no calls and an empty answer, and the model would wait for results forever. So a call
-//! that the chosen wire doesn't have makes the message a bad one.
+//! Only marks that one wire alone has are trusted. A message that could be of two is rejected: a guess would
+//! answer in a form that the other provider rejects. A decoder passes over what it doesn't know, so a message
+//! that is taken for the wrong provider's would have no calls and an empty answer, and the model would wait
+//! for results forever. So a call that the chosen wire doesn't have makes the message a bad one.
 
 use haft::text::truncate_chars;
 

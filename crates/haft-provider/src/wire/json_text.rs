@@ -1,15 +1,16 @@
 //! JSON as text with known boundaries: nothing is parsed before it is needed.
 //!
-//! `serde_json` validates the whole text once, without recursion. After that a value is a piece of the text, and opening
-//! an object or an array finds the boundaries of its members. So what the frame of a message doesn't need is never built,
-//! and a call's input goes to the engine as it was written, where the one strict reader judges it (duplicate keys, depth,
-//! lone surrogates, numbers). Whatever is wrong in it is the error of that call.
+//! `serde_json` validates the whole text once, without recursion. After that a value is a piece of the text,
+//! and opening an object or an array finds the boundaries of its members. So what the frame of a message
+//! doesn't need is never built, and a call's input goes to the engine as it was written, where the one strict
+//! reader judges it (duplicate keys, depth, lone surrogates, numbers). Whatever is wrong in it is the error
+//! of that call.
 //!
-//! `haft::schema::parse_json` does not do this, because a frame must stay readable around an invalid input, and because a
-//! message of megabytes is not copied into values.
+//! `haft::schema::parse_json` does not do this, because a frame must stay readable around an invalid input,
+//! and because a message of megabytes is not copied into values.
 //!
-//! Objects of a whole message are strict: a duplicate key is rejected, because two readers could take different values.
-//! In an event of a stream the last value counts, as it does in every other client.
+//! Objects of a whole message are strict: a duplicate key is rejected, because two readers could take
+//! different values. In an event of a stream the last value counts, as it does in every other client.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,12 +1,13 @@
-//! What the decoders of all wires share: the calls of the message, its end, its limits, and the deltas that are reported.
+//! What the decoders of all wires share: the calls of the message, its end, its limits, and the deltas that
+//! are reported.
 //!
-//! The text of the answer is stored here, once: parts of the message know their range in it, so that an answer of many
-//! megabytes takes its own size in memory and not a multiple of it.
+//! The text of the answer is stored here, once: parts of the message know their range in it, so that an
+//! answer of many megabytes takes its own size in memory and not a multiple of it.
 //!
-//! A streamed call ends in one of three ways: it is *ready* (its input is a whole JSON object, or the message ended well
-//! and the model wrote what it wrote), *refused* (it can be answered but not run, because it was cut off or has no JSON
-//! form), or *dropped* with the rest of a stream that broke, and is then in no history. In a message that came whole no
-//! call has to wait: it is ready or refused at once.
+//! A streamed call ends in one of three ways: it is *ready* (its input is a whole JSON object, or the message
+//! ended well and the model wrote what it wrote), *refused* (it can be answered but not run, because it was
+//! cut off or has no JSON form), or *dropped* with the rest of a stream that broke, and is then in no
+//! history. In a message that came whole no call has to wait: it is ready or refused at once.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -59,7 +60,8 @@ pub(crate) struct MessageDraft {
     closed: bool,
 }
 
-/// A call that waits for the end of the message, or behind one that does: calls are answered in the order of the message.
+/// A call that waits for the end of the message, or behind one that does: calls are answered in the order of
+/// the message.
 #[derive(Debug, Clone, PartialEq)]
 struct WaitingCall {
     call: usize,
@@ -297,9 +299,10 @@ impl MessageDraft {
 
     /// A call that takes text and not JSON. It has no number: its begin was not reported.
     pub(crate) fn refuse_free_form(&mut self, id: &str, name: &str) {
-        match self.waiting.is_empty() {
-            true => self.message.push_free_form(id, name),
-            false => self.hold(CallKind::FreeForm, usize::MAX, id, name, CallEnd::FreeForm),
+        if self.waiting.is_empty() {
+            self.message.push_free_form(id, name)
+        } else {
+            self.hold(CallKind::FreeForm, usize::MAX, id, name, CallEnd::FreeForm)
         }
     }
 
@@ -312,7 +315,8 @@ impl MessageDraft {
         self.message.pass_over(kind);
     }
 
-    /// The message's end with its reason: calls that waited are ready now, unless this is where they were cut off.
+    /// The message's end with its reason: calls that waited are ready now, unless this is where they were cut
+    /// off.
     pub(crate) fn stop(&mut self, stop: StopReason) {
         if self.stop.is_some() {
             return;

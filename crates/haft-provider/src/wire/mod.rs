@@ -1,7 +1,8 @@
 //! The wires of model providers. Each one is a folder with everything that is known of its JSON.
 //!
-//! A wire is a [`WireFormat`], registered in the table of [`Wire`]; nothing else names it. The modules beside the folders
-//! hold what all wires share: JSON that is read in place, the draft of a message, the history of a scripted request.
+//! A wire is a [`WireFormat`], registered in the table of [`Wire`]; nothing else names it. The modules beside
+//! the folders hold what all wires share: JSON that is read in place, the draft of a message, the history of
+//! a scripted request.
 
 use std::fmt;
 use std::str::FromStr;
@@ -81,8 +82,8 @@ pub(crate) struct WireFormat {
     pub(crate) base_url_variable: &'static str,
     /// The vendor's own base URL.
     pub(crate) base_url: &'static str,
-    /// Builds the address of a request from a base URL that has been checked, a model, and whether the reply is streamed.
-    /// The error is a message about a model name that can't be part of an address.
+    /// Builds the address of a request from a base URL that has been checked, a model, and whether the reply
+    /// is streamed. The error is a message about a model name that can't be part of an address.
     pub(crate) request_url: fn(&str, &str, bool) -> Result<String, String>,
     /// Builds the headers that authenticate a request and name the version of the API.
     pub(crate) request_headers: fn(Option<&str>) -> Vec<(&'static str, String)>,
@@ -107,7 +108,8 @@ pub(crate) struct WireFormat {
     pub(crate) wrapping_keys: &'static [&'static str],
     pub(crate) part_keys: &'static [&'static str],
 
-    /// The keys of the conversation in a request, of the text or the parts in a message, and of the text in a part.
+    /// The keys of the conversation in a request, of the text or the parts in a message, and of the text in a
+    /// part.
     pub(crate) history_key: &'static str,
     pub(crate) content_key: &'static str,
     pub(crate) text_key: &'static str,
@@ -130,7 +132,8 @@ pub(crate) struct WireFormat {
     pub(crate) awaits_reply: fn(&Value) -> bool,
     /// Returns the only call of a message, if it has an old form that is answered by name.
     pub(crate) unnamed_call: for<'t> fn(&JsonObject<'t>) -> Option<JsonText<'t>>,
-    /// Reads a result of an old conversation: the call's id and the result. The error is a result without that id.
+    /// Reads a result of an old conversation: the call's id and the result. The error is a result without
+    /// that id.
     pub(crate) past_result: fn(&JsonObject<'_>) -> Result<(String, PastResult), JsonError>,
 
     pub(crate) script: ScriptFormat,

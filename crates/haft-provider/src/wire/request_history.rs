@@ -1,8 +1,8 @@
-//! What a request to the scripted model says about its conversation: how often the model has spoken, which results came
-//! since, what the user said last.
+//! What a request to the scripted model says about its conversation: how often the model has spoken, which
+//! results came since, what the user said last.
 //!
-//! A request with a history that the real provider would reject is rejected here too: calls without a result, results
-//! without a call. A test of an agent has to notice.
+//! A request with a history that the real provider would reject is rejected here too: calls without a result,
+//! results without a call. A test of an agent has to notice.
 
 use serde_json::{Map, Value};
 
@@ -56,9 +56,10 @@ impl RequestHistory {
             stream: fields.get("stream") == Some(&Value::Bool(true)),
             has_tools: !tools.is_empty(),
             has_native_search,
-            deferral_feature: match has_native_search {
-                true => Some("tool_search"),
-                false => has_deferred.then_some("defer_loading"),
+            deferral_feature: if has_native_search {
+                Some("tool_search")
+            } else {
+                has_deferred.then_some("defer_loading")
             },
             ..RequestHistory::default()
         };

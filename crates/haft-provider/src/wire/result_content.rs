@@ -1,10 +1,11 @@
 //! What the results of all wires share.
 //!
-//! The model gets [`ToolResult::for_model`]; a wire only puts it into the provider's blocks. Images and documents that a
-//! wire or its API doesn't take become a line that names them: a request that is rejected because of one image would take
-//! all results of the turn with it, and every later request too. So the image type is detected from the magic bytes and
-//! the declared type is ignored: APIs reject a JPEG that is called a PNG. Nothing is ever empty, because some APIs reject
-//! empty text: a tool without output says `(no output)`.
+//! The model gets [`ToolResult::for_model`]; a wire only puts it into the provider's blocks. Images and
+//! documents that a wire or its API doesn't take become a line that names them: a request that is rejected
+//! because of one image would take all results of the turn with it, and every later request too. So the image
+//! type is detected from the magic bytes and the declared type is ignored: APIs reject a JPEG that is called
+//! a PNG. Nothing is ever empty, because some APIs reject empty text: a tool without output says
+//! `(no output)`.
 
 use haft::content::BinaryContent;
 use haft::text::truncate_chars;

@@ -1,7 +1,7 @@
 //! A message of the scripted model, and what its wires share when they write it.
 //!
-//! What is written here is read back by this crate's own decoders and by the vendors' SDKs, so events have every field that
-//! those require, and nothing that depends on the time or on chance.
+//! What is written here is read back by this crate's own decoders and by the vendors' SDKs, so events have
+//! every field that those require, and nothing that depends on the time or on chance.
 
 use haft::text::{truncate_bytes, truncate_chars};
 use serde_json::{Value, json};

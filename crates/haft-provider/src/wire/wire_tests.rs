@@ -1,4 +1,5 @@
-//! What holds for every registered wire, the made-up one of this folder among them: it is registered and nothing else.
+//! What holds for every registered wire, the made-up one of this folder among them: it is registered and
+//! nothing else.
 
 use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
 use haft_agent::{

@@ -372,7 +372,8 @@ async fn a_tool_that_is_gone_is_not_referred_to() {
     assert_eq!(messages[6]["content"][0]["content"], "found gamma");
 }
 
-/// A model that guesses a tool's input without having seen its schema: right is run, wrong is told the schema.
+/// A model that guesses a tool's input without having seen its schema: right is run, wrong is told the
+/// schema.
 #[tokio::test]
 async fn a_tool_that_was_not_loaded_runs_if_its_input_fits() {
     for wire in Wire::ALL {

@@ -1,4 +1,5 @@
-//! The loop where somebody holds it: a stream that stands still, a host that doesn't answer, a tool that doesn't end.
+//! The loop where somebody holds it: a stream that stands still, a host that doesn't answer, a tool that
+//! doesn't end.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -148,8 +149,9 @@ fn last_words(wire: Wire) -> Vec<u8> {
     })
 }
 
-/// The stream stands still after a read, a write and the beginning of another read: the first read runs and ends, the
-/// write has not begun. With the end of the message it does, and the second read after it. Without an end it never does.
+/// The stream stands still after a read, a write and the beginning of another read: the first read runs and
+/// ends, the write has not begun. With the end of the message it does, and the second read after it. Without
+/// an end it never does.
 #[tokio::test]
 async fn only_what_changes_nothing_runs_before_the_message_is_complete() {
     for wire in Wire::ALL {
@@ -441,8 +443,8 @@ async fn tools_are_refreshed_between_turns() {
     assert_eq!(outcome.text, "done", "{}", outcome.ended);
 }
 
-/// A tool's own policy holds in the loop: what changes nothing is tried again and gives one result; what may have changed
-/// something never is, whatever its policy says.
+/// A tool's own policy holds in the loop: what changes nothing is tried again and gives one result; what may
+/// have changed something never is, whatever its policy says.
 #[tokio::test(start_paused = true)]
 async fn tools_are_tried_again_only_where_it_can_t_hurt() {
     let failing = || ToolError::new("try later").retryable();
@@ -497,8 +499,8 @@ async fn a_tool_that_keeps_failing_is_left_alone() {
     check_history(&conversation);
 }
 
-/// A hundred loops side by side, on all wires, each with its own tools: some finish, some are interrupted, some run
-/// into a limit, and none knows of another.
+/// A hundred loops side by side, on all wires, each with its own tools: some finish, some are interrupted,
+/// some run into a limit, and none knows of another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_loops_side_by_side() {
     let one = |at: usize| async move {

@@ -108,7 +108,8 @@ async fn a_long_answer_that_is_not_streamed() {
     }
 }
 
-/// Turn after turn over the same connection: the end of an answer is read, also where it comes after the message's.
+/// Turn after turn over the same connection: the end of an answer is read, also where it comes after the
+/// message's.
 #[tokio::test]
 async fn a_connection_is_used_again() {
     let mut turns = vec![json!({"tool_calls": [{"name": "echo"}]}); 20];
@@ -136,7 +137,8 @@ async fn a_connection_is_used_again() {
     }
 }
 
-/// An endpoint that is said to know of deferred tools and doesn't: told once, and clones of the client know it too.
+/// An endpoint that is said to know of deferred tools and doesn't: told once, and clones of the client know
+/// it too.
 #[tokio::test]
 async fn deferred_tools_at_an_endpoint_that_does_not_know_them() {
     let turns = json!([
@@ -161,9 +163,10 @@ async fn deferred_tools_at_an_endpoint_that_does_not_know_them() {
             let log: Arc<Mutex<Vec<String>>> = Arc::default();
             let (outcome, _) = run_with(searching(), client, &log).await;
             assert_eq!(outcome.text, "All done.", "{wire} {knows} {stream}: {}", outcome.ended);
-            let (told, after) = match knows {
-                true => (vec![], ToolDeferral::Native),
-                false => (vec!["BadRequest".to_owned()], ToolDeferral::Fallback),
+            let (told, after) = if knows {
+                (vec![], ToolDeferral::Native)
+            } else {
+                (vec!["BadRequest".to_owned()], ToolDeferral::Fallback)
             };
             assert_eq!(
                 (log.lock().unwrap().clone(), other.deferral()),

@@ -106,7 +106,8 @@ async fn a_message_that_was_left_is_answered_and_known_results_are_not_made_agai
     }
 }
 
-/// What an earlier process left half done is told once: with the results, and also if the user interrupts at once.
+/// What an earlier process left half done is told once: with the results, and also if the user interrupts at
+/// once.
 #[tokio::test]
 async fn what_was_posted_before_is_kept_with_the_results() {
     for wire in WIRES {
@@ -124,12 +125,11 @@ async fn what_was_posted_before_is_kept_with_the_results() {
             book.record_items(0, conversation.items());
             handle.post("something was left half done").unwrap();
             handle.interrupt();
-            let outcome = match taken_up {
-                true => {
-                    let cut_off = InterruptedTurn { items: first.clone(), results: Vec::new() };
-                    agent.resume_interrupted(&mut conversation, cut_off).await.unwrap()
-                }
-                false => agent.resume(&mut conversation).await,
+            let outcome = if taken_up {
+                let cut_off = InterruptedTurn { items: first.clone(), results: Vec::new() };
+                agent.resume_interrupted(&mut conversation, cut_off).await.unwrap()
+            } else {
+                agent.resume(&mut conversation).await
             };
             assert_eq!(outcome.ended, RunEnd::Interrupted, "{wire:?}");
             let kept = book.items.lock().unwrap();
@@ -156,7 +156,8 @@ async fn what_is_no_message_changes_nothing() {
     }
 }
 
-/// Some servers give one id to several calls, or none: a session tells them apart by ids of its own, which stay in it.
+/// Some servers give one id to several calls, or none: a session tells them apart by ids of its own, which
+/// stay in it.
 #[tokio::test]
 async fn ids_of_a_session_are_not_told_to_the_provider() {
     let script = r#"{"turns": [

@@ -383,7 +383,8 @@ async fn limits() {
     assert_eq!(run(options).await, (RunEnd::Limit(RunLimit::Cost), 1));
 }
 
-/// An interrupt while the model writes: what came is kept, calls that ran have their results, the rest say why not.
+/// An interrupt while the model writes: what came is kept, calls that ran have their results, the rest say
+/// why not.
 #[tokio::test]
 async fn interrupt_while_the_model_writes() {
     for wire in Wire::ALL {
@@ -580,7 +581,8 @@ async fn room_is_made_before_the_window_is_full() {
     }
 }
 
-/// The provider says that the window is full: results are cleared, then the model summarises, then it is over.
+/// The provider says that the window is full: results are cleared, then the model summarises, then it is
+/// over.
 #[tokio::test]
 async fn a_full_window_is_summarised() {
     let full = json!({"error": {"status": 400, "message": "prompt is too long: 250000 tokens > 200000", "times": 1}, "text": "The user wants it done."});
@@ -650,7 +652,8 @@ async fn events_are_json() {
     assert_eq!(kinds.last().unwrap(), "ended");
 }
 
-/// Words of other agents go in before the next turn, stop nothing, and keep a run going that would have ended.
+/// Words of other agents go in before the next turn, stop nothing, and keep a run going that would have
+/// ended.
 #[tokio::test]
 async fn posted_words_go_in_with_the_next_turn() {
     let (slow, handle) = scripted_tool("slow")

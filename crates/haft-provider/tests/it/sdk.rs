@@ -1,6 +1,7 @@
 //! The real Python SDKs: their types over what is sent and read, their clients at the scripted server.
 //!
-//! `cargo xtask test` makes the environment and names its interpreter; without it this test says so and passes.
+//! `cargo xtask test` makes the environment and names its interpreter; without it this test says so and
+//! passes.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

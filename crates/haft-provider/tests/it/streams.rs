@@ -199,7 +199,8 @@ fn a_stream_and_its_whole_response_are_one() {
             (event["type"] == "response.completed").then(|| event["response"].clone())
         });
         let Some(completed) = completed else { continue };
-        // One recording has other ids there than in its events, one lost most of its deltas, another has no output.
+        // One recording has other ids there than in its events, one lost most of its deltas, another has no
+        // output.
         if name.contains("id-rotation")
             || name.contains("phase")
             || completed["output"].as_array().is_none_or(Vec::is_empty)
@@ -227,9 +228,9 @@ fn a_stream_and_its_whole_response_are_one() {
     assert!(compared > 10 || data("llm-streams").is_none(), "{compared}");
 }
 
-/// Streams in two halves, split at any byte: the same message and the same deltas, in the same order. Shown event by event:
-/// after each, a reader that got it in two halves is where one is that got it whole, so all that follows is the same.
-/// Returns at how many bytes.
+/// Streams in two halves, split at any byte: the same message and the same deltas, in the same order. Shown
+/// event by event: after each, a reader that got it in two halves is where one is that got it whole, so all
+/// that follows is the same. Returns at how many bytes.
 fn check_splits(Recorded { name, wire, bytes }: &Recorded, at_all: bool) -> usize {
     let (mut reader, mut begin, mut tried) = (MessageReader::new(*wire), 0, 0);
     while begin < bytes.len() {
@@ -340,8 +341,8 @@ impl Schemas {
     }
 }
 
-/// A stream that ends at any byte: no call that the whole message doesn't have, none with another input, and a history
-/// with an answer to each of its calls, which `check` looks at. Returns at how many bytes.
+/// A stream that ends at any byte: no call that the whole message doesn't have, none with another input, and
+/// a history with an answer to each of its calls, which `check` looks at. Returns at how many bytes.
 pub(crate) fn check_cuts(
     Recorded { name, wire, bytes }: &Recorded,
     at_all: bool,
@@ -486,7 +487,8 @@ fn shape(value: &Value) -> Value {
     }
 }
 
-/// The end of a long message of OpenAI's says again what came. It is kept once, and as the end has it where that differs.
+/// The end of a long message of OpenAI's says again what came. It is kept once, and as the end has it where
+/// that differs.
 #[test]
 fn a_long_message_is_kept_once_and_as_its_end_has_it() {
     let event = |value: Value| format!("data: {value}\n\n");

@@ -355,7 +355,8 @@ fn openai_items_that_were_not_done_leave_their_text() {
     assert_eq!(reply.stop(), &StopReason::Calls);
 }
 
-/// A call whose input can't be read waits for the message's end; what follows it is answered behind it all the same.
+/// A call whose input can't be read waits for the message's end; what follows it is answered behind it all
+/// the same.
 #[test]
 fn openai_answers_are_in_the_order_of_the_calls() {
     let done = |place: u64, item: Value| json!({"type": "response.output_item.done", "output_index": place, "item": item});
@@ -543,8 +544,8 @@ fn deck(wire: Wire) -> Vec<Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Events in any order, some twice, some not at all: every call that is kept has one answer, and what was told to
-    /// be ready is what there is to run.
+    /// Events in any order, some twice, some not at all: every call that is kept has one answer, and what was
+    /// told to be ready is what there is to run.
     #[test]
     fn events_in_any_order_leave_pairs(wire in prop::sample::select(Wire::ALL.to_vec()), order in prop::collection::vec(any::<prop::sample::Index>(), 0..24), sorted in any::<bool>()) {
         let deck = deck(wire);

@@ -147,7 +147,8 @@ fn what_is_no_transcript_says_where() {
     check("data: {\"x\": 1}\n\n", "line 1: the stream doesn't begin");
 }
 
-/// Streams that providers really sent: each is one message, and what calls it has is known to the reader of streams.
+/// Streams that providers really sent: each is one message, and what calls it has is known to the reader of
+/// streams.
 #[test]
 fn recorded_streams_are_read() {
     let Some(folder) = data("llm-streams") else { return };

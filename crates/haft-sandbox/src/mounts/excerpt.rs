@@ -1,7 +1,7 @@
 //! A folder of the host with only some of what lies in it.
 //!
-//! Small files and links are copied, folders are bound. So the whole is a few mounts, whatever it shows, and what is replaced
-//! on the host later isn't seen before the next session.
+//! Small files and links are copied, folders are bound. So the whole is a few mounts, whatever it shows, and
+//! what is replaced on the host later isn't seen before the next session.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,8 @@ use super::{NODEV, NOSUID, RDONLY, copy_mount, mount_on, open_path};
 use crate::mount_plan::ExcerptEntry;
 use crate::{limits, sys};
 
-/// Puts what is listed into an empty folder in memory. What can't be read is left out, as it can't be read there either.
+/// Puts what is listed into an empty folder in memory. What can't be read is left out, as it can't be read
+/// there either.
 pub(super) fn fill_excerpt(root: BorrowedFd<'_>, from: &Path, entries: &[ExcerptEntry]) -> Result<()> {
     for entry in entries {
         let (folder, name) = folder_for(root, entry.name())?;

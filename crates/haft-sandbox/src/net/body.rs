@@ -1,5 +1,6 @@
-//! Passes on the body of a request, exactly as much as its head announced. Chunks are read and written anew, so that a
-//! server never sees a border that was not understood here; what comes after the body stays where it is.
+//! Passes on the body of a request, exactly as much as its head announced. Chunks are read and written anew,
+//! so that a server never sees a border that was not understood here; what comes after the body stays where
+//! it is.
 
 use std::io;
 
@@ -12,7 +13,8 @@ use super::request_head::BodyLength;
 /// Passes on one body.
 ///
 /// # Errors
-/// It ended early, a chunk is malformed, or one of the two is gone. What was passed on then is no whole request.
+/// It ended early, a chunk is malformed, or one of the two is gone. What was passed on then is no whole
+/// request.
 pub(super) async fn forward_body(
     body: BodyLength,
     from: &mut (impl AsyncBufRead + Unpin),

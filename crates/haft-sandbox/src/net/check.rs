@@ -1,4 +1,5 @@
-//! The same rules for who has no sandbox around it: whether a host may be reached, said before somebody reaches it.
+//! The same rules for who has no sandbox around it: whether a host may be reached, said before somebody
+//! reaches it.
 //!
 //! Weaker than the proxy: whoever asks looks the name up once more, and may be told another address then.
 
@@ -9,8 +10,8 @@ use super::host::{Host, HostRule};
 use super::policy::NetworkPolicy;
 
 impl NetworkPolicy {
-    /// Whether a host may be reached by who was granted these beside the session's rules, and leads to addresses that may be.
-    /// Looks the name up, which blocks.
+    /// Whether a host may be reached by who was granted these beside the session's rules, and leads to
+    /// addresses that may be. Looks the name up, which blocks.
     ///
     /// # Errors
     /// Why not, and what would allow it.

@@ -1,5 +1,5 @@
-//! The name in the first message of TLS (`server_name` of the ClientHello), which is sent in the clear. Pure, and
-//! nothing is decrypted: it only tells whether a tunnel for one name is used to speak with another.
+//! The name in the first message of TLS (`server_name` of the ClientHello), which is sent in the clear. Pure,
+//! and nothing is decrypted: it only tells whether a tunnel for one name is used to speak with another.
 
 use super::host::Host;
 use super::limits;

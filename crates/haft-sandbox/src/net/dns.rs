@@ -1,8 +1,9 @@
 //! A name server that knows nothing: it refuses every question and notes the name.
 //!
-//! Names are resolved by the proxy, on the host. A program that asks for an address doesn't use the proxy; the note is
-//! how its user learns which host it wanted. Names without a dot are not noted: they are the machine's own more often
-//! than not. An answer is never longer than its question, and nothing but a plain question is answered.
+//! Names are resolved by the proxy, on the host. A program that asks for an address doesn't use the proxy;
+//! the note is how its user learns which host it wanted. Names without a dot are not noted: they are the
+//! machine's own more often than not. An answer is never longer than its question, and nothing but a plain
+//! question is answered.
 
 use std::io;
 use std::sync::Arc;

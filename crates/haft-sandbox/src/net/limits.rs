@@ -1,4 +1,5 @@
-//! The bounds of a session's network. Times are values of a [`NetworkTimeouts`], so that tests need not wait for them.
+//! The bounds of a session's network. Times are values of a [`NetworkTimeouts`], so that tests need not wait
+//! for them.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ pub(crate) const DNS_CONNECTIONS_MAX: usize = 16;
 pub(crate) const DNS_QUERIES_MAX: usize = 64;
 /// How many bytes of a client that was refused are still read, so that it gets to read why.
 pub(crate) const LINGER_BYTES_MAX: usize = 256 * 1024;
-/// How long dropping a network waits for its threads; a lookup that hangs in the system's resolver is left behind.
+/// How long dropping a network waits for its threads; a lookup that hangs in the system's resolver is left
+/// behind.
 pub(crate) const STOP_WAIT: Duration = Duration::from_secs(2);
 /// How long nothing is accepted after accepting failed (no descriptors left).
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -1,7 +1,7 @@
 //! The way out: from a host that may be reached to a connection with it.
 //!
-//! A name is resolved once; every address that comes of it is checked, and only an address that passed is dialled. A
-//! name that leads elsewhere on the second look (rebinding) finds nobody who looks twice.
+//! A name is resolved once; every address that comes of it is checked, and only an address that passed is
+//! dialled. A name that leads elsewhere on the second look (rebinding) finds nobody who looks twice.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -99,7 +99,8 @@ async fn resolve_name(session: &Arc<NetworkSession>, name: &str) -> Result<Vec<I
     }
 }
 
-/// What is said of a name without an address. It is no matter of rules, and has to say so: a client shows but a number.
+/// What is said of a name without an address. It is no matter of rules, and has to say so: a client shows but
+/// a number.
 fn unresolved_error(status: u16, name: &str, why: &str) -> ConnectError {
     ConnectError::Failed(
         status,

@@ -1,5 +1,5 @@
-//! What a session may reach: rules, and what they come to for one host and port. Pure; addresses are checked by
-//! whoever dials (`outside`).
+//! What a session may reach: rules, and what they come to for one host and port. Pure; addresses are checked
+//! by whoever dials (`outside`).
 
 use std::fmt;
 
@@ -99,15 +99,16 @@ impl NetworkPolicy {
         self.with_allowed([local.with_port(port)])
     }
 
-    /// Allowed names may lead to private addresses (an intranet). This machine, its neighbours and metadata services stay
-    /// out of reach.
+    /// Allowed names may lead to private addresses (an intranet). This machine, its neighbours and metadata
+    /// services stay out of reach.
     #[must_use]
     pub fn with_private_addresses(mut self, allowed: bool) -> NetworkPolicy {
         self.private = allowed;
         self
     }
 
-    /// Names of this rule may lead to private addresses of this range. Reaching them needs a rule or a grant all the same.
+    /// Names of this rule may lead to private addresses of this range. Reaching them needs a rule or a grant
+    /// all the same.
     #[must_use]
     pub fn with_private_host(mut self, host: HostRule, range: PrivateRange) -> NetworkPolicy {
         self.private_hosts.push((host, range));

@@ -2,9 +2,9 @@
 //!
 //! A host that isn't granted is asked about, where the call can ask; the connection waits for the answer.
 //!
-//! One connection carries one request. Clients lose a round trip for each further `http://` request, and nobody has to
-//! agree with a stranger's server on where a request ends. TLS goes through as it is; only the name in its first
-//! message is compared with the name that the tunnel was opened for.
+//! One connection carries one request. Clients lose a round trip for each further `http://` request, and
+//! nobody has to agree with a stranger's server on where a request ends. TLS goes through as it is; only the
+//! name in its first message is compared with the name that the tunnel was opened for.
 
 use std::io::{self, Cursor};
 use std::sync::Arc;
@@ -136,8 +136,8 @@ async fn open_tunnel(
     }
 }
 
-/// Reads until it is known what the client speaks; nothing of it was passed on then. Beyond port 443 the server may
-/// speak first, and then it isn't TLS.
+/// Reads until it is known what the client speaks; nothing of it was passed on then. Beyond port 443 the
+/// server may speak first, and then it isn't TLS.
 async fn first_bytes(
     from: &mut (impl AsyncRead + Unpin),
     server: &OwnedReadHalf,
@@ -208,7 +208,8 @@ async fn forward_request(
     }
 }
 
-/// Connects a listener inside with a port of this machine that a rule opens. There is no token: it is the session's.
+/// Connects a listener inside with a port of this machine that a rule opens. There is no token: it is the
+/// session's.
 pub(super) async fn host_port(session: Arc<NetworkSession>, port: u16, stream: TcpStream) {
     let host = Host::Name("localhost".into());
     let Ok(pass) = session.policy.judge(&[], &host, port) else { return };
@@ -253,8 +254,8 @@ async fn send_refusal(to: &mut OwnedWriteHalf, status: u16, why: &str) {
     let _ = to.write_all(answer.as_bytes()).await;
 }
 
-/// Ends the sending side and reads on for a moment: a connection that is closed with something unread is reset, and
-/// the client loses the answer.
+/// Ends the sending side and reads on for a moment: a connection that is closed with something unread is
+/// reset, and the client loses the answer.
 async fn linger_close(session: &NetworkSession, read: &mut OwnedReadHalf, write: &mut OwnedWriteHalf) {
     let drain = async {
         write.shutdown().await?;

@@ -1,7 +1,7 @@
 //! Bytes from one connection to another, until one is done, gone, or neither says anything for too long.
 //!
-//! Each direction has one buffer and reads no further than the other side takes, so a fast server doesn't fill our memory
-//! on behalf of a slow program.
+//! Each direction has one buffer and reads no further than the other side takes, so a fast server doesn't
+//! fill our memory on behalf of a slow program.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

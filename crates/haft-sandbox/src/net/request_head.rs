@@ -1,8 +1,9 @@
-//! The head of a request to the proxy, read strictly: what two readers could understand in two ways is refused.
+//! The head of a request to the proxy, read strictly: what two readers could understand in two ways is
+//! refused.
 //!
-//! Nothing is passed on as it came but the values of ordinary headers. The request line and `Host` are written anew from
-//! what was judged, what concerns only this connection is left out, and the length of the body is said in one way or
-//! not at all. Pure: bytes in, a request or words out.
+//! Nothing is passed on as it came but the values of ordinary headers. The request line and `Host` are
+//! written anew from what was judged, what concerns only this connection is left out, and the length of the
+//! body is said in one way or not at all. Pure: bytes in, a request or words out.
 
 use super::host::{Host, printable_excerpt};
 use super::limits;

@@ -1,7 +1,7 @@
 //! Who is calling: the calls that are running, their tokens, and what each was refused.
 //!
-//! Refusals of the proxy belong to the call whose token came with the request. A question to the name server carries no
-//! token, so it counts for every call that is running: one of them asked.
+//! Refusals of the proxy belong to the call whose token came with the request. A question to the name server
+//! carries no token, so it counts for every call that is running: one of them asked.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -106,7 +106,8 @@ impl NetworkSession {
                      `HTTPS_PROXY` names; {why}"
                 ),
             };
-            // It may be another call's program, and a grant alone wouldn't help one that looks for an address.
+            // It may be another call's program, and a grant alone wouldn't help one that looks for an
+            // address.
             call.asked.add(name, None, &HostRefusal::for_good(why));
         }
     }
@@ -127,12 +128,13 @@ pub(super) struct CallAccess {
     requests: Option<ChildRequests>,
     /// What was granted so.
     approved: Mutex<Vec<HostRule>>,
-    /// Hosts and ports that were refused so, and why. Held while a question is open: a call asks one after the other, and
-    /// connections to the same host share the answer.
+    /// Hosts and ports that were refused so, and why. Held while a question is open: a call asks one after
+    /// the other, and connections to the same host share the answer.
     denied: tokio::sync::Mutex<HashMap<(Host, u16), String>>,
     /// How many connections wait for an answer.
     parked: AtomicUsize,
-    /// What the proxy refused it. Apart from what was asked of the name server, so that no other call can fill it.
+    /// What the proxy refused it. Apart from what was asked of the name server, so that no other call can
+    /// fill it.
     refused: RefusalLog,
     asked: RefusalLog,
     /// What it was let through to and that could not be reached.
@@ -168,8 +170,8 @@ impl CallAccess {
         }
     }
 
-    /// Whether it may reach a host, after a question where one helps; if not, that is noted. Nothing is looked up and
-    /// nothing is sent while the question is open.
+    /// Whether it may reach a host, after a question where one helps; if not, that is noted. Nothing is
+    /// looked up and nothing is sent while the question is open.
     pub(super) async fn judge(
         &self,
         session: &NetworkSession,

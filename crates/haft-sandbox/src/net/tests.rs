@@ -1,5 +1,5 @@
-//! The network of a session with real sockets, all on the loopback: a proxy as the helper would bind it, an outside that
-//! is scripted, and servers that stand in for the internet.
+//! The network of a session with real sockets, all on the loopback: a proxy as the helper would bind it, an
+//! outside that is scripted, and servers that stand in for the internet.
 
 mod clients;
 mod dns;

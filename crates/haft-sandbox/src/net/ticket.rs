@@ -1,4 +1,5 @@
-//! The right of one call to use the network: a token in the environment of its programs, void when the call ends.
+//! The right of one call to use the network: a token in the environment of its programs, void when the call
+//! ends.
 
 use std::ffi::OsString;
 use std::io;
@@ -38,9 +39,9 @@ impl NetworkTicket {
 
     /// What a program needs to find the proxy.
     ///
-    /// Both spellings, because each is the only one that somebody reads. Beyond them: git would first try without a
-    /// token, npm, yarn and cargo would rather believe a file, and node reads no proxy unless told so. pip needs nothing
-    /// (with `PIP_PROXY` it would ignore `NO_PROXY`).
+    /// Both spellings, because each is the only one that somebody reads. Beyond them: git would first try
+    /// without a token, npm, yarn and cargo would rather believe a file, and node reads no proxy unless told
+    /// so. pip needs nothing (with `PIP_PROXY` it would ignore `NO_PROXY`).
     pub(crate) fn env(&self) -> Vec<(OsString, OsString)> {
         let proxied = [
             "HTTP_PROXY",
@@ -66,8 +67,8 @@ impl NetworkTicket {
         proxied.chain(fixed).map(|(name, value)| (name.into(), value.into())).collect()
     }
 
-    /// Time limits of package managers that wait for an answer of the user with the proxy: what they have by themselves is
-    /// too short for a person. For where nothing else is set.
+    /// Time limits of package managers that wait for an answer of the user with the proxy: what they have by
+    /// themselves is too short for a person. For where nothing else is set.
     pub(crate) fn timeout_variables(&self) -> Vec<(OsString, OsString)> {
         let seconds = self.session.times.question.as_secs();
         let in_seconds = ["CARGO_HTTP_TIMEOUT", "PIP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_TIMEOUT"];

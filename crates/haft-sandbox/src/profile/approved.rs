@@ -1,8 +1,8 @@
 //! Contents that a program outside of the session writes under protected names, as the user told it to.
 //!
-//! `haft mcp add` writes `.mcp.json` while a session of another process may run a command there, which would take that
-//! for the command's. So what is about to be written is announced first: by a file in the state directory whose name is a
-//! hash of path and content.
+//! `haft mcp add` writes `.mcp.json` while a session of another process may run a command there, which would
+//! take that for the command's. So what is about to be written is announced first: by a file in the state
+//! directory whose name is a hash of path and content.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,8 +23,8 @@ fn file_name(path: &Path, content: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Announces that the user wants this content at a path, so that no session takes it for a command's. `caches` is that
-/// of [`ProfileConfig`](super::ProfileConfig).
+/// Announces that the user wants this content at a path, so that no session takes it for a command's.
+/// `caches` is that of [`ProfileConfig`](super::ProfileConfig).
 ///
 /// # Errors
 /// What the file system says.

@@ -1,13 +1,15 @@
 //! Caches of build tools: the user's, and over it what the commands of one workspace have added.
 //!
-//! A cache that every workspace writes is a delayed way out: what one poisons, the user's next build runs. So a child
-//! sees the user's cache below and writes to a copy that belongs to its workspace. Copies are kept between sessions, up
-//! to [`limits::CACHES_BYTES_MAX`] together; when a session starts the oldest that nobody uses are removed.
+//! A cache that every workspace writes is a delayed way out: what one poisons, the user's next build runs. So
+//! a child sees the user's cache below and writes to a copy that belongs to its workspace. Copies are kept
+//! between sessions, up to [`limits::CACHES_BYTES_MAX`] together; when a session starts the oldest that
+//! nobody uses are removed.
 //!
-//! An overlay is mounted once for a session and seen by all its children: a second mount with the same working folder
-//! would silently be read-only, and clear what the first has there. So each session has working folders of its own, and
-//! sessions of one workspace share only the folder of what was added, which the kernel allows. The price is that a child
-//! may not see what the user's own programs add to the cache below while the session lasts; then it fetches that again.
+//! An overlay is mounted once for a session and seen by all its children: a second mount with the same
+//! working folder would silently be read-only, and clear what the first has there. So each session has
+//! working folders of its own, and sessions of one workspace share only the folder of what was added, which
+//! the kernel allows. The price is that a child may not see what the user's own programs add to the cache
+//! below while the session lasts; then it fetches that again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,8 +24,8 @@ use sha2::{Digest as _, Sha256};
 use super::{display_path, limits, make_private};
 use crate::mount_plan::{BindSource, MountEntry};
 
-/// Caches in a home folder that every workspace has a copy of, also where the user has none. Beside them lie credentials
-/// and logs, so each is named as narrowly as can be.
+/// Caches in a home folder that every workspace has a copy of, also where the user has none. Beside them lie
+/// credentials and logs, so each is named as narrowly as can be.
 pub(super) const USUAL: [&str; 14] = [
     ".cache/go-build",
     ".cache/pip",
@@ -96,7 +98,8 @@ pub(super) struct ToolCaches {
 }
 
 impl ToolCaches {
-    /// The copies of this workspace below a folder, after the oldest of others were removed if there was too much.
+    /// The copies of this workspace below a folder, after the oldest of others were removed if there was too
+    /// much.
     pub(super) fn open(all: &Path, workspace: &Path) -> io::Result<(ToolCaches, Option<String>)> {
         let digest = Sha256::digest(workspace.as_os_str().as_encoded_bytes());
         let key: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,8 +1,8 @@
 //! What configuration of git names that runs or is read as configuration, whether it is there or not.
 //!
-//! A repository's own configuration, the user's and the machine's: a relative name in any of them means a place in the
-//! work tree. Each word of a value counts, since `python3 tools/f.py` runs its second. What isn't there counts where git
-//! would run it as soon as it is.
+//! A repository's own configuration, the user's and the machine's: a relative name in any of them means a
+//! place in the work tree. Each word of a value counts, since `python3 tools/f.py` runs its second. What
+//! isn't there counts where git would run it as soon as it is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ const LINKS_DEEP: usize = 3;
 const ENDS: [&str; 13] =
     ["sh", "bash", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "php", "fish", "zsh"];
 
-/// What configuration of a repository names, and that of the user and the machine for it, and what its hooks lead to.
+/// What configuration of a repository names, and that of the user and the machine for it, and what its hooks
+/// lead to.
 pub(super) fn find_configured_paths(
     configs: &[PathBuf],
     hooks: &Path,

@@ -1,9 +1,9 @@
 //! What a child was kept from changing, as far as its own words tell.
 //!
-//! The kernel answers a rename or a removal of what is held with "busy" and a write with "read-only", and programs print
-//! that with the name that they used; nobody else sees it. So this reads what was printed, and says what was in the way
-//! and what would allow it. A child can hide such words or make them up: it is good for an explanation and for nothing
-//! else, and nothing is ever offered because of it.
+//! The kernel answers a rename or a removal of what is held with "busy" and a write with "read-only", and
+//! programs print that with the name that they used; nobody else sees it. So this reads what was printed, and
+//! says what was in the way and what would allow it. A child can hide such words or make them up: it is good
+//! for an explanation and for nothing else, and nothing is ever offered because of it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use haft::ports::{ConfinementLevel, ConfinementRefusal, ProcessOutcome, ProcessR
 use super::symlink_trace::without_dots;
 use super::{SandboxProfile, display_path, is_too_wide, limits, runs_beside};
 
-/// How programs say that what they wanted to rename, remove or write is held: in words, as a name, as a number.
+/// How programs say that what they wanted to rename, remove or write is held: in words, as a name, as a
+/// number.
 const WORDS: [&str; 8] = [
     "resource busy",
     "ead-only file system",
@@ -147,7 +148,8 @@ impl SandboxProfile {
         (!own && self.session.shows(path)).then(|| (DenialCause::Outside, path.to_owned(), None))
     }
 
-    /// The same for a name that begins somewhere below: who removes a tree folder by folder says only the last part.
+    /// The same for a name that begins somewhere below: who removes a tree folder by folder says only the
+    /// last part.
     fn by_its_end(
         &self,
         cwd: &Path,

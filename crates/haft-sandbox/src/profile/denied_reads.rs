@@ -1,12 +1,14 @@
 //! What rules deny to read outside of the working directories, where a child would see it.
 //!
-//! A rule that names something in full needs no search: the name is looked for before each command, so that it counts from
-//! the moment in which it is there, also if it then has other letters or lies behind a link. What it has led to once stays
-//! hidden, since a command may turn the link elsewhere. A pattern is looked for once, from its literal beginning, and only
-//! in what is shown. The working directories are looked at by `walk`, but for names; what isn't shown needs nothing.
+//! A rule that names something in full needs no search: the name is looked for before each command, so that
+//! it counts from the moment in which it is there, also if it then has other letters or lies behind a link.
+//! What it has led to once stays hidden, since a command may turn the link elsewhere. A pattern is looked for
+//! once, from its literal beginning, and only in what is shown. The working directories are looked at by
+//! `walk`, but for names; what isn't shown needs nothing.
 //!
-//! The decision to question: a rule that would take away what every command needs (a shell, its loader) is refused as a
-//! whole. Masking it would give a sandbox in which nothing starts, and leaving it out would break the promise.
+//! The decision to question: a rule that would take away what every command needs (a shell, its loader) is
+//! refused as a whole. Masking it would give a sandbox in which nothing starts, and leaving it out would
+//! break the promise.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs;
@@ -46,14 +48,15 @@ impl DeniedReads {
 /// What a rule names in full.
 struct DeniedName {
     path: PathBuf,
-    /// Where it was found so far: as it is written, with the letters that it has on the disk, behind a link, and where a
-    /// folder above it is shown elsewhere.
+    /// Where it was found so far: as it is written, with the letters that it has on the disk, behind a link,
+    /// and where a folder above it is shown elsewhere.
     found: Vec<PathBuf>,
     /// The folders that were looked at for other letters, as they were.
     folders: Vec<SearchedFolder>,
 }
 
-/// How often a name may turn out to be something else. A command that could make more of them gets by it what it made.
+/// How often a name may turn out to be something else. A command that could make more of them gets by it what
+/// it made.
 const FOUND_MAX: usize = 64;
 
 impl DeniedName {
@@ -132,7 +135,8 @@ pub(super) fn find_denied(config: &ProfileConfig, places: &MountMap) -> Result<D
         }
         let covered = |at: &&PathBuf| rule.covers.covers(at);
         denied.copies.extend(places.copies().filter(covered).cloned());
-        // In a working directory names are looked for too: they may be made later. That directory itself stays.
+        // In a working directory names are looked for too: they may be made later. That directory itself
+        // stays.
         if rule.whole && !config.workspace.contains(&rule.path) {
             let named = denied.named.get_mut().unwrap_or_else(PoisonError::into_inner);
             named.push(DeniedName::new(&rule.path, places));
@@ -197,8 +201,8 @@ impl DenialSearch<'_> {
         roots
     }
 
-    /// Whether one of these rules is for a path; what settings let be read although a wider path is denied isn't denied
-    /// by that.
+    /// Whether one of these rules is for a path; what settings let be read although a wider path is denied
+    /// isn't denied by that.
     fn is_denied(&self, patterns: &[&DeniedRead], path: &Path) -> bool {
         if !self.config.rules.unreadable.as_ref().is_none_or(|all| all.covers(path)) {
             return false;
@@ -268,8 +272,8 @@ impl DenialSearch<'_> {
     }
 }
 
-/// Names on the disk that differ from this one by case alone: rules don't look at that. A bounded number. Also gives the
-/// folders that were looked at.
+/// Names on the disk that differ from this one by case alone: rules don't look at that. A bounded number.
+/// Also gives the folders that were looked at.
 fn in_any_case(path: &Path, folders: &mut Vec<SearchedFolder>) -> Vec<PathBuf> {
     const MOST: usize = 32;
     let mut found = vec![PathBuf::from("/")];

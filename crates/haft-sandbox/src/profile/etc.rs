@@ -1,7 +1,8 @@
 //! What commands see of `/etc`: what programs need, by name, and nothing else.
 //!
-//! Services keep their passwords there, each in a file of its own name, and root reads them all. So there is a list of what
-//! is shown, as in the home folder. Of settings of git, npm and pip there is a copy without secrets.
+//! Services keep their passwords there, each in a file of its own name, and root reads them all. So there is
+//! a list of what is shown, as in the home folder. Of settings of git, npm and pip there is a copy without
+//! secrets.
 
 use std::collections::BTreeSet;
 use std::fs;

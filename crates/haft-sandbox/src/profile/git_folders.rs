@@ -1,12 +1,14 @@
 //! What git keeps of a repository, and what of that a command may make.
 //!
-//! Which names are free and which are held says [`haft_git::layout`]. A held name that is there can't be changed; one that a
-//! command makes is taken away when it has ended, or, if this program is killed, when the next session starts.
+//! Which names are free and which are held says [`haft_git::layout`]. A held name that is there can't be
+//! changed; one that a command makes is taken away when it has ended, or, if this program is killed, when the
+//! next session starts.
 //!
-//! Folders are read again only when they have changed. Where there are more of them than can be held one by one, `modules`
-//! and `worktrees` are held as a whole; nothing is ever left out.
+//! Folders are read again only when they have changed. Where there are more of them than can be held one by
+//! one, `modules` and `worktrees` are held as a whole; nothing is ever left out.
 //!
-//! Left to others: holding (`guard`), taking away (`guard::clean`), what is in lists of things to do (`sequence`).
+//! Left to others: holding (`guard`), taking away (`guard::clean`), what is in lists of things to do
+//! (`sequence`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -62,7 +64,8 @@ pub(super) struct GitFolders {
 }
 
 impl GitFolders {
-    /// What is there now; what hasn't changed since `before` isn't read again. No more than `max` folders are told apart.
+    /// What is there now; what hasn't changed since `before` isn't read again. No more than `max` folders are
+    /// told apart.
     pub(super) fn look(root: &Path, kind: FolderKind, before: Option<&GitFolders>, max: usize) -> GitFolders {
         let mut found = GitFolders { kind: Some(kind), ..GitFolders::default() };
         let mut links = GitSymlinks::default();
@@ -114,7 +117,8 @@ impl GitFolders {
         folders.retain(|path, _| !whole.iter().any(|whole| path.starts_with(whole)));
     }
 
-    /// Everything that no command may change, and whether git obeys it for certain. Hooks also where there are none.
+    /// Everything that no command may change, and whether git obeys it for certain. Hooks also where there
+    /// are none.
     pub(super) fn held(&self) -> impl Iterator<Item = (PathBuf, bool)> + '_ {
         let of_folder = |(path, folder): (&PathBuf, &GitFolder)| {
             let hooks = (folder.kind == FolderKind::Git && !folder.made).then(|| OsString::from("hooks"));
@@ -137,7 +141,8 @@ impl GitFolders {
     }
 }
 
-/// Whether a folder is one of those that [`GitFolders::look`] finds from a root, as the administration of a submodule.
+/// Whether a folder is one of those that [`GitFolders::look`] finds from a root, as the administration of a
+/// submodule.
 ///
 /// Not by its path alone: `modules/a/objects/x` lies where nobody looks, if `modules/a` is an administration.
 pub(super) fn is_module_of(there: &Path, root: &Path) -> bool {
@@ -243,8 +248,8 @@ impl GitFolder {
     }
 }
 
-/// The names in a folder that matter, and which are folders; and whether it is an administration or what is left of one,
-/// and doesn't just group others. One that can't be read at all is too much.
+/// The names in a folder that matter, and which are folders; and whether it is an administration or what is
+/// left of one, and doesn't just group others. One that can't be read at all is too much.
 fn read_names(path: &Path, kind: Option<FolderKind>) -> Result<(Vec<(OsString, bool)>, bool), TooMuch> {
     let (mut names, mut marked, mut objects, mut refs) = (Vec::new(), false, false, false);
     for entry in undo::read_dir(path).map_err(|_| TooMuch)?.flatten() {

@@ -1,11 +1,11 @@
 //! Repositories in a repository that git enters by itself.
 //!
-//! A command that makes a repository in a folder that the index calls a submodule decides what runs at the user's next
-//! `git status` further up. The index is read again when it has changed, and as git reads it: through a symlink, and with
-//! the shared one that it may be split from.
+//! A command that makes a repository in a folder that the index calls a submodule decides what runs at the
+//! user's next `git status` further up. The index is read again when it has changed, and as git reads it:
+//! through a symlink, and with the shared one that it may be split from.
 //!
-//! This decides which repositories are held from then on; that no other one runs anything either is seen to by `nested`,
-//! unless there was too much to look at.
+//! This decides which repositories are held from then on; that no other one runs anything either is seen to
+//! by `nested`, unless there was too much to look at.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -36,7 +36,8 @@ fn stamp_of(found: &Metadata) -> IndexStamp {
 }
 
 impl GitIndexes {
-    /// The folders that this index calls submodules. One that can't be read names none: git can't use it either.
+    /// The folders that this index calls submodules. One that can't be read names none: git can't use it
+    /// either.
     pub(super) fn links(&mut self, index: &Path) -> &[PathBuf] {
         let Ok(found) = index.metadata() else { return &[] };
         if self.0.get(index).is_some_and(|read| read.stamp == stamp_of(&found)) {

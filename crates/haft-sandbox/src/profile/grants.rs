@@ -1,13 +1,14 @@
 //! What one call was granted beyond the session's profile.
 //!
-//! A grant is shown from the descriptors that have held it since the call was authorized; of one that nobody held, what is
-//! there now is opened without following links. A grant never reaches what the session hides, and no grant makes a folder
-//! writable as a whole that is too wide for a working directory.
+//! A grant is shown from the descriptors that have held it since the call was authorized; of one that nobody
+//! held, what is there now is opened without following links. A grant never reaches what the session hides,
+//! and no grant makes a folder writable as a whole that is too wide for a working directory.
 //!
-//! A folder that exists is bound. A file is not enough by itself: who replaces, removes or makes it changes the folder that
-//! it lies in, which wasn't granted. So a private folder stands in for that one, with the file in it, and afterwards
-//! `stand_in` carries out what became of the granted names. Where the folder is shown already this can't be, since it
-//! would be hidden: there the file is bound alone, made before if it isn't there, and can be written but not replaced.
+//! A folder that exists is bound. A file is not enough by itself: who replaces, removes or makes it changes
+//! the folder that it lies in, which wasn't granted. So a private folder stands in for that one, with the
+//! file in it, and afterwards `stand_in` carries out what became of the granted names. Where the folder is
+//! shown already this can't be, since it would be hidden: there the file is bound alone, made before if it
+//! isn't there, and can be written but not replaced.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -39,7 +40,8 @@ impl SandboxProfile {
         let mut masks = None;
         let mut writes: Vec<&GrantedRoot> = access.write.iter().collect();
         writes.sort_by(|one, other| one.path.cmp(&other.path));
-        // Writing includes reading. Of the others folders come first: nothing may stand in for what is to be seen.
+        // Writing includes reading. Of the others folders come first: nothing may stand in for what is to be
+        // seen.
         let reads = access.read.iter().filter(|read| !writes.iter().any(|root| root.path == read.path));
         let reads = reads.map(|root| (root, false));
         let (folders, files): (Vec<_>, Vec<_>) =
@@ -85,8 +87,8 @@ impl SandboxProfile {
         });
     }
 
-    /// Whether a child has something in the session's temporary folder without a grant. One that sees only what it declared
-    /// has nothing of it.
+    /// Whether a child has something in the session's temporary folder without a grant. One that sees only
+    /// what it declared has nothing of it.
     fn has_in_temp(&self, request: &ProcessRequest, path: &Path, write: bool) -> bool {
         let has_folder = match request.confinement {
             ConfinementLevel::Session => true,
@@ -114,9 +116,10 @@ impl SandboxProfile {
         // What isn't shown at all, as in the home folder, nothing has to hold.
         let by_name = write && places.shows(path) && self.guard.is_within(path);
         let partial = places.is_partial(path);
-        let enough = match write {
-            true => places.shows(path) && places.writable_root(path).is_some(),
-            false => places.shows(path) && !partial || self.stand_ins.holds(request, path),
+        let enough = if write {
+            places.shows(path) && places.writable_root(path).is_some()
+        } else {
+            places.shows(path) && !partial || self.stand_ins.holds(request, path)
         };
         if !by_name && (enough || self.has_in_temp(request, path, write) || places.masks(path)) {
             return Ok(None);

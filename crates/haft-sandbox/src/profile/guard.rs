@@ -1,10 +1,10 @@
 //! Names that must stay as they are, because what they hold runs by itself or says what runs.
 //!
-//! Before a command they are held in its view: read-only, with every folder above them pinned, since renaming a folder
-//! would replace them, and with every link that leads to them. After it they are compared with what they were. What the
-//! kernel held and what has changed all the same was changed by somebody else, mostly the user: that is said and left alone.
-//! What could not be held is put back: names that git would obey as soon as they exist, and a configuration of git that a
-//! command had to write.
+//! Before a command they are held in its view: read-only, with every folder above them pinned, since renaming
+//! a folder would replace them, and with every link that leads to them. After it they are compared with what
+//! they were. What the kernel held and what has changed all the same was changed by somebody else, mostly the
+//! user: that is said and left alone. What could not be held is put back: names that git would obey as soon
+//! as they exist, and a configuration of git that a command had to write.
 
 mod cleanup;
 mod config_check;
@@ -88,7 +88,8 @@ struct GuardState {
     unheld: BTreeSet<PathBuf>,
     /// Files that were made for a call.
     empty: Vec<(PathBuf, Option<undo::ChangeTime>)>,
-    /// How many of the repositories were known when a request's child was started, and are therefore held from it.
+    /// How many of the repositories were known when a request's child was started, and are therefore held
+    /// from it.
     held: BTreeMap<usize, usize>,
     /// Those of them that can't write the folders of git that were known then.
     beside: BTreeSet<usize>,
@@ -98,7 +99,8 @@ struct GuardState {
     awaited: Vec<(PathBuf, PathBuf)>,
     /// These, and which repositories no command has made, for whoever comes after us.
     known: Option<(UndoRecord, RecordFile)>,
-    /// Whether it is kept what protected names held when the first of the running commands began, for whoever comes after us.
+    /// Whether it is kept what protected names held when the first of the running commands began, for whoever
+    /// comes after us.
     keeps_files: bool,
     /// What is to be said when the next command has ended.
     late: Vec<ConfinementRefusal>,
@@ -134,13 +136,15 @@ impl RepositoryGuard {
         journal.left(&workspaces, undo).map_err(kept)?;
         let mut state = GuardState::default();
         for work in &found.repositories {
-            // What lies in a folder that commands can't write needs no guard; its administration may, elsewhere.
+            // What lies in a folder that commands can't write needs no guard; its administration may,
+            // elsewhere.
             let Some((mut repository, why)) = repository::find_repository(work, home) else { continue };
             // Only the folder that was asked for vouches for an administration elsewhere.
             let is_top = found.tops.contains(work);
-            match is_top || config.workspace.contains(work) {
-                true => notes.extend(why),
-                false => repository.elsewhere.clear(),
+            if is_top || config.workspace.contains(work) {
+                notes.extend(why)
+            } else {
+                repository.elsewhere.clear()
             }
             let git = work.join(".git");
             repository.elsewhere.extend(Some(git).filter(|git| is_top && git.is_dir()));
@@ -198,7 +202,8 @@ impl RepositoryGuard {
         for name in names.iter().filter(|name| !found.unwritable.contains(name)) {
             led.add_links(name, &plain);
         }
-        // A folder in one of them may lead anywhere, and so may what isn't there; what is read as text runs nothing.
+        // A folder in one of them may lead anywhere, and so may what isn't there; what is read as text runs
+        // nothing.
         led.there.retain(|path| path.is_file() && path.extension().is_none_or(|end| end != "md"));
         led.missing.clear();
         let mut scripts: Vec<PathBuf> = found.unwritable.clone();
@@ -276,8 +281,8 @@ impl RepositoryGuard {
         self.state().empty.push((path.to_owned(), made));
     }
 
-    /// Everything that stays as it is, but for a configuration that the command may write, and, if it is opened to git, for
-    /// what git replaces in a work tree.
+    /// Everything that stays as it is, but for a configuration that the command may write, and, if it is
+    /// opened to git, for what git replaces in a work tree.
     fn fixed_paths(&self, but: &[PathBuf], opened: bool) -> Vec<PathBuf> {
         let names = self.files.held_names(opened);
         let state = self.state();
@@ -297,7 +302,8 @@ impl RepositoryGuard {
         self.denied.iter().chain(&self.scripts).chain(of_git).cloned().chain(obeyed).collect()
     }
 
-    /// Takes what came to be while no command ran for the user's, and holds it from now on like everything of theirs.
+    /// Takes what came to be while no command ran for the user's, and holds it from now on like everything of
+    /// theirs.
     fn begin(&self, request: &ProcessRequest) -> Result<(), String> {
         let closes_git = self.closes_git(request);
         let mut state = self.state();
@@ -434,7 +440,8 @@ impl RepositoryGuard {
         Ok(())
     }
 
-    /// Files that configuration or a link names and that weren't there: git would obey them as soon as they are.
+    /// Files that configuration or a link names and that weren't there: git would obey them as soon as they
+    /// are.
     fn missing_names(&self, state: &GuardState) -> BTreeSet<PathBuf> {
         let of_git = state.repositories.iter();
         let of_git = of_git.flat_map(|repository| repository.missing.iter().chain(&repository.hooks));
@@ -470,8 +477,8 @@ impl RepositoryGuard {
         }
     }
 
-    /// What leads to a name: a link as it is, a folder in its place. Where the kernel can't hold a link, it is looked at
-    /// afterwards.
+    /// What leads to a name: a link as it is, a folder in its place. Where the kernel can't hold a link, it
+    /// is looked at afterwards.
     fn hold_through(&self, places: &mut MountMap, path: &Path) {
         if places.writable_root(path).is_none() {
             return;
@@ -534,8 +541,8 @@ impl RepositoryGuard {
 
     /// Undoes what was done in folders of git. `afresh`: somebody may hold files of it open.
     fn look_at_git(&self, request: &ProcessRequest, afresh: bool, said: &mut Vec<ConfinementRefusal>) {
-        // Who runs beside others can't have written there; what came to be there is the user's, or is looked at when that
-        // command ends that made it.
+        // Who runs beside others can't have written there; what came to be there is the user's, or is looked
+        // at when that command ends that made it.
         let could_write = !self.state().beside.contains(&request_address(request));
         self.look_at_configs(request, could_write, said);
         self.put_links_back(said);

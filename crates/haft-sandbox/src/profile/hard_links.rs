@@ -1,9 +1,9 @@
 //! Other names of files that are hidden.
 //!
-//! A mask lies over a name, and a file may have several (hard links). Where something hidden has more than one, the working
-//! directories are looked through once more for the others. That is rare, so a session without such files pays a look at
-//! those that are hidden and nothing else. Names that come later are the user's doing: no command can make one, since it
-//! doesn't see the file.
+//! A mask lies over a name, and a file may have several (hard links). Where something hidden has more than
+//! one, the working directories are looked through once more for the others. That is rare, so a session
+//! without such files pays a look at those that are hidden and nothing else. Names that come later are the
+//! user's doing: no command can make one, since it doesn't see the file.
 
 use std::collections::BTreeSet;
 use std::fs;

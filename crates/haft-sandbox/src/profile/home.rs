@@ -1,8 +1,8 @@
 //! The home folder of a child: empty, but for tool chains, caches and settings without secrets.
 //!
-//! Nothing is there that isn't on a list. So a secret that nobody thought of is hidden as well as those that have a
-//! name here; [`HIDDEN`] is for the places where something that is on a list holds one, and for who works in the home
-//! folder itself.
+//! Nothing is there that isn't on a list. So a secret that nobody thought of is hidden as well as those that
+//! have a name here; [`HIDDEN`] is for the places where something that is on a list holds one, and for who
+//! works in the home folder itself.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,8 @@ pub(super) const TOOLCHAINS: [&str; 30] = [
     "go/bin",
 ];
 
-/// Never seen, wherever a home folder is shown: keys, tokens, histories, the settings of agents, profiles of browsers.
+/// Never seen, wherever a home folder is shown: keys, tokens, histories, the settings of agents, profiles of
+/// browsers.
 pub const HIDDEN: &[&str] = &[
     ".aws",
     ".azure",
@@ -136,7 +137,8 @@ const GIT: [&str; 2] = [".gitconfig", ".config/git/config"];
 const SETTINGS: [&str; 5] =
     [".cargo/config", ".cargo/config.toml", ".config/pip/pip.conf", ".npmrc", ".pip/pip.conf"];
 
-/// Puts what a child may see of a home folder where it is. `is_shown` says that the folder itself is there already.
+/// Puts what a child may see of a home folder where it is. `is_shown` says that the folder itself is there
+/// already.
 pub(super) fn furnish_home(places: &mut MountMap, home: &Path, is_shown: bool, notes: &mut Vec<String>) {
     if !is_shown {
         places.put(MountEntry::Tmpfs { at: home.to_owned(), bytes_max: limits::HOME_BYTES, mode: 0o700 });
@@ -204,7 +206,8 @@ fn real_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The caches of package managers, each with the user's own where there is one, as who may change them sees them.
+/// The caches of package managers, each with the user's own where there is one, as who may change them sees
+/// them.
 pub(super) fn cache_mounts(
     places: &MountMap,
     config: &ProfileConfig,

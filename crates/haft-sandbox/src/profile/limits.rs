@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-/// How many entries of the working directories are looked at, once per session, for repositories, sockets and what
-/// rules deny.
+/// How many entries of the working directories are looked at, once per session, for repositories, sockets and
+/// what rules deny.
 pub(crate) const WALK_ENTRIES_MAX: usize = 100_000;
 /// How deep that goes.
 pub(crate) const WALK_DEPTH_MAX: usize = 48;
 /// How many denied files are masked; more slow every start down, so commands ask instead.
 pub(crate) const MASKS_MAX: usize = 200;
-/// How many entries outside of the working directories are looked at, once per session, for what patterns of rules deny.
+/// How many entries outside of the working directories are looked at, once per session, for what patterns of
+/// rules deny.
 pub(crate) const DENIED_ENTRIES_MAX: usize = 300_000;
-/// In how many folders denied files and sockets may lie: each is kept in its place, which takes time at every start.
+/// In how many folders denied files and sockets may lie: each is kept in its place, which takes time at every
+/// start.
 pub(crate) const MASKED_FOLDERS_MAX: usize = 500;
 /// How many repositories in the working directories are protected name by name.
 pub(crate) const REPOSITORIES_MAX: usize = 64;
@@ -19,7 +21,8 @@ pub(crate) const REPOSITORIES_MAX: usize = 64;
 pub(crate) const REPOSITORIES_WHOLE_MAX: usize = 1_000;
 /// How many entries of protected folders are compared after a call.
 pub(crate) const WATCHED_ENTRIES_MAX: usize = 2_000;
-/// How many folders of git of one repository are held name by name; with more, `modules` and `worktrees` are held whole.
+/// How many folders of git of one repository are held name by name; with more, `modules` and `worktrees` are
+/// held whole.
 pub(crate) const GIT_FOLDERS_MAX: usize = 200;
 /// How many of all repositories together are, beside one of each.
 pub(crate) const GIT_FOLDERS_ALL_MAX: usize = 600;
@@ -29,7 +32,8 @@ pub(crate) const GIT_FOLDERS_SEEN_MAX: usize = 100_000;
 pub(crate) const GIT_ENTRIES_MAX: usize = 100_000;
 /// How many of these are held one by one; a folder with more is held whole.
 pub(crate) const GIT_NAMES_MAX: usize = 100;
-/// How many submodules may have their configuration written by a command that may write that of their repository.
+/// How many submodules may have their configuration written by a command that may write that of their
+/// repository.
 pub(crate) const MODULE_CONFIGS_MAX: usize = 32;
 /// How many names are held from a command together; with more, none is started.
 pub(crate) const HELD_NAMES_MAX: usize = 5_000;
@@ -55,7 +59,8 @@ pub(crate) const REPORTED_MAX: usize = 1_000;
 pub(crate) const TEMP_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 /// What an entry in it takes at least.
 pub(crate) const TEMP_ENTRY_BYTES: u64 = 4096;
-/// How often it is measured while a command runs, and how many times longer than measuring takes the pause is.
+/// How often it is measured while a command runs, and how many times longer than measuring takes the pause
+/// is.
 pub(crate) const TEMP_MEASURE_EVERY: Duration = Duration::from_millis(250);
 pub(crate) const TEMP_MEASURE_SHARE: u32 = 50;
 /// By how much the space that is free may shrink while commands run that end before it is measured.
@@ -81,14 +86,15 @@ pub(crate) const SMALL_BYTES: u64 = 16 * 1024 * 1024;
 
 /// How many descriptors a process of a child may have, unless the host allows fewer.
 pub(crate) const DESCRIPTORS: u64 = 65_536;
-/// The largest file that a child may write. Address space isn't bounded: sanitizers and runtimes with garbage collection
-/// reserve terabytes that they never use.
+/// The largest file that a child may write. Address space isn't bounded: sanitizers and runtimes with garbage
+/// collection reserve terabytes that they never use.
 pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 /// How much a protected name may hold to be compared; one with more is mounted read-only for every command.
 pub(super) const PROTECTED_ENTRIES_MAX: usize = 2_000;
 /// The largest file under a protected name that can be put back.
 pub(super) const PROTECTED_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// How many files that were taken away a session keeps; more stay where they were, under a name that nothing obeys.
+/// How many files that were taken away a session keeps; more stay where they were, under a name that nothing
+/// obeys.
 pub(super) const QUARANTINED_MAX: usize = 2_000;
 /// The largest of them.
 pub(super) const QUARANTINED_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -100,13 +106,15 @@ pub(super) const RECORDED_TIPS_MAX: usize = 4_000;
 pub(super) const REFERENCE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// How many references of a repository are read.
 pub(super) const REFERENCES_MAX: usize = 50_000;
-/// How many folders are watched for names while commands run; in the others they are found after each command.
+/// How many folders are watched for names while commands run; in the others they are found after each
+/// command.
 pub(super) const FOLDERS_WATCHED_MAX: usize = 8_000;
 /// How many of them are added before events are looked at again.
 pub(super) const FOLDERS_WATCHED_AT_ONCE: usize = 64;
 /// How long a file that was created under a protected name may stay open before it is judged.
 pub(super) const OPEN_FILE_WAIT: Duration = Duration::from_millis(100);
-/// How many objects of git are read to find content in a history; content that isn't found by then is unknown.
+/// How many objects of git are read to find content in a history; content that isn't found by then is
+/// unknown.
 pub(super) const OBJECTS_READ_MAX: usize = 400_000;
 /// The largest object of git that is read.
 pub(super) const OBJECT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -127,7 +135,8 @@ pub(crate) const NAMES_LOOKED_AT_MAX: usize = 200;
 pub(crate) const NAMES_TOLD_MAX: usize = 8;
 /// How many repositories are written down as known, for the session after one that is killed.
 pub(super) const KNOWN_REPOSITORIES_MAX: usize = 10_000;
-/// How many folders are remembered with what a killed session has left, to find those that were renamed since.
+/// How many folders are remembered with what a killed session has left, to find those that were renamed
+/// since.
 pub(super) const WHEREABOUTS_MAX: usize = 1_000;
 /// How many names are looked at in the folder in which one was renamed.
 pub(super) const RENAMED_LOOKED_AT_MAX: usize = 100_000;

@@ -1,9 +1,9 @@
 //! Sockets that programs of this machine listen on, as the kernel tells them.
 //!
-//! A walk finds those in working directories. But folders of the system and tool chains are shown as well, are too large
-//! to be walked, and may hold one too: that of the daemon of nix lies in `/nix`. Whoever reaches a socket reaches the
-//! program behind it, and a mount that can't be written doesn't keep anybody from it. What the kernel doesn't tell are
-//! sockets of other network namespaces, and by relative names.
+//! A walk finds those in working directories. But folders of the system and tool chains are shown as well,
+//! are too large to be walked, and may hold one too: that of the daemon of nix lies in `/nix`. Whoever
+//! reaches a socket reaches the program behind it, and a mount that can't be written doesn't keep anybody
+//! from it. What the kernel doesn't tell are sockets of other network namespaces, and by relative names.
 
 use std::ffi::OsStr;
 use std::fs;

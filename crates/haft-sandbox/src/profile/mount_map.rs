@@ -1,12 +1,12 @@
 //! What lies where in the view of one child.
 //!
-//! A map from path to part, carried out in the order of paths: a folder comes before what lies in it, so nothing that is
-//! put at `/tmp` can hide a workspace at `/tmp/w`, whoever put it there and when. Of two parts at one path the later
-//! call wins. The questions to ask before something is hidden or protected ("is it seen at all?", "could it be
-//! written?") are answered from the same map.
+//! A map from path to part, carried out in the order of paths: a folder comes before what lies in it, so
+//! nothing that is put at `/tmp` can hide a workspace at `/tmp/w`, whoever put it there and when. Of two
+//! parts at one path the later call wins. The questions to ask before something is hidden or protected ("is
+//! it seen at all?", "could it be written?") are answered from the same map.
 //!
-//! What is put there after [`MountMap::mark`] is remembered: it can be added to a view that was made without it, as long as
-//! nothing of that view had to go.
+//! What is put there after [`MountMap::mark`] is remembered: it can be added to a view that was made without
+//! it, as long as nothing of that view had to go.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,8 +125,8 @@ impl MountMap {
         inside.filter(|place| !place.as_os_str().is_empty()).map(Path::to_owned).collect()
     }
 
-    /// What decides about a path: the part at it or the nearest above it. A pin keeps a folder in its place, and shows
-    /// whatever it lies in.
+    /// What decides about a path: the part at it or the nearest above it. A pin keeps a folder in its place,
+    /// and shows whatever it lies in.
     fn deciding_entry(&self, path: &Path) -> Option<&MountEntry> {
         let mut parts = path.ancestors().filter_map(|above| self.0.get(above));
         parts.find(|part| !matches!(part, MountEntry::Pin { .. }))
@@ -148,7 +148,8 @@ impl MountMap {
         }
     }
 
-    /// Lets a folder of which only some is shown be a child's own, if what is to be put there has no place in it otherwise.
+    /// Lets a folder of which only some is shown be a child's own, if what is to be put there has no place in
+    /// it otherwise.
     fn take_apart(&mut self, path: &Path) {
         if let Some(MountEntry::Excerpt { at, work: Some(_), entries }) = self.deciding_entry(path)
             && at != path
@@ -193,8 +194,8 @@ impl MountMap {
         matches!(self.deciding_entry(path), Some(MountEntry::Link { .. }))
     }
 
-    /// What of the host a child sees beneath a folder that isn't shown itself: where, and where it lies. In a folder that is
-    /// shown, what lies elsewhere on the host.
+    /// What of the host a child sees beneath a folder that isn't shown itself: where, and where it lies. In a
+    /// folder that is shown, what lies elsewhere on the host.
     pub(super) fn shown_beneath(&self, folder: &Path) -> Vec<(PathBuf, PathBuf)> {
         let shown = self.shows(folder);
         let beneath = |at: &PathBuf| at != folder && at.starts_with(folder);
@@ -211,8 +212,8 @@ impl MountMap {
         parts.filter(|(at, real)| !shown || at != real).collect()
     }
 
-    /// Where a child sees what the host has at one of its paths once every link on the way is followed. Nothing if nothing is
-    /// there, and a path of the host if it leads out of what is shown there.
+    /// Where a child sees what the host has at one of its paths once every link on the way is followed.
+    /// Nothing if nothing is there, and a path of the host if it leads out of what is shown there.
     pub(super) fn follow_links(&self, path: &Path) -> Option<PathBuf> {
         let (at, from) = match self.deciding_entry(path)? {
             MountEntry::Bind { from: BindSource::Path(from), at, .. }
@@ -222,9 +223,8 @@ impl MountMap {
             }
             _ => return None,
         };
-        let joined = |folder: &Path, rest: &Path| match rest.as_os_str().is_empty() {
-            true => folder.to_owned(),
-            false => folder.join(rest),
+        let joined = |folder: &Path, rest: &Path| {
+            if rest.as_os_str().is_empty() { folder.to_owned() } else { folder.join(rest) }
         };
         let real = joined(from, path.strip_prefix(at).ok()?).canonicalize().ok()?;
         Some(real.strip_prefix(from).map_or_else(|_| real.clone(), |rest| joined(at, rest)))
@@ -378,9 +378,10 @@ impl MountMap {
         }
         self.0.retain(|place, _| stays(place));
         let at = path.to_owned();
-        match holds {
-            true => self.put(MountEntry::Tmpfs { at, bytes_max: limits::SMALL_BYTES, mode: 0o755 }),
-            false => self.put(MountEntry::Mask { at }),
+        if holds {
+            self.put(MountEntry::Tmpfs { at, bytes_max: limits::SMALL_BYTES, mode: 0o755 })
+        } else {
+            self.put(MountEntry::Mask { at })
         }
     }
 
@@ -391,10 +392,7 @@ impl MountMap {
         };
         let (mut usual, mut more) = (BTreeMap::new(), Vec::new());
         for (place, part) in self.0 {
-            match since.added.contains(&place) {
-                true => more.push(part),
-                false => drop(usual.insert(place, part)),
-            }
+            if since.added.contains(&place) { more.push(part) } else { drop(usual.insert(place, part)) }
         }
         usual.extend(since.covered.into_iter().map(|part| (place_of(&part).to_owned(), part)));
         (usual.into_values().collect(), more)

@@ -1,7 +1,8 @@
 //! What protected names look like before a call and after it.
 //!
-//! Number and time of change say at once whether a file can have changed, and only then, or if it had changed just before,
-//! it is read. What counts is content, kind and permissions: a file that was saved again unchanged is the same.
+//! Number and time of change say at once whether a file can have changed, and only then, or if it had changed
+//! just before, it is read. What counts is content, kind and permissions: a file that was saved again
+//! unchanged is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

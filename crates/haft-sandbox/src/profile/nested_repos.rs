@@ -1,18 +1,20 @@
-//! Repositories that come to be in the working directories while the session lives, however deep: folders with a `.git`,
-//! and folders that are bare repositories by the names in them.
+//! Repositories that come to be in the working directories while the session lives, however deep: folders
+//! with a `.git`, and folders that are bare repositories by the names in them.
 //!
-//! Whoever enters one with git obeys its configuration, and git enters those that an index calls submodules by itself. An
-//! index can be hidden from us (split, a link, too large), a `cd` with git in the prompt needs none: so what counts is
-//! which folders hold a `.git` that weren't there before. The look at the start is remembered with the time at which each
-//! folder changed, which no command can set; afterwards only folders that changed are read again.
+//! Whoever enters one with git obeys its configuration, and git enters those that an index calls submodules
+//! by itself. An index can be hidden from us (split, a link, too large), a `cd` with git in the prompt needs
+//! none: so what counts is which folders hold a `.git` that weren't there before. The look at the start is
+//! remembered with the time at which each folder changed, which no command can set; afterwards only folders
+//! that changed are read again.
 //!
 //! What appears while no command runs is the user's, and is left alone.
 //!
-//! Where there are too many folders to remember, all of them are looked at after each command, and those count that have
-//! changed since it began: slower, and as good. Only what nobody can look at in a few seconds is given up, and told.
+//! Where there are too many folders to remember, all of them are looked at after each command, and those
+//! count that have changed since it began: slower, and as good. Only what nobody can look at in a few seconds
+//! is given up, and told.
 //!
-//! The same look finds files that rules deny to write and that weren't there when the session began: no name can be held
-//! that nobody can foretell, so these are only told.
+//! The same look finds files that rules deny to write and that weren't there when the session began: no name
+//! can be held that nobody can foretell, so these are only told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -104,7 +106,8 @@ pub(super) struct NestedRepositories {
     folders: Option<BTreeMap<PathBuf, NestedFolder>>,
     /// Repositories that no command has made: each by its `.git`, or for a bare one by its folder.
     users: BTreeSet<PathBuf>,
-    /// The others, as they were when no command ran or when they were looked at; nothing if they aren't as they should be.
+    /// The others, as they were when no command ran or when they were looked at; nothing if they aren't as
+    /// they should be.
     made: BTreeMap<PathBuf, Option<NameContents>>,
     /// Says what may not be written.
     deny_write: Option<HiddenPaths>,
@@ -292,8 +295,9 @@ impl NestedRepositories {
         }
     }
 
-    /// Looks into the folders that have changed since they were read. Where there are too many to be remembered, it looks into
-    /// all of them, and those count that have changed since the first of the commands began, or first since `since`.
+    /// Looks into the folders that have changed since they were read. Where there are too many to be
+    /// remembered, it looks into all of them, and those count that have changed since the first of the
+    /// commands began, or first since `since`.
     fn refresh(&mut self, looked: &mut NestedChanges, since: SystemTime) {
         let mut anew = self.anew.take();
         let known = self.folders.take();
@@ -356,8 +360,8 @@ impl NestedRepositories {
     }
 }
 
-/// Everything of a repository that says what runs. To be taken before it is looked at: a command that still runs may change
-/// it meanwhile.
+/// Everything of a repository that says what runs. To be taken before it is looked at: a command that still
+/// runs may change it meanwhile.
 pub(super) fn content_of(repository: &Path, known: &NameContents) -> NameContents {
     NameContents::look(&names_of(repository), known)
 }

@@ -1,14 +1,17 @@
-//! Protected names outside of folders of git: `.vscode`, `.envrc`, `.npmrc` and the others of `haft_protected`.
+//! Protected names outside of folders of git: `.vscode`, `.envrc`, `.npmrc` and the others of
+//! `haft_protected`.
 //!
-//! What they hold is read before a command and compared after it. A change stays if the path had that content in a commit
-//! that was reachable when the session began, so that `git switch` works, or if the user approved it; everything else is
-//! taken away, what was there is put back, and the result says so. Nothing of this is visible in a working directory.
+//! What they hold is read before a command and compared after it. A change stays if the path had that content
+//! in a commit that was reachable when the session began, so that `git switch` works, or if the user approved
+//! it; everything else is taken away, what was there is put back, and the result says so. Nothing of this is
+//! visible in a working directory.
 //!
-//! Names of class *held* that exist are mounted read-only as well, by [`guard`](super::guard), except for commands that
-//! write repositories: git replaces these files when it switches branches.
+//! Names of class *held* that exist are mounted read-only as well, by [`guard`](super::guard), except for
+//! commands that write repositories: git replaces these files when it switches branches.
 //!
-//! The sandbox can't determine which of several concurrent commands, or whether the user, made a change. A change counts as
-//! made by a command while a command runs that could have made it, and the user is asked where that can be done.
+//! The sandbox can't determine which of several concurrent commands, or whether the user, made a change. A
+//! change counts as made by a command while a command runs that could have made it, and the user is asked
+//! where that can be done.
 
 mod history;
 mod judge;
@@ -55,7 +58,8 @@ pub(super) struct ProtectedFiles {
 struct ProtectedState {
     /// What is there, as far as it may be.
     saved: NameSnapshot,
-    /// Names that existed when the first of the running commands began, so that they are mounted for all of them.
+    /// Names that existed when the first of the running commands began, so that they are mounted for all of
+    /// them.
     mounted: BTreeSet<PathBuf>,
     known: KnownContents,
     /// Contents that no history has.
@@ -98,8 +102,8 @@ impl UndoneListener {
 }
 
 impl ProtectedFiles {
-    /// `works` are tops of work trees, each with the folder in which git keeps its references and objects; `others` are
-    /// names in any folder.
+    /// `works` are tops of work trees, each with the folder in which git keeps its references and objects;
+    /// `others` are names in any folder.
     pub(super) fn new(
         workspaces: &[PathBuf],
         works: &[(PathBuf, PathBuf)],
@@ -127,8 +131,8 @@ impl ProtectedFiles {
         lock(&self.state)
     }
 
-    /// A command begins. What is there is the user's, as far as no command that runs could have made it; `records` are those
-    /// of other sessions whose commands run.
+    /// A command begins. What is there is the user's, as far as no command that runs could have made it;
+    /// `records` are those of other sessions whose commands run.
     pub(super) fn begin(
         &self,
         number: usize,
@@ -269,8 +273,8 @@ impl ProtectedFiles {
         state.accept_saved();
     }
 
-    /// Compares with what was there before the commands that run, takes away and puts back, and says so. `others` are names
-    /// in any folder.
+    /// Compares with what was there before the commands that run, takes away and puts back, and says so.
+    /// `others` are names in any folder.
     pub(super) fn check(&self, others: &BTreeSet<PathBuf>) -> Vec<ConfinementRefusal> {
         let mut state = self.state();
         if state.running.is_empty() {
@@ -400,9 +404,10 @@ impl ProtectedFiles {
                 blob: content.blob().unwrap_or_default(),
             })
             .collect();
-        match is_new {
-            true => history.find(&wanted, &self.reader_room),
-            false => history.find_stored(&wanted, &self.reader_room),
+        if is_new {
+            history.find(&wanted, &self.reader_room)
+        } else {
+            history.find_stored(&wanted, &self.reader_room)
         }
     }
 
@@ -449,8 +454,8 @@ impl ProtectedState {
         granted.any(|root| root.covers(path)) || is_below(self.being_written.keys(), path)
     }
 
-    /// Tells running commands of a change that was undone. One decides, in the foreground if one is there, and the others
-    /// there are paused meanwhile: any of them may have made the change.
+    /// Tells running commands of a change that was undone. One decides, in the foreground if one is there,
+    /// and the others there are paused meanwhile: any of them may have made the change.
     fn tell(&mut self, path: &Path, redoable: Option<RedoableChange>) {
         let ProtectedState { running, listeners, .. } = self;
         let in_foreground = |listener: &UndoneListener| !listener.background.has_begun();

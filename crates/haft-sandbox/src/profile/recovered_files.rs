@@ -1,9 +1,9 @@
-//! What is kept although it has no place: what a command left under names that it wasn't granted, and what it had made
-//! when its session was killed.
+//! What is kept although it has no place: what a command left under names that it wasn't granted, and what it
+//! had made when its session was killed.
 //!
-//! It may be the only copy of something of the user's (`mv notes /elsewhere/notes`), so it is moved into a folder of the
-//! state directory that the user is told of, and never carried out later: nobody knows whether it was finished. The
-//! oldest go when a session starts, by age, number and size.
+//! It may be the only copy of something of the user's (`mv notes /elsewhere/notes`), so it is moved into a
+//! folder of the state directory that the user is told of, and never carried out later: nobody knows whether
+//! it was finished. The oldest go when a session starts, by age, number and size.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -107,7 +107,8 @@ fn copy_tree(from: &Path, to: &Path, bytes_left: &mut u64, depth: usize) -> io::
     Ok(())
 }
 
-/// Removes what is too old, and the oldest while there are too many or they are too large; but never the newest.
+/// Removes what is too old, and the oldest while there are too many or they are too large; but never the
+/// newest.
 fn make_room(folder: &Path) {
     let mut entries_left = limits::CACHES_ENTRIES_MAX;
     let mut all: Vec<(SystemTime, PathBuf, u64)> = Vec::new();

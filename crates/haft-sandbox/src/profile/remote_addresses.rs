@@ -1,9 +1,9 @@
 //! Addresses of remotes that a command may put into a configuration of git.
 //!
-//! An address can be a path, and the repository there runs its own hooks when the user pushes to it. So one that leads to
-//! where commands write may not stay, but for a repository that is held: its hooks are the user's. The same counts for a
-//! remote's name that no remote has, which git takes for a path. What a name leads to can be changed later, so what counts
-//! is where it lies and not what is there now.
+//! An address can be a path, and the repository there runs its own hooks when the user pushes to it. So one
+//! that leads to where commands write may not stay, but for a repository that is held: its hooks are the
+//! user's. The same counts for a remote's name that no remote has, which git takes for a path. What a name
+//! leads to can be changed later, so what counts is where it lies and not what is there now.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ pub(super) struct RemoteAddresses<'a> {
 type CleanedConfig = (Vec<u8>, Vec<String>);
 
 impl RemoteAddresses<'_> {
-    /// Takes the addresses out of a configuration that a command has put there and that may not stay, and puts back what
-    /// they were before. `config` is where it lies.
+    /// Takes the addresses out of a configuration that a command has put there and that may not stay, and
+    /// puts back what they were before. `config` is where it lies.
     pub(super) fn judge(&self, config: &Path, before: &[u8], now: &[u8]) -> Option<CleanedConfig> {
         if before == now {
             return None;
@@ -54,7 +54,8 @@ impl RemoteAddresses<'_> {
         Some((bytes, names))
     }
 
-    /// Whether one of the entries of a configuration that a command has made may be there, as far as it is an address.
+    /// Whether one of the entries of a configuration that a command has made may be there, as far as it is an
+    /// address.
     pub(super) fn may_be_new(&self, config: &Path, entry: &ConfigEntry, all: &[ConfigEntry]) -> bool {
         match address_kind(entry) {
             AddressKind::Remote if is_name(entry_value(entry)) => {
@@ -72,8 +73,8 @@ impl RemoteAddresses<'_> {
         self.may_be(config, address) || self.is_local_repository(config, address)
     }
 
-    /// Whether an address leads straight to a repository in a folder that commands write. It is looked at like the one that
-    /// has the address, so it runs nothing either.
+    /// Whether an address leads straight to a repository in a folder that commands write. It is looked at
+    /// like the one that has the address, so it runs nothing either.
     fn is_local_repository(&self, config: &Path, address: &str) -> bool {
         let path = local_path(config, address).map(|path| without_dots(&path));
         path.is_some_and(|path| {
@@ -81,7 +82,8 @@ impl RemoteAddresses<'_> {
         })
     }
 
-    /// Whether an address leads to another machine, to where no command writes, or to a repository that is held.
+    /// Whether an address leads to another machine, to where no command writes, or to a repository that is
+    /// held.
     fn may_be(&self, config: &Path, address: &str) -> bool {
         let is_elsewhere = match address.split_once("://") {
             Some((scheme, _)) => scheme != "file",
@@ -127,7 +129,8 @@ enum AddressKind {
 
 fn address_kind(entry: &ConfigEntry) -> AddressKind {
     match (entry.section.as_str(), &entry.sub, entry.key.as_str()) {
-        // From that of a submodule git only fetches, but what it fetched from is the remote of the submodule from then on.
+        // From that of a submodule git only fetches, but what it fetched from is the remote of the submodule
+        // from then on.
         ("remote" | "submodule", Some(_), "url") => AddressKind::Url,
         ("branch", Some(_), "remote" | "pushremote") => AddressKind::Remote,
         _ => AddressKind::Other,

@@ -1,8 +1,9 @@
 //! Which folder a path meant, should it have another name by now.
 //!
-//! What a killed session has left is undone by whoever comes next, and the user may have renamed the folder meanwhile. So
-//! what is kept for that says also which folders its paths lead through. One that isn't there any more is looked for
-//! beside its old name, and where the next session works; elsewhere nobody finds it, and what is kept waits.
+//! What a killed session has left is undone by whoever comes next, and the user may have renamed the folder
+//! meanwhile. So what is kept for that says also which folders its paths lead through. One that isn't there
+//! any more is looked for beside its old name, and where the next session works; elsewhere nobody finds it,
+//! and what is kept waits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,8 +51,8 @@ impl FolderIdentities {
         }
     }
 
-    /// Where a path leads now. Nothing if the folder that it meant is nowhere to be found. `here` are folders in which it
-    /// may be, or which may be it.
+    /// Where a path leads now. Nothing if the folder that it meant is nowhere to be found. `here` are folders
+    /// in which it may be, or which may be it.
     pub(super) fn now(&self, path: &Path, here: &[PathBuf]) -> Option<PathBuf> {
         let Some(known) = path.ancestors().find(|above| self.0.contains_key(*above)) else {
             return Some(path.to_owned());

@@ -1,8 +1,8 @@
 //! What makes a folder a repository to git: `HEAD`, `objects` and `refs`.
 //!
-//! All three are a command's to change, since git changes them. Where one is missing git passes the folder by, and takes the
-//! folder around it for a bare repository, or goes on above: then files of the working directory say what runs. So a
-//! repository of the user's stays one.
+//! All three are a command's to change, since git changes them. Where one is missing git passes the folder
+//! by, and takes the folder around it for a bare repository, or goes on above: then files of the working
+//! directory say what runs. So a repository of the user's stays one.
 
 use std::fs;
 use std::path::Path;

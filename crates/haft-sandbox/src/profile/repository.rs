@@ -1,8 +1,10 @@
-//! Repositories of git in and around the working directories: where they keep what, and what their configuration names.
+//! Repositories of git in and around the working directories: where they keep what, and what their
+//! configuration names.
 //!
-//! A repository whose administration lies elsewhere (a worktree, a submodule) is shown only if the other end points back:
-//! anybody can write a `.git` file that names a folder of somebody else. What such a file leads to is held all the same,
-//! where commands could write it: git doesn't ask who points back. Held, too, is every link and folder on the way there.
+//! A repository whose administration lies elsewhere (a worktree, a submodule) is shown only if the other end
+//! points back: anybody can write a `.git` file that names a folder of somebody else. What such a file leads
+//! to is held all the same, where commands could write it: git doesn't ask who points back. Held, too, is
+//! every link and folder on the way there.
 
 use std::path::{Path, PathBuf};
 
@@ -65,7 +67,8 @@ pub(super) fn is_bare(folder: &Path) -> bool {
     layout::is_repository(|name| folder.join(name).symlink_metadata().is_ok())
 }
 
-/// Whether a folder is a worktree or submodule of a bare repository in these folders, and is looked at with that.
+/// Whether a folder is a worktree or submodule of a bare repository in these folders, and is looked at with
+/// that.
 pub(super) fn is_part_of_bare(folder: &Path, roots: &[PathBuf]) -> bool {
     let inside = |above: &&Path| roots.iter().any(|root| above.starts_with(root));
     let mut around = folder.ancestors().skip(1).take_while(inside);
@@ -162,9 +165,10 @@ pub(super) fn find_repository(work: &Path, home: Option<&Path>) -> Option<(GitRe
         repository.through.extend(way.through);
         there = way.end;
         // The folder of a worktree is a part of it.
-        match repository.roots[0].starts_with(&there) {
-            true => repository.roots = vec![there.clone()],
-            false => repository.roots.push(there.clone()),
+        if repository.roots[0].starts_with(&there) {
+            repository.roots = vec![there.clone()]
+        } else {
+            repository.roots.push(there.clone())
         }
         configs.push(there.join("config.worktree"));
     }
@@ -214,7 +218,8 @@ pub(super) fn owning_worktree(administration: &Path) -> Option<PathBuf> {
     (is_file && trace_git_file(&git)?.end == administration).then_some(work)
 }
 
-/// Where the administration of a repository lies, whoever vouches for it: its `.git`, or the folder that this names.
+/// Where the administration of a repository lies, whoever vouches for it: its `.git`, or the folder that this
+/// names.
 pub(super) fn git_dir(work: &Path) -> Option<PathBuf> {
     let git = work.join(".git");
     let found = git.symlink_metadata().ok()?;

@@ -1,17 +1,18 @@
 //! Private folders that stand in for folders of the host in which one call was granted single names.
 //!
-//! Who replaces a file (`sed -i`, an editor, `git config`) writes another one beside it and renames that. So beside a
-//! granted name a command has to be able to make others, and the folder that it lies in wasn't granted. The command sees a
-//! private folder in its place: a granted file is in it as a second name of the very same file, so that what is written
-//! into it is written at once. When the command has ended, what became of the granted names is carried out in the real
-//! folder: what is another file now is moved there, what is gone is removed, what was made is moved, and what it leads
-//! through is made. A granted file that only has another name now stays where it was. What else there is was not granted:
-//! it is kept in `recovered`, because it may be all that is left of something, and that is said.
+//! Who replaces a file (`sed -i`, an editor, `git config`) writes another one beside it and renames that. So
+//! beside a granted name a command has to be able to make others, and the folder that it lies in wasn't
+//! granted. The command sees a private folder in its place: a granted file is in it as a second name of the
+//! very same file, so that what is written into it is written at once. When the command has ended, what
+//! became of the granted names is carried out in the real folder: what is another file now is moved there,
+//! what is gone is removed, what was made is moved, and what it leads through is made. A granted file that
+//! only has another name now stays where it was. What else there is was not granted: it is kept in
+//! `recovered`, because it may be all that is left of something, and that is said.
 //!
-//! Both folders lie on one mount, so that nothing has to be copied; everything is done by name in folders that are held
-//! open, and no link is followed. In the session's temporary folder, which stands at `/tmp`, the same is done without
-//! another folder. What a killed session leaves behind goes when the next one starts, and what it had made is kept then: a
-//! session holds a lock while it lives.
+//! Both folders lie on one mount, so that nothing has to be copied; everything is done by name in folders
+//! that are held open, and no link is followed. In the session's temporary folder, which stands at `/tmp`,
+//! the same is done without another folder. What a killed session leaves behind goes when the next one
+//! starts, and what it had made is kept then: a session holds a lock while it lives.
 
 mod folder;
 mod stand_in_recovery;
@@ -89,7 +90,8 @@ struct PrivateFolder {
     name: String,
     /// Says what it is for, should nobody be left who knows.
     says: PathBuf,
-    /// Locks that file as long as this session lives. The folder itself is free to be locked by who changes files in it.
+    /// Locks that file as long as this session lives. The folder itself is free to be locked by who changes
+    /// files in it.
     _lock: fs::File,
     /// Leads to it, if it lies beside the granted name.
     record: Option<PathBuf>,
@@ -415,7 +417,8 @@ impl StandIn {
         Ok(NameOutcome::AsItBecame)
     }
 
-    /// Removes a name that the command has removed: not if it is another file by now, or only has another name.
+    /// Removes a name that the command has removed: not if it is another file by now, or only has another
+    /// name.
     fn remove_real(&self, name: &GrantedName, to: BorrowedFd<'_>, last: &OsStr) -> io::Result<NameOutcome> {
         let now = statat(to, last, AtFlags::SYMLINK_NOFOLLOW).ok().map(|now| StandInId::from_stat(&now));
         let Some(id) = name.id().filter(|id| now == Some(*id)) else { return Ok(NameOutcome::AsItBecame) };
@@ -430,8 +433,8 @@ impl StandIn {
         Ok(NameOutcome::AsItBecame)
     }
 
-    /// Takes the granted names out of the session's temporary folder, and other names of those files too: the next command
-    /// could write them.
+    /// Takes the granted names out of the session's temporary folder, and other names of those files too: the
+    /// next command could write them.
     fn clear_temp(&self, recovered: &RecoveredFiles, say: &mut impl FnMut(&Path, String)) {
         for name in self.names.iter().rev() {
             for part in name.rest.ancestors().filter(|part| !part.as_os_str().is_empty()) {

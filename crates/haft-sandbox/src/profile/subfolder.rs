@@ -1,9 +1,9 @@
 //! The repository of which a working directory is only a part.
 //!
-//! git looks for `.git` in the folders above, and takes every file for deleted that it doesn't see. So commands see the
-//! whole work tree, and write of it the working directory and what git keeps. That shows more than the user named, so
-//! there are limits: it is no home folder, no folder of the system, and no other user's, and it ends where another file
-//! system begins.
+//! git looks for `.git` in the folders above, and takes every file for deleted that it doesn't see. So
+//! commands see the whole work tree, and write of it the working directory and what git keeps. That shows
+//! more than the user named, so there are limits: it is no home folder, no folder of the system, and no other
+//! user's, and it ends where another file system begins.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;

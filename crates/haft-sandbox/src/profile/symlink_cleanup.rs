@@ -1,10 +1,12 @@
 //! Links among the names in folders of git that commands may make.
 //!
-//! git follows a link where it writes: `COMMIT_EDITMSG`, `logs/HEAD`, `FETCH_HEAD`. Who puts one there has the user's next
-//! `git commit` write wherever they like. git itself makes none but `HEAD`, in old repositories; so one that wasn't there
-//! before is taken away. Folders are read again only when they have changed.
+//! git follows a link where it writes: `COMMIT_EDITMSG`, `logs/HEAD`, `FETCH_HEAD`. Who puts one there has
+//! the user's next `git commit` write wherever they like. git itself makes none but `HEAD`, in old
+//! repositories; so one that wasn't there before is taken away. Folders are read again only when they have
+//! changed.
 //!
-//! Not looked into: what lies in `objects/ab`, which git never writes through, and in folders of programs beside git.
+//! Not looked into: what lies in `objects/ab`, which git never writes through, and in folders of programs
+//! beside git.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

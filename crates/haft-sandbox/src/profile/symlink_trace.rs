@@ -1,8 +1,9 @@
 //! Where a path leads, and everything on the way that decides it.
 //!
-//! To hold a file isn't enough if the path that leads to it goes through a link: who retargets the link decides what the
-//! path means. The same holds for a folder that is left by `..`. So a path is followed name by name, as the kernel does,
-//! and each link and each such folder is remembered by its own real name. Whoever holds the end holds these too.
+//! To hold a file isn't enough if the path that leads to it goes through a link: who retargets the link
+//! decides what the path means. The same holds for a folder that is left by `..`. So a path is followed name
+//! by name, as the kernel does, and each link and each such folder is remembered by its own real name.
+//! Whoever holds the end holds these too.
 
 use std::ffi::OsString;
 use std::fs;

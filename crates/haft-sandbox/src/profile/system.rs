@@ -47,8 +47,8 @@ pub(super) fn is_too_wide(path: &Path, home: Option<&Path>) -> Option<&'static s
     system.then_some("it is or holds a folder of the system")
 }
 
-/// What a folder is that isn't one of files, but a view of the kernel or of devices, which every child has of its own: by
-/// the numbers of proc, sysfs, both kinds of cgroup, debugfs, tracefs and devpts.
+/// What a folder is that isn't one of files, but a view of the kernel or of devices, which every child has of
+/// its own: by the numbers of proc, sysfs, both kinds of cgroup, debugfs, tracefs and devpts.
 pub(super) fn is_of_the_kernel(path: &Path) -> Option<&'static str> {
     const VIEWS: [(u64, &str); 7] = [
         (0x9fa0, "it shows processes, and each command sees its own"),

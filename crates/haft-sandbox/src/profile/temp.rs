@@ -1,11 +1,12 @@
 //! The temporary folder of a session on the host: mount points in it, and its size.
 //!
-//! A host file below `/tmp` that is shown to one call needs a mount point in this folder. The mount point is removed after
-//! the call: otherwise it would look like the session's own file.
+//! A host file below `/tmp` that is shown to one call needs a mount point in this folder. The mount point is
+//! removed after the call: otherwise it would look like the session's own file.
 //!
-//! No file system bounds a folder, so its size is measured while commands run, and when one has ended. A command that makes it
-//! larger than it may be is killed. A command that begins when the folder is already too large may run as long as the folder
-//! doesn't grow, because it may remove something. File tools ask before they write.
+//! No file system bounds a folder, so its size is measured while commands run, and when one has ended. A
+//! command that makes it larger than it may be is killed. A command that begins when the folder is already
+//! too large may run as long as the folder doesn't grow, because it may remove something. File tools ask
+//! before they write.
 
 use std::collections::HashMap;
 use std::fs;
@@ -167,13 +168,14 @@ pub struct TempRoom {
 }
 
 impl TempRoom {
-    /// The room in this folder, which may have as much in it as [`ProfileConfig::temp_bytes_max`](super::ProfileConfig) says by
-    /// default.
+    /// The room in this folder, which may have as much in it as
+    /// [`ProfileConfig::temp_bytes_max`](super::ProfileConfig) says by default.
     pub fn new(path: impl Into<PathBuf>) -> TempRoom {
         TempRoom { path: path.into(), bytes_max: limits::TEMP_BYTES_MAX, known: Mutex::default() }
     }
 
-    /// Checks whether so many bytes may be added. They count as added then. The folder is measured only where that may matter.
+    /// Checks whether so many bytes may be added. They count as added then. The folder is measured only where
+    /// that may matter.
     ///
     /// # Errors
     /// There is no room: how much there is, and what to do.
@@ -241,8 +243,8 @@ pub fn make_private(folder: &Path) -> io::Result<PathBuf> {
     folder.canonicalize()
 }
 
-/// Makes a folder or an empty file beneath a folder, and the folders between, without following links: children can
-/// write there. Gives what wasn't there, the outer ones first.
+/// Makes a folder or an empty file beneath a folder, and the folders between, without following links:
+/// children can write there. Gives what wasn't there, the outer ones first.
 fn make_room(folder: &Path, inside: &Path, is_file: bool) -> std::io::Result<Vec<PathBuf>> {
     use rustix::fs::{mkdirat, openat};
     use rustix::io::Errno;

@@ -598,8 +598,8 @@ fn a_grant_shows_what_it_names_and_nothing_hidden() {
     let reads = ["other/data", "home/.ssh/config", "state/trust", "other/link/.ssh", "work"];
     let expected = "read ~/home/.ssh/config\nread ~/other/data\nmask ~/other/data/.env";
     assert_eq!(grant(&reads, &[], ConfinementLevel::Session).0, expected);
-    // A file is written, replaced and made in a folder that stands in for its own; a folder isn't written by a grant for
-    // one file. What isn't made isn't there.
+    // A file is written, replaced and made in a folder that stands in for its own; a folder isn't written by
+    // a grant for one file. What isn't made isn't there.
     let (lines, request) =
         grant(&[], &["other/out.txt", "other/new.txt", "other/data"], ConfinementLevel::Session);
     let expected = "instead of ~/other\nread ~/other/data\nmask ~/other/data/.env";

@@ -1,12 +1,12 @@
 //! Tool chains that the environment names, wherever they lie.
 //!
-//! `CARGO_HOME=/data/cargo` moves what usually lies in the home folder, `JAVA_HOME` names an installation, and a directory of
-//! `PATH` holds programs. Each is shown read-only, and only those parts of it that a tool chain consists of; what a file
-//! of a usual name for credentials holds stays hidden. A variable shows nothing that a session hides otherwise, and no
-//! folder that is too wide for a working directory.
+//! `CARGO_HOME=/data/cargo` moves what usually lies in the home folder, `JAVA_HOME` names an installation,
+//! and a directory of `PATH` holds programs. Each is shown read-only, and only those parts of it that a tool
+//! chain consists of; what a file of a usual name for credentials holds stays hidden. A variable shows
+//! nothing that a session hides otherwise, and no folder that is too wide for a working directory.
 //!
-//! Only the environment of this program counts. Variables of settings reach commands too, but a project's settings must
-//! not decide what is shown.
+//! Only the environment of this program counts. Variables of settings reach commands too, but a project's
+//! settings must not decide what is shown.
 
 use std::ffi::OsString;
 use std::fs;
@@ -118,7 +118,8 @@ impl ToolChains {
         self.moved.iter().find_map(place)
     }
 
-    /// Where a cache lies: where a variable moves it, or in the home folder. Nowhere if it may not be shown there.
+    /// Where a cache lies: where a variable moves it, or in the home folder. Nowhere if it may not be shown
+    /// there.
     pub(super) fn cache(&self, usual: &str, config: &ProfileConfig) -> Option<PathBuf> {
         let usual_place = || config.home.as_ref().map(|home| home.join(usual));
         let Some(moved) = self.moved(usual).filter(|moved| Some(moved) != usual_place().as_ref()) else {
@@ -190,7 +191,8 @@ impl ToolChainView<'_, '_> {
         let named =
             |names: &[&str]| real.file_name().is_some_and(|name| names.iter().any(|other| name == *other));
         let around = real.parent().filter(|around| self.showable(around).as_deref() == Some(*around));
-        // The programs of a checkout are not an installation. pyenv itself is a checkout, so this doesn't hold for shims.
+        // The programs of a checkout are not an installation. pyenv itself is a checkout, so this doesn't
+        // hold for shims.
         let is_installation = |around: &Path| !around.ends_with(".local") && !around.join(".git").exists();
         match around {
             Some(around) if named(&["shims"]) => self.parts(around, BEHIND_SHIMS.iter()),
@@ -246,8 +248,8 @@ impl ToolChainView<'_, '_> {
         }
     }
 
-    /// Where a folder really lies, if a variable may show it: it is none that commands see otherwise, that is too wide, or in
-    /// which something is that they must not see.
+    /// Where a folder really lies, if a variable may show it: it is none that commands see otherwise, that is
+    /// too wide, or in which something is that they must not see.
     fn showable(&self, folder: &Path) -> Option<PathBuf> {
         let real = folder.canonicalize().ok().filter(|real| real.is_dir())?;
         (is_showable(self.config, &real) && is_of_the_kernel(&real).is_none()).then_some(real)

@@ -1,11 +1,11 @@
 //! Taking back what a command did in a folder that it can write.
 //!
-//! We may do what the command may not, and it (or one that still runs) may have put a link where a folder is expected, or
-//! do so while we work. So every folder is opened without following a link anywhere, and everything is done by name in
-//! the folder that was opened.
+//! We may do what the command may not, and it (or one that still runs) may have put a link where a folder is
+//! expected, or do so while we work. So every folder is opened without following a link anywhere, and
+//! everything is done by name in the folder that was opened.
 //!
-//! Nor may it keep us out. What we make has a name that nobody can guess and is made only where nothing is; a folder that
-//! its owner can't write is opened for as long as it takes; what stands in the way is put aside.
+//! Nor may it keep us out. What we make has a name that nobody can guess and is made only where nothing is; a
+//! folder that its owner can't write is opened for as long as it takes; what stands in the way is put aside.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,10 +22,11 @@ use rustix::io::Errno;
 
 use super::{display_path, limits};
 
-/// What is done in folders whose permissions were changed for it is done one after the other: the first one to end would
-/// close the folder for the others.
+/// What is done in folders whose permissions were changed for it is done one after the other: the first one
+/// to end would close the folder for the others.
 static ONE_BY_ONE: Mutex<()> = Mutex::new(());
-/// How often something is tried again that another program, or a command that still runs, has prevented meanwhile.
+/// How often something is tried again that another program, or a command that still runs, has prevented
+/// meanwhile.
 const TRIES: usize = 16;
 /// So much of a name is kept where something is added to it; a file system has 255 bytes for one.
 const NAME_KEPT: usize = 200;
@@ -113,10 +114,7 @@ impl<'a> FolderEntry<'a> {
     fn open(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::openat(&self.folder, self.name, flags, Mode::empty())?);
-        match file.metadata()?.is_file() {
-            true => Ok(file),
-            false => Err(io::Error::other("it is no file")),
-        }
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
     }
 
     fn read(&self) -> io::Result<(Vec<u8>, std::fs::Metadata)> {
@@ -124,9 +122,10 @@ impl<'a> FolderEntry<'a> {
         let found = file.metadata()?;
         let mut bytes = Vec::new();
         file.take(limits::CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        match bytes.len() as u64 > limits::CONFIG_BYTES_MAX {
-            true => Err(io::Error::other("it is too large")),
-            false => Ok((bytes, found)),
+        if bytes.len() as u64 > limits::CONFIG_BYTES_MAX {
+            Err(io::Error::other("it is too large"))
+        } else {
+            Ok((bytes, found))
         }
     }
 
@@ -244,8 +243,8 @@ pub(super) fn is_there(path: &Path) -> bool {
     }
 }
 
-/// Gives the owner of a folder that a command has made all permissions, so that nothing in it is closed to us.
-/// Whether that opened it.
+/// Gives the owner of a folder that a command has made all permissions, so that nothing in it is closed to
+/// us. Whether that opened it.
 pub(super) fn open_up(folder: &Path) -> bool {
     let Ok(found) = act_in_parent(folder, LOOK, |spot| spot.found()) else { return false };
     let mode = found.st_mode & 0o7777;
@@ -268,7 +267,8 @@ pub(super) fn read_dir(folder: &Path) -> io::Result<std::fs::ReadDir> {
     })
 }
 
-/// The names in a folder; an error if it isn't one, a link leads there, or there are too many to be looked at.
+/// The names in a folder; an error if it isn't one, a link leads there, or there are too many to be looked
+/// at.
 pub(super) fn list_names(folder: &Path) -> io::Result<Vec<OsString>> {
     let _one = one_by_one();
     let (opened, _lifted) = open_folder(folder, LOOK)?;
@@ -320,8 +320,8 @@ pub(super) fn rename_aside(path: &Path) -> io::Result<PathBuf> {
     act_in_parent(path, CHANGE, |spot| spot.put_aside().map(|aside| path.with_file_name(aside)))
 }
 
-/// Gives what is at a path another name, with all that leads to it unless that is a link: then it is the link. Says what
-/// was done.
+/// Gives what is at a path another name, with all that leads to it unless that is a link: then it is the
+/// link. Says what was done.
 pub(super) fn put_aside(path: &Path, below: &Path) -> String {
     let between: Vec<&Path> = path.ancestors().take_while(|above| *above != below).collect();
     let is_link = |path: &&&Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
@@ -339,7 +339,8 @@ pub(super) fn put_aside(path: &Path, below: &Path) -> String {
     }
 }
 
-/// Removes a file that was made for a call and that nobody has touched since: it is empty, and its inode didn't change.
+/// Removes a file that was made for a call and that nobody has touched since: it is empty, and its inode
+/// didn't change.
 pub(super) fn remove_if_untouched(path: &Path, made: Option<ChangeTime>) {
     let _ = act_in_parent(path, CHANGE, |spot| {
         let found = spot.found()?;

@@ -1,13 +1,14 @@
-//! What is needed to undo what commands may do just now, for the case that this program is killed: copies of configurations
-//! of git that they may write, names that they may make and must not, and which repositories there are, since any other
-//! one was then made by a command.
+//! What is needed to undo what commands may do just now, for the case that this program is killed: copies of
+//! configurations of git that they may write, names that they may make and must not, and which repositories
+//! there are, since any other one was then made by a command.
 //!
-//! What a command may not change in one is undone when the command ends. Who is killed with `-9` undoes nothing, and a
-//! `core.fsmonitor` would stay and run at the user's next `git status`. So before such a command starts, what the
-//! configuration was is written to a file of its own, which is locked while the session lives and removed when the command
-//! was looked at; only the file for protected names, which every command needs, stays for the session and is empty between
-//! commands. Whoever starts the next session finds the files that nobody holds. What can't be undone stays written
-//! down, for the next one to try; so does, for some time, what is about folders that nobody finds.
+//! What a command may not change in one is undone when the command ends. Who is killed with `-9` undoes
+//! nothing, and a `core.fsmonitor` would stay and run at the user's next `git status`. So before such a
+//! command starts, what the configuration was is written to a file of its own, which is locked while the
+//! session lives and removed when the command was looked at; only the file for protected names, which every
+//! command needs, stays for the session and is empty between commands. Whoever starts the next session finds
+//! the files that nobody holds. What can't be undone stays written down, for the next one to try; so does,
+//! for some time, what is about folders that nobody finds.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -70,9 +71,11 @@ impl Drop for RecordFile {
 /// What there was before commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct UndoRecord {
-    /// The working directories, which commands could write; none in a record that doesn't say which repositories there were.
+    /// The working directories, which commands could write; none in a record that doesn't say which
+    /// repositories there were.
     pub(super) workspaces: Vec<PathBuf>,
-    /// The repositories in them that no command has made, each by its `.git`, or for a bare one by its folder.
+    /// The repositories in them that no command has made, each by its `.git`, or for a bare one by its
+    /// folder.
     pub(super) repositories: Vec<PathBuf>,
     /// There may be others further down than directly in a working directory.
     pub(super) more: bool,
@@ -295,8 +298,8 @@ impl UndoJournal {
         Ok(RecordFile { path: free, left: false, locked: file })
     }
 
-    /// Hands over what killed sessions have left, with paths as they are now, and when it was written. What was undone is
-    /// forgotten afterwards. `here` is where the session works that looks.
+    /// Hands over what killed sessions have left, with paths as they are now, and when it was written. What
+    /// was undone is forgotten afterwards. `here` is where the session works that looks.
     pub(super) fn left(
         &self,
         here: &[PathBuf],

@@ -1,8 +1,8 @@
 //! Programs that are on `PATH` and that a child doesn't see.
 //!
-//! A shell says of them "command not found", as of a program that isn't installed. So this reads what was printed, looks for
-//! what it names on `PATH` of this machine, and says which folder hides it. Like `kept` it is good for an explanation and
-//! for nothing else: a child can print what it likes.
+//! A shell says of them "command not found", as of a program that isn't installed. So this reads what was
+//! printed, looks for what it names on `PATH` of this machine, and says which folder hides it. Like `kept` it
+//! is good for an explanation and for nothing else: a child can print what it likes.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,8 @@ impl SandboxProfile {
         unseen
     }
 
-    /// The folder that keeps a program from being started: its own, or that of the program which interprets it.
+    /// The folder that keeps a program from being started: its own, or that of the program which interprets
+    /// it.
     fn hides(&self, program: &Path) -> Option<PathBuf> {
         let unseen = |path: PathBuf| {
             let real = path.canonicalize().ok()?;
@@ -62,11 +63,10 @@ impl SandboxProfile {
 
 /// The program of a name, as a shell finds it.
 fn find_program(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
-    let file = match name.contains('/') {
-        true => {
-            Some(PathBuf::from(name)).filter(|path| folders.iter().any(|folder| path.starts_with(folder)))
-        }
-        false => folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path)),
+    let file = if name.contains('/') {
+        Some(PathBuf::from(name)).filter(|path| folders.iter().any(|folder| path.starts_with(folder)))
+    } else {
+        folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path))
     };
     file.filter(|path| is_program(path))
 }

@@ -1,8 +1,8 @@
 //! What the profile of a session leaves open to every command, told without making a sandbox.
 //!
-//! A policy has to know it before a call runs, and `haft check` without any. So the same parts are put together as for a
-//! child, and nothing is made, held or walked: what rules deny is asked of the rules themselves. What differs from the view
-//! of a child differs to the safe side.
+//! A policy has to know it before a call runs, and `haft check` without any. So the same parts are put
+//! together as for a child, and nothing is made, held or walked: what rules deny is asked of the rules
+//! themselves. What differs from the view of a child differs to the safe side.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -77,8 +77,8 @@ impl ProfileView {
         self.caches.iter().any(|cache| path.starts_with(cache))
     }
 
-    /// Whether a path in `/var/tmp`, which is empty for each command, is what a command finds there: nothing on the way to it
-    /// is the host's. A path in `/tmp` of the host is never: the session's lies elsewhere.
+    /// Whether a path in `/var/tmp`, which is empty for each command, is what a command finds there: nothing
+    /// on the way to it is the host's. A path in `/tmp` of the host is never: the session's lies elsewhere.
     fn is_in_temp(&self, path: &Path) -> bool {
         let folder = Path::new(PRIVATE_TEMP);
         let is_missing = |way: &Path| way.symlink_metadata().is_err();

@@ -1,8 +1,8 @@
 //! One look at the working directories, when the session starts.
 //!
-//! Finds the repositories in them, the sockets of other programs, and what rules deny. No link is followed. The walk goes
-//! level by level, so that where it has to stop what is near was seen. What it finds stays for the session; whatever
-//! appears later isn't known, except where a name can be foretold.
+//! Finds the repositories in them, the sockets of other programs, and what rules deny. No link is followed.
+//! The walk goes level by level, so that where it has to stop what is near was seen. What it finds stays for
+//! the session; whatever appears later isn't known, except where a name can be foretold.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -47,15 +47,16 @@ pub(super) struct WorkspaceScan {
     pub(super) missed: Option<String>,
 }
 
-/// Whether rules deny everything in a folder, also what isn't there yet: a name that nobody uses, and one below.
+/// Whether rules deny everything in a folder, also what isn't there yet: a name that nobody uses, and one
+/// below.
 pub(super) fn is_whole(rule: &HiddenPaths, folder: &Path) -> bool {
     let unused = folder.join("\u{1}unused");
     rule.covers(&unused) && rule.covers(&unused.join("\u{1}"))
 }
 
 impl WorkspaceScan {
-    /// Adds what was found in folders that settings let commands write. Gives why something may have been missed there;
-    /// that takes nothing from what is known of the working directories.
+    /// Adds what was found in folders that settings let commands write. Gives why something may have been
+    /// missed there; that takes nothing from what is known of the working directories.
     pub(super) fn add(&mut self, roots: &[PathBuf], other: WorkspaceScan) -> Option<String> {
         self.repositories.extend(other.repositories);
         self.bare.extend(other.bare);
@@ -70,8 +71,8 @@ impl WorkspaceScan {
         other.missed
     }
 
-    /// Adds repositories of which working directories are parts, and what was found in them: nothing there is written, so only
-    /// what is hidden counts.
+    /// Adds repositories of which working directories are parts, and what was found in them: nothing there is
+    /// written, so only what is hidden counts.
     pub(super) fn add_tops(&mut self, tops: Vec<PathBuf>, around: WorkspaceScan) {
         self.sockets.extend(around.sockets);
         self.unreadable.extend(around.unreadable);

@@ -1,13 +1,14 @@
 //! Changes of protected names that were undone while a child runs: the user is asked about them.
 //!
-//! They may be the user's own work, which nothing can tell from what the child does. So a child in the foreground is
-//! paused, and the user decides. Where no user can be asked, or none answers in time, a child that does it again is killed.
+//! They may be the user's own work, which nothing can tell from what the child does. So a child in the
+//! foreground is paused, and the user decides. Where no user can be asked, or none answers in time, a child
+//! that does it again is killed.
 //!
-//! Where several children run in the foreground, any of them may have made the change: the thread of one asks, and the
-//! others are paused until there is a decision, however the asking child ends.
+//! Where several children run in the foreground, any of them may have made the change: the thread of one
+//! asks, and the others are paused until there is a decision, however the asking child ends.
 //!
-//! The thread of a child waits for several things at once, so a question is polled, and wakes the thread when there is an
-//! answer.
+//! The thread of a child waits for several things at once, so a question is polled, and wakes the thread when
+//! there is an answer.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
@@ -152,7 +153,8 @@ impl ChildWatch<'_> {
         self.resume();
     }
 
-    /// Pauses a child in the foreground. In the background it may well be the user's work, and nothing waits for the child.
+    /// Pauses a child in the foreground. In the background it may well be the user's work, and nothing waits
+    /// for the child.
     fn pause(&mut self) {
         if !self.undone.is_paused && !self.request.background.has_begun() {
             self.child.signal(Signal::STOP);
@@ -183,7 +185,8 @@ impl ChildWatch<'_> {
         }
     }
 
-    /// Kills a child in the foreground that has changed protected names again. In the background that may be the user.
+    /// Kills a child in the foreground that has changed protected names again. In the background that may be
+    /// the user.
     fn stop_if_again(&mut self) {
         if self.undone.is_again && !self.request.background.has_begun() {
             self.stop(StopReason::Killed(KillReason::ProtectedFiles));
@@ -229,8 +232,8 @@ fn requests_of(request: &ProcessRequest) -> Option<&ChildRequests> {
     request.child_requests.as_ref().filter(|requests| requests.has_user())
 }
 
-/// Asks about changes that were found when a child had ended, and waits for the answer unless the call is cancelled. The
-/// files that are the user's.
+/// Asks about changes that were found when a child had ended, and waits for the answer unless the call is
+/// cancelled. The files that are the user's.
 pub(crate) fn ask_at_end(
     request: &ProcessRequest,
     orders: &ChildOrders,

@@ -1,7 +1,8 @@
-//! Attacks on the user's next git, as tables of steps. Every attempt has its control: outside of the sandbox it works.
+//! Attacks on the user's next git, as tables of steps. Every attempt has its control: outside of the sandbox
+//! it works.
 //!
-//! An attempt is a name on a line of its own, and below it one step a line; what stands above the first name belongs to all of
-//! them, `user` at the beginning and everything else at the end.
+//! An attempt is a name on a line of its own, and below it one step a line; what stands above the first name
+//! belongs to all of them, `user` at the beginning and everything else at the end.
 //!
 //! | step | meaning |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Folders that are repositories by the names in them, without any `.git`: git obeys what else is there, in the folder and
-//! everywhere below.
+//! Folders that are repositories by the names in them, without any `.git`: git obeys what else is there, in
+//! the folder and everywhere below.
 
 use std::fs;
 use std::path::Path;
@@ -73,7 +73,7 @@ async fn a_folder_of_the_user_becomes_no_repository_that_runs_something() {
           then: enter_bare .
           says: HEAD.undone-
         the temporary folder
-          try: mkdir -p $ROOT/state/tmp; by_hand $ROOT/state/tmp/x
+          try: t=/tmp; [ "$TMPDIR" = /tmp ] || { t=$ROOT/state/tmp; mkdir -p $t; }; by_hand $t/x
           then: enter_bare $ROOT/state/tmp/x
           says: Protected
         two commands with git
@@ -152,7 +152,8 @@ async fn hooks_of_a_bare_repository_are_held_and_files_beside_are_plain_work() {
     );
 }
 
-/// What a command has made is looked at when it moves to the background, and before a program outside is started.
+/// What a command has made is looked at when it moves to the background, and before a program outside is
+/// started.
 #[tokio::test]
 async fn a_command_in_the_background_is_looked_at_too() {
     let user = User::new();

@@ -1,4 +1,5 @@
-//! Commands that run beside others, and people who use git meanwhile: what one of them opens is open to none of the others.
+//! Commands that run beside others, and people who use git meanwhile: what one of them opens is open to none
+//! of the others.
 //!
 //! Each attempt has its control: before the folder was closed, or in the foreground, it works.
 
@@ -66,7 +67,8 @@ async fn a_configuration_that_is_replaced_outside_stays_as_it_is() {
             meanwhile
         };
         let (exit, said, refused, meanwhile) = beside(&session, request, user_meanwhile).await;
-        // In the foreground there is a moment until it is covered again, and then what was written there counts until the end.
+        // In the foreground there is a moment until it is covered again, and then what was written there
+        // counts until the end.
         let wrote = exit == ProcessExit::Code(0);
         assert!(exit == ProcessExit::Code(3) || wrote && !background, "{exit:?}: {said}");
         assert!(wrote || !meanwhile.contains("evil"));

@@ -45,7 +45,8 @@ fn assert_pass_through_bubblewrap(filters: &[&str]) {
     assert!(passed > 0 && passed + ignored == count(&listed, ": test"), "{printed}");
 }
 
-/// One test for each module whose tests let children loose in the full sandbox, so that they run side by side.
+/// One test for each module whose tests let children loose in the full sandbox, so that they run side by
+/// side.
 macro_rules! pass_through_bubblewrap {
     ($($name:ident: $filters:expr,)*) => {
         $(
@@ -124,7 +125,8 @@ fn where_only_bubblewrap_can_it_is_used() {
     });
 }
 
-/// Bubblewrap waits outside for the helper to end. Killed itself, it takes everything along, and the next call is told.
+/// Bubblewrap waits outside for the helper to end. Killed itself, it takes everything along, and the next
+/// call is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_bubblewrap_is_noticed() {
     if !is_installed() {

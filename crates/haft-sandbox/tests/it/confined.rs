@@ -61,7 +61,8 @@ impl Ground {
     }
 }
 
-/// A copy of the helper in this folder, by whose name its processes can be told from all others, also while they die.
+/// A copy of the helper in this folder, by whose name its processes can be told from all others, also while
+/// they die.
 pub(crate) fn own_helper(folder: &Path) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // The kernel keeps 15 bytes of it.

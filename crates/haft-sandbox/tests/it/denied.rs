@@ -1,4 +1,5 @@
-//! What rules deny, by whatever name it is reached and whenever it comes to be; and who is told to have done what.
+//! What rules deny, by whatever name it is reached and whenever it comes to be; and who is told to have done
+//! what.
 
 use std::fs;
 use std::os::unix::fs::symlink;

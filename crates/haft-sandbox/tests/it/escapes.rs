@@ -1,6 +1,7 @@
 //! Attempts to get out, each made twice: in the sandbox, where it must fail, and outside, where it must work.
 //!
-//! An attempt prints `DONE` when it worked. Without the second half a test would also pass if the attempt were broken.
+//! An attempt prints `DONE` when it worked. Without the second half a test would also pass if the attempt
+//! were broken.
 
 use std::os::unix::net::UnixListener;
 
@@ -19,7 +20,8 @@ enum Outside {
 }
 use Outside::{Anybody, Nobody, Root};
 
-/// A call of the kernel by number, and what it answers. Big enough arguments that none is refused for being null.
+/// A call of the kernel by number, and what it answers. Big enough arguments that none is refused for being
+/// null.
 pub(crate) const CALL: &str = "import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 def call(*arguments):

@@ -94,13 +94,12 @@ fn a_full_disk_costs_the_middle_of_the_output() {
     let dir = tempfile::tempdir().unwrap();
     let script = "mount -t tmpfs -o size=64k none \"$HAFT_TEST_DISK\" && exec \"$0\" \"$@\"";
     let inside = |disk: bool| {
-        let mut command = match disk {
-            true => {
-                let mut command = Command::new("unshare");
-                command.args(["-r", "-m", "sh", "-c", script]).arg(std::env::current_exe().unwrap());
-                command
-            }
-            false => Command::new(std::env::current_exe().unwrap()),
+        let mut command = if disk {
+            let mut command = Command::new("unshare");
+            command.args(["-r", "-m", "sh", "-c", script]).arg(std::env::current_exe().unwrap());
+            command
+        } else {
+            Command::new(std::env::current_exe().unwrap())
         };
         command.args(["--exact", "faults::on_a_small_disk", "--ignored", "--nocapture"]);
         let output = command.env("HAFT_TEST_DISK", dir.path()).output().unwrap();
@@ -247,7 +246,8 @@ fn prove_that_a_killed_session_is_cleaned_up_by_the_next() {
 
 const STALE: &str = "a name that stands for nothing";
 
-/// A host with a whole session, killed while commands begin, run and end; then another session in the same place.
+/// A host with a whole session, killed while commands begin, run and end; then another session in the same
+/// place.
 #[test]
 #[ignore = "it is a part of another test"]
 fn witness_of_killed_sessions() {

@@ -431,8 +431,8 @@ async fn configuration_of_the_user_that_lies_in_the_work_is_held() {
     .await;
 }
 
-/// A link leads to it from the working directory, where somebody could follow it. A command sees that folder at `/tmp` alone,
-/// and may guess what it is called on the host.
+/// A link leads to it from the working directory, where somebody could follow it. A command sees that folder
+/// at `/tmp` alone, and may guess what it is called on the host.
 #[tokio::test]
 async fn a_repository_in_the_temporary_folder_runs_nothing() {
     attack(
@@ -502,7 +502,8 @@ async fn a_link_is_the_users_to_move() {
     assert!(!user.at("work/.vscode").is_symlink());
 }
 
-/// What a session needs to undo is written down before a command starts; whoever comes after a killed one finds it.
+/// What a session needs to undo is written down before a command starts; whoever comes after a killed one
+/// finds it.
 #[tokio::test]
 async fn what_a_killed_session_left_in_folders_of_git_is_put_aside() {
     let user = User::new();

@@ -411,9 +411,10 @@ fn recovered(user: &User) -> Vec<String> {
     let (mut contents, mut folders) = (Vec::new(), vec![user.at("state/caches/recovered")]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            match entry.file_type().unwrap().is_dir() {
-                true => folders.push(entry.path()),
-                false => contents.push(fs::read_to_string(entry.path()).unwrap()),
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path())
+            } else {
+                contents.push(fs::read_to_string(entry.path()).unwrap())
             }
         }
     }
@@ -557,10 +558,7 @@ async fn a_workspace_a_home_and_a_grant_may_share_a_folder_of_the_temporary_one(
         for name in ["home", "work", "state", "out"] {
             fs::create_dir_all(shared.join(name)).unwrap();
         }
-        let place = |name: &str| match inside.contains(&name) {
-            true => shared.join(name),
-            false => user.at(name),
-        };
+        let place = |name: &str| if inside.contains(&name) { shared.join(name) } else { user.at(name) };
         let (work, home, state) = (place("work"), place("home"), place("state"));
         user.config.workspace = vec![work.clone()];
         user.config.home = Some(home);

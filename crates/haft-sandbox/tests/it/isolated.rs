@@ -1,4 +1,5 @@
-//! Tools in a process of their own: they do what they declared, they can't get out, and their end is a result.
+//! Tools in a process of their own: they do what they declared, they can't get out, and their end is a
+//! result.
 //!
 //! The child is this test program again, which becomes it before libtest's `main`.
 
@@ -71,7 +72,8 @@ impl Tool for Act {
             "hog" => {
                 let mut all: Vec<Vec<u8>> = Vec::new();
                 while all.len() < 64 {
-                    // Address space is what is limited: pages that nothing touches cost none of the machine's memory.
+                    // Address space is what is limited: pages that nothing touches cost none of the machine's
+                    // memory.
                     all.push(std::hint::black_box(vec![0; 64 << 20]));
                 }
                 format!("took {} pieces", all.len())
@@ -98,9 +100,10 @@ impl Tool for Act {
                     let is_pipe =
                         fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"));
                     let number = entry.file_name().to_string_lossy().parse().unwrap_or(0);
-                    let mut pipe = match is_pipe && number > 3 {
-                        true => fs::File::options().write(true).open(entry.path())?,
-                        false => continue,
+                    let mut pipe = if is_pipe && number > 3 {
+                        fs::File::options().write(true).open(entry.path())?
+                    } else {
+                        continue;
                     };
                     (0..200).try_for_each(|_| pipe.write_all(&piece))?;
                 }
@@ -136,8 +139,8 @@ fn deeper(number: u64) -> u64 {
     deeper(number + 1) + room[1]
 }
 
-/// Tries what no isolated tool may do, beside a folder `outside` and with a socket `socket` where it works; says what it
-/// did.
+/// Tries what no isolated tool may do, beside a folder `outside` and with a socket `socket` where it works;
+/// says what it did.
 fn escapes(cwd: &Path) -> Vec<String> {
     let mut did = Vec::new();
     let outside = cwd.with_file_name("outside");
@@ -170,8 +173,8 @@ fn escapes(cwd: &Path) -> Vec<String> {
     did
 }
 
-/// Runs what the file `script` in the working directory says to bash. Waits for its end and gives what it printed, or leaves
-/// it there.
+/// Runs what the file `script` in the working directory says to bash. Waits for its end and gives what it
+/// printed, or leaves it there.
 fn script(cwd: &Path, waits: bool) -> Result<String, ToolError> {
     let mut bash = Command::new("bash");
     bash.arg("-c").arg(fs::read_to_string(cwd.join("script"))?).stdin(std::process::Stdio::null());
@@ -307,7 +310,8 @@ fn endless(_: (), _: &ChildResources) -> Result<String, ToolError> {
     }
 }
 
-/// What a tool says reaches the host whatever it prints, and nothing that it writes elsewhere is taken for it.
+/// What a tool says reaches the host whatever it prints, and nothing that it writes elsewhere is taken for
+/// it.
 #[tokio::test]
 async fn the_result_and_progress_of_a_tool_reach_the_host() {
     let ground = Ground::new();
@@ -372,8 +376,8 @@ async fn a_tool_reads_and_writes_what_it_declared() {
     assert!(std::net::TcpStream::connect(address).is_ok());
 }
 
-/// Whatever a tool starts ends with its call: in sessions of its own, without a parent, deaf to signals, stopped, and with
-/// the pipe in its hands.
+/// Whatever a tool starts ends with its call: in sessions of its own, without a parent, deaf to signals,
+/// stopped, and with the pipe in its hands.
 #[tokio::test]
 async fn nothing_that_a_tool_starts_outlives_its_call() {
     let ground = Ground::new();

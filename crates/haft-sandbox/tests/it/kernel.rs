@@ -1,5 +1,5 @@
-//! Calls of the kernel that a child may not make: what it is told inside, and that the same call says something else
-//! outside, so that it is our rule that speaks and not a machine that can't do it anyway.
+//! Calls of the kernel that a child may not make: what it is told inside, and that the same call says
+//! something else outside, so that it is our rule that speaks and not a machine that can't do it anyway.
 //!
 //! Numbers are those of x86-64.
 #![cfg(target_arch = "x86_64")]
@@ -116,9 +116,9 @@ async fn forbidden_calls_work_outside() {
     }
 }
 
-/// Numbers of the x32 kind would pass a filter that only knows the others. Where the kernel has them they work outside;
-/// where it has none it says so itself, in our words, and there is nothing to tell apart: what our filter does with them
-/// is tested on the filter then (`seccomp::tests`).
+/// Numbers of the x32 kind would pass a filter that only knows the others. Where the kernel has them they
+/// work outside; where it has none it says so itself, in our words, and there is nothing to tell apart: what
+/// our filter does with them is tested on the filter then (`seccomp::tests`).
 #[tokio::test]
 async fn calls_of_the_x32_kind_are_unknown() {
     let ground = Ground::new();
@@ -160,9 +160,9 @@ print('DONE', f() == os.getpid())";
     }
 }
 
-/// A terminal of one's own, into which anybody may type unless the kernel is told otherwise. The kernel itself answers
-/// `EIO` where that is switched off, and ours is `EPERM`; the terminal can be asked for other things. The upper half of
-/// the number is no way round.
+/// A terminal of one's own, into which anybody may type unless the kernel is told otherwise. The kernel
+/// itself answers `EIO` where that is switched off, and ours is `EPERM`; the terminal can be asked for other
+/// things. The upper half of the number is no way round.
 #[tokio::test]
 async fn typing_into_a_terminal() {
     let ground = Ground::new();
@@ -236,8 +236,8 @@ print('answer', user)"
     assert_eq!(answer(outside(&ground, &script).await), 0, "{program} outside");
 }
 
-/// Whoever traces the host is the host. The number of the host is nobody's inside, and the first process of the namespace,
-/// which is ours, lets nobody look into it.
+/// Whoever traces the host is the host. The number of the host is nobody's inside, and the first process of
+/// the namespace, which is ours, lets nobody look into it.
 #[tokio::test]
 async fn tracing_the_host() {
     const SEIZE: u32 = 0x4206;
@@ -299,7 +299,8 @@ time.sleep(0.05)
 print('did', ','.join(sorted(set(did))))
 ";
 
-/// The first process of a child's namespace may mount there, so nothing of the child may get at it or hinder it.
+/// The first process of a child's namespace may mount there, so nothing of the child may get at it or hinder
+/// it.
 #[tokio::test]
 async fn the_first_process_is_out_of_reach() {
     let ground = Ground::new();
@@ -316,8 +317,8 @@ async fn the_first_process_is_out_of_reach() {
     }
 }
 
-/// As root without any capability `core_pattern` could still be written: the file belongs to root. Both walls before it
-/// hold alone: the read-only mount here, and Landlock where there are no mounts.
+/// As root without any capability `core_pattern` could still be written: the file belongs to root. Both walls
+/// before it hold alone: the read-only mount here, and Landlock where there are no mounts.
 #[tokio::test]
 async fn settings_of_the_kernel() {
     let ground = Ground::new();

@@ -27,8 +27,9 @@ pub(crate) fn mark() -> String {
     format!("1000.{}{:06}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// How many processes there are with this in their command line, or with this program. One that dies has neither any more,
-/// but its name until it is gone, and with the first process of a namespace all others of it.
+/// How many processes there are with this in their command line, or with this program. One that dies has
+/// neither any more, but its name until it is gone, and with the first process of a namespace all others of
+/// it.
 pub(crate) fn count(mark: &str, program: Option<&Path>) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let processes = entries.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());
@@ -119,7 +120,8 @@ async fn whatever_runs_away_is_gone_when_its_time_is_over() {
     }
 }
 
-/// The program ends by itself and leaves something behind: that ends too, and what it has said by then is heard.
+/// The program ends by itself and leaves something behind: that ends too, and what it has said by then is
+/// heard.
 #[tokio::test]
 async fn whatever_is_left_behind_is_gone_when_the_program_ends() {
     let ground = Ground::new();
@@ -386,8 +388,8 @@ async fn a_spare_is_never_stale() {
     }
 }
 
-/// Nor if what it holds was removed and made anew: file systems give the number of what was removed to what is made next,
-/// and with the old one went what lay on it.
+/// Nor if what it holds was removed and made anew: file systems give the number of what was removed to what
+/// is made next, and with the old one went what lay on it.
 #[tokio::test]
 async fn a_spare_holds_what_was_made_anew() {
     let mut user = User::new();

@@ -9,7 +9,8 @@ use haft::ports::{ConfinementRefusal, ProcessExit};
 use crate::attack::{attack, with_words};
 use crate::profile::{User, configuration, git};
 
-/// A configuration is undone whatever else the command does to prevent it, in the user's repository and in new ones.
+/// A configuration is undone whatever else the command does to prevent it, in the user's repository and in
+/// new ones.
 async fn assert_configuration_is_undone(block: &str) {
     attack(&format!(
         "the user's repository

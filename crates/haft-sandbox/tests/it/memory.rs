@@ -1,8 +1,8 @@
-//! The kernel runs out of memory, for real, in a group of processes that may have little: it takes the command and
-//! nobody else, and the result says so.
+//! The kernel runs out of memory, for real, in a group of processes that may have little: it takes the
+//! command and nobody else, and the result says so.
 //!
-//! Only root can make such a group. Others have the bound on address space (`faults`, `isolated`), and what the kernel
-//! does then is the same signal to the same process.
+//! Only root can make such a group. Others have the bound on address space (`faults`, `isolated`), and what
+//! the kernel does then is the same signal to the same process.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Names that other programs execute: what commands put there is gone when they have ended, what git or the user puts there
-//! stays, and nothing of ours is ever seen.
+//! Names that other programs execute: what commands put there is gone when they have ended, what git or the
+//! user puts there stays, and nothing of ours is ever seen.
 
 use std::fs;
 use std::process::Command;
@@ -281,7 +281,8 @@ async fn several_sessions_at_once_leave_nothing() {
     git(&user.at("work"), &["status"]);
 }
 
-/// How long a planted name exists, and how often a program that watches the folder reads it before it is gone.
+/// How long a planted name exists, and how often a program that watches the folder reads it before it is
+/// gone.
 #[tokio::test]
 #[ignore = "prove"]
 async fn prove_how_long_a_planted_name_exists() {

@@ -56,8 +56,8 @@ impl User {
         User::in_folder("/var/tmp")
     }
 
-    /// A user for controls, whose commands no sandbox confines: in memory where that is possible, since making files costs most
-    /// of the time of these tests.
+    /// A user for controls, whose commands no sandbox confines: in memory where that is possible, since
+    /// making files costs most of the time of these tests.
     pub(crate) fn unconfined() -> User {
         static FOLDER: LazyLock<&str> = LazyLock::new(|| if runs_programs(SHM) { SHM } else { "/var/tmp" });
         User::in_folder(&FOLDER)
@@ -368,7 +368,8 @@ async fn who_only_looks_changes_nothing() {
     assert!(!user.at("work/new").exists() && !user.at("home/.npm/_cacache/new").exists());
 }
 
-/// Root isn't bound by the limit of a user: its namespace has one, and a control group where the kernel lets one be made.
+/// Root isn't bound by the limit of a user: its namespace has one, and a control group where the kernel lets
+/// one be made.
 #[tokio::test]
 async fn processes_are_bounded_for_root_too() {
     let user = User::new();
@@ -386,7 +387,8 @@ async fn processes_are_bounded_for_root_too() {
     assert!(said.contains("processes"), "{said}");
 }
 
-/// What commands of any workspace have downloaded, and what was kept of git's configuration, is nobody else's business.
+/// What commands of any workspace have downloaded, and what was kept of git's configuration, is nobody else's
+/// business.
 #[tokio::test]
 async fn folders_of_the_state_are_closed_to_others() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -490,7 +492,8 @@ async fn what_rules_deny_is_not_made_either() {
     session.good("echo n > plain").await;
 }
 
-/// The folder of a working directory that was added in another one can't be renamed: its names would be others.
+/// The folder of a working directory that was added in another one can't be renamed: its names would be
+/// others.
 #[tokio::test]
 async fn a_working_directory_in_another_stays_where_it_is() {
     let mut user = User::new();

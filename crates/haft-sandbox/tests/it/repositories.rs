@@ -143,7 +143,8 @@ async fn honest_repositories_stay() {
     session.good("cd /tmp && git -C b/m log && git -C wt log && git -C b submodule status").await;
 }
 
-/// One that was started before there was a repository isn't kept from writing it; so it is looked at once more.
+/// One that was started before there was a repository isn't kept from writing it; so it is looked at once
+/// more.
 #[tokio::test]
 async fn a_command_that_runs_on_changes_no_new_repository() {
     let user = User::new();

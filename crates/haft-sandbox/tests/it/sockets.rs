@@ -1,5 +1,5 @@
-//! Sockets of programs of the host: whoever reaches one has what the program behind it can do. Each is tried in a session,
-//! where it must not be reached, and outside, where it must.
+//! Sockets of programs of the host: whoever reaches one has what the program behind it can do. Each is tried
+//! in a session, where it must not be reached, and outside, where it must.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;

@@ -1,4 +1,5 @@
-//! A working directory that is a part of a repository: git works in it, and nothing else of the repository is written.
+//! A working directory that is a part of a repository: git works in it, and nothing else of the repository is
+//! written.
 
 use std::fs;
 use std::os::unix::fs::chown;

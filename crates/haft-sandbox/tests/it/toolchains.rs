@@ -128,7 +128,8 @@ async fn no_variable_shows_what_is_hidden_or_too_wide() {
     }
 }
 
-/// A home folder, and a folder for tool chains, that are links to elsewhere: each is found by both of its paths.
+/// A home folder, and a folder for tool chains, that are links to elsewhere: each is found by both of its
+/// paths.
 #[tokio::test]
 async fn tool_chains_behind_links_are_found() {
     for (variable, value, runs) in [

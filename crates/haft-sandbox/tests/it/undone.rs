@@ -1,4 +1,5 @@
-//! Changes of protected names that may be the user's: the command is paused, the user is asked, and nothing is lost.
+//! Changes of protected names that may be the user's: the command is paused, the user is asked, and nothing
+//! is lost.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +32,8 @@ async fn next(queue: &mut ChildRequestQueue) -> Option<Question> {
     }
 }
 
-/// Runs a command and answers every question in the same way. What was asked: the names, and whether it was paused.
+/// Runs a command and answers every question in the same way. What was asked: the names, and whether it was
+/// paused.
 async fn answered(
     user: &User,
     session: &Session<'_>,
@@ -231,7 +233,8 @@ async fn a_command_that_plants_without_end_is_killed_after_three_questions() {
     assert!(!user.at("work/.mcp.json").exists());
 }
 
-/// Any of several commands may have planted, so all of them are paused until the one that asks is answered, or has ended.
+/// Any of several commands may have planted, so all of them are paused until the one that asks is answered,
+/// or has ended.
 #[tokio::test]
 async fn all_commands_that_may_have_planted_are_paused_and_one_asks() {
     for is_answered in [true, false] {
@@ -277,7 +280,8 @@ async fn all_commands_that_may_have_planted_are_paused_and_one_asks() {
     }
 }
 
-/// What the user makes in an editor while commands run comes back, however often, and no command is killed for it.
+/// What the user makes in an editor while commands run comes back, however often, and no command is killed
+/// for it.
 #[tokio::test]
 async fn what_the_user_makes_in_an_editor_is_asked_about_and_never_lost() {
     for in_background in [false, true] {

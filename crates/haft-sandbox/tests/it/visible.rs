@@ -1,4 +1,5 @@
-//! What commands see without a grant: nothing of the user and of `/etc` but what programs need, and that works as outside.
+//! What commands see without a grant: nothing of the user and of `/etc` but what programs need, and that
+//! works as outside.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -385,7 +386,8 @@ async fn read_planted_etc() {
     }
 }
 
-/// Commands work in the sandbox as they do outside: the same output, the same end. One that isn't installed is left out.
+/// Commands work in the sandbox as they do outside: the same output, the same end. One that isn't installed
+/// is left out.
 async fn assert_twins(scripts: &[&str], compared_min: usize) {
     let mut user = User::new();
     user.config.home = std::env::home_dir();

@@ -1,5 +1,5 @@
-//! Folders that settings let commands write beside the working directories, other names of what is hidden, and where a
-//! remote may lead.
+//! Folders that settings let commands write beside the working directories, other names of what is hidden,
+//! and where a remote may lead.
 //!
 //! Each attempt has its control: outside of the sandbox, or without what is tried, it works.
 

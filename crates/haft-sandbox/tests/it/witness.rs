@@ -1,9 +1,9 @@
 //! Hosts that are killed with -9, and a process that sees everything that they leave behind.
 //!
-//! Whoever loses its parent becomes a child of the nearest ancestor that has asked for that. The witness asks, so it need
-//! not look for processes by name, which misses one that isn't yet what it is about to become, and takes one in its last
-//! moment for one that lives. When a host is dead and the witness has no child left, nothing is left; whoever still is there
-//! after a long time is described, counted and killed.
+//! Whoever loses its parent becomes a child of the nearest ancestor that has asked for that. The witness
+//! asks, so it need not look for processes by name, which misses one that isn't yet what it is about to
+//! become, and takes one in its last moment for one that lives. When a host is dead and the witness has no
+//! child left, nothing is left; whoever still is there after a long time is described, counted and killed.
 //!
 //! It is a process of its own, because its children are all its own.
 
@@ -87,7 +87,8 @@ impl Way {
 /// Long enough for the kernel on any machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// In the witness: becomes the one whom all are left to, and has `each` round say what is left. Does nothing elsewhere.
+/// In the witness: becomes the one whom all are left to, and has `each` round say what is left. Does nothing
+/// elsewhere.
 pub(crate) fn begin(mut each: impl FnMut(u32) -> Vec<String>) {
     let Some(rounds) = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()) else { return };
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
@@ -122,8 +123,8 @@ impl Host {
         Host { process, says }
     }
 
-    /// Kills it at a moment that is another one in each round: while it starts, while the helper does, when that is ready,
-    /// and in the middle of several calls. Gives what is left when all had their time to end.
+    /// Kills it at a moment that is another one in each round: while it starts, while the helper does, when
+    /// that is ready, and in the middle of several calls. Gives what is left when all had their time to end.
     pub(crate) fn kill(mut self, round: u32) -> Vec<String> {
         let phase = round % 4;
         if phase > 0 {

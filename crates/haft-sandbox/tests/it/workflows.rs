@@ -1,4 +1,5 @@
-//! Everyday work with git, each in the sandbox and without: it ends the same way and leaves the same files behind.
+//! Everyday work with git, each in the sandbox and without: it ends the same way and leaves the same files
+//! behind.
 
 use std::collections::BTreeMap;
 use std::fs;

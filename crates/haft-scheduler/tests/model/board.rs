@@ -1,9 +1,9 @@
 //! The races of a turn on the real board, the real cancellation and the real scheduler.
 //!
-//! A small turn is played by threads that do what `dispatch/turn.rs` of `haft` does, in its order: calls arrive while others run, each
-//! call is driven by a thread of its own, and at the same time somebody interrupts, a call is answered by a third
-//! party, siblings are stopped, the session ends. Shuttle chooses who goes next at every lock, wake-up and atomic; it
-//! says so if everybody waits. What has to hold:
+//! A small turn is played by threads that do what `dispatch/turn.rs` of `haft` does, in its order: calls
+//! arrive while others run, each call is driven by a thread of its own, and at the same time somebody
+//! interrupts, a call is answered by a third party, siblings are stopped, the session ends. Shuttle chooses
+//! who goes next at every lock, wake-up and atomic; it says so if everybody waits. What has to hold:
 //!
 //! - exactly one result for each call, in call order; the first counts and whoever is late gets its own back;
 //! - all results are there as soon as the last one is, and not before;
@@ -460,7 +460,8 @@ fn a_stopped_turn_stays_stopped() {
     check_random(body, 3_000);
 }
 
-/// Two results of one call race, while somebody waits for it: one is accepted, the waiter is woken. All interleavings.
+/// Two results of one call race, while somebody waits for it: one is accepted, the waiter is woken. All
+/// interleavings.
 #[test]
 fn the_first_result_counts() {
     let body = || {

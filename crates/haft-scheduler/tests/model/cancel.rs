@@ -9,8 +9,8 @@ use shuttle::{check_random, future::block_on, thread};
 use crate::cancel::{Cancel, Cause};
 use crate::sync::explore;
 
-/// A node is cancelled while others are made below it and dropped: every one that lives is reached, by one cause,
-/// and none is left in the list.
+/// A node is cancelled while others are made below it and dropped: every one that lives is reached, by one
+/// cause, and none is left in the list.
 fn children_come_and_go() {
     let root = Cancel::new();
     let makers: Vec<_> = (0..2)
@@ -108,7 +108,8 @@ fn no_child_escapes() {
     explore("a child while its parent is cancelled", 100_000, body);
 }
 
-/// No wake-up is lost: whoever waits is woken, also one that waits twice, and one that stops waiting is forgotten.
+/// No wake-up is lost: whoever waits is woken, also one that waits twice, and one that stops waiting is
+/// forgotten.
 #[test]
 fn waiting_ends() {
     let body = || {

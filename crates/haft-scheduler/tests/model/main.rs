@@ -1,7 +1,7 @@
 //! Explores the interleavings of board, scheduler and cancellation.
 //!
-//! The sources of the crate are compiled here with the locks of shuttle, which decides at every lock, wake-up and atomic
-//! which thread goes next. `sync` is the only module that differs from the crate.
+//! The sources of the crate are compiled here with the locks of shuttle, which decides at every lock, wake-up
+//! and atomic which thread goes next. `sync` is the only module that differs from the crate.
 #![allow(dead_code, unreachable_pub, reason = "the sources are those of a library")]
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +29,8 @@ mod sync {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a body under every interleaving, but no more than `limit` of them, and prints how many there were.
+    /// Runs a body under every interleaving, but no more than `limit` of them, and prints how many there
+    /// were.
     pub fn explore(what: &str, limit: usize, body: impl Fn() + Send + Sync + 'static) {
         let scheduler = shuttle::scheduler::DfsScheduler::new(Some(limit), false);
         let explored = shuttle::Runner::new(scheduler, shuttle::Config::new()).run(body);

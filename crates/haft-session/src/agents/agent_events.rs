@@ -1,4 +1,4 @@
-//! Events, prompts and hooks of a sub-agent while it works.
+//! Events, prompts and hooks of a working sub-agent.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,13 +14,13 @@ use haft_policy::hooks::{Hooks, StopInput};
 use crate::NoticeSink;
 use crate::text::one_line;
 
-/// The longest line of an agent's text between its calls, in characters.
+/// The maximum length of a line of an agent's text between its calls, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
 /// Forwards the events of an agent's run under its name, and counts turns and calls.
 pub(super) struct AgentEvents {
     agent: Arc<str>,
-    /// The call that it works for.
+    /// The call that the agent works for.
     call: Arc<str>,
     to: Arc<dyn RunSink>,
     on_line: Option<OnAgentLine>,
@@ -31,7 +31,7 @@ pub(super) struct AgentEvents {
 struct AgentActivity {
     turns: u64,
     calls: u64,
-    /// What the model has written and no event has reported yet.
+    /// Text of the model that no event has reported yet.
     text: String,
     last: Option<String>,
 }
@@ -46,7 +46,7 @@ impl AgentEvents {
         AgentEvents { agent: agent.into(), call: call.into(), to, on_line, state: Mutex::default() }
     }
 
-    /// Its progress, as text.
+    /// Returns the progress as text.
     pub(super) fn so_far(&self) -> String {
         let state = lock(&self.state);
         let many =
@@ -55,7 +55,7 @@ impl AgentEvents {
         format!("it came as far as {}, {}{last}", many(state.turns, "turn"), many(state.calls, "call"))
     }
 
-    /// The line about an event, if it is worth one.
+    /// Returns the line for an event, if it needs one.
     fn line(&self, event: &RunEvent) -> Option<String> {
         let mut state = lock(&self.state);
         match event {
@@ -90,7 +90,7 @@ impl AgentEvents {
     }
 }
 
-/// A finished call, on one line.
+/// Returns a finished call on one line.
 fn call_line(result: &ToolResult) -> String {
     let view = result.view();
     let sign = if result.is_error() { '✗' } else { '✓' };
@@ -112,7 +112,7 @@ impl RunSink for AgentEvents {
     }
 }
 
-/// Asks the user in the name of an agent. Approvals name the agent already.
+/// Asks the user on behalf of an agent. Approvals name the agent already.
 pub(super) struct NamedAsker {
     pub(super) asker: Arc<dyn Asker>,
     pub(super) agent: String,

@@ -1,4 +1,5 @@
-//! Reports of agents in the background to the main agent: each end once, unless it has looked at the result itself.
+//! Reports of background agents to the main agent: each end is reported once, unless the main agent has
+//! already read the result.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -11,13 +12,13 @@ use haft::ports::{TaskId, TaskState, Tasks as _};
 use haft::sync::lock;
 use haft::text::truncate_chars;
 
-/// How many characters of an answer are reported at once; `TaskOutput` shows the rest.
+/// The maximum number of characters of an answer in a report; `TaskOutput` shows the rest.
 const ANSWER_CHARS_MAX: usize = 8_000;
 
-/// Reports agents in the background that have ended.
+/// Reports background agents that have ended.
 pub struct BackgroundReports {
     tasks: Arc<TaskTable>,
-    /// Whether their ends are waited for.
+    /// Whether the run waits for them.
     waits: bool,
     reported: Mutex<BTreeSet<TaskId>>,
 }
@@ -31,7 +32,7 @@ impl BackgroundReports {
         self.tasks.list().into_iter().filter(|task| task.effects.delegates)
     }
 
-    /// Returns what has ended since the last call, as messages for the model.
+    /// Returns the ends since the last call, as messages for the model.
     pub fn take(&self) -> Vec<String> {
         let mut reported = lock(&self.reported);
         let ended: Vec<TaskState> =
@@ -39,7 +40,7 @@ impl BackgroundReports {
         ended.iter().filter_map(|task| self.report(task)).collect()
     }
 
-    /// The end of one; none if it was looked at.
+    /// Returns the report of an ended agent; `None` if its result was read already.
     fn report(&self, task: &TaskState) -> Option<String> {
         let TaskState { id, about, .. } = task;
         let log = self.tasks.log(*id);
@@ -52,14 +53,15 @@ impl BackgroundReports {
             Err(error) => ("has failed", error.message().to_owned()),
         };
         let shown = truncate_chars(&text, ANSWER_CHARS_MAX);
-        let more = match shown.len() < text.len() {
-            true => format!("\n[TaskOutput {{\"task_id\": \"{id}\"}} shows the rest]"),
-            false => String::new(),
+        let more = if shown.len() < text.len() {
+            format!("\n[TaskOutput {{\"task_id\": \"{id}\"}} shows the rest]")
+        } else {
+            String::new()
         };
         Some(format!("The agent in the background {id} ({about}) {how}:\n\n{shown}{more}"))
     }
 
-    /// What has ended, if need be after a wait; none if nothing is awaited.
+    /// Returns the next report, waiting for it if necessary; `None` if the run doesn't wait.
     pub async fn next(&self) -> Option<String> {
         loop {
             let news = self.take();
@@ -73,9 +75,12 @@ impl BackgroundReports {
             }
             let mut ends: Vec<BoxFuture<'_, ()>> =
                 running.iter().map(|task| self.tasks.ended(*task)).collect();
-            poll_fn(|cx| match ends.iter_mut().any(|end| end.as_mut().poll(cx).is_ready()) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
+            poll_fn(|cx| {
+                if ends.iter_mut().any(|end| end.as_mut().poll(cx).is_ready()) {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
             })
             .await;
         }

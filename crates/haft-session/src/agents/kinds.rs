@@ -1,8 +1,8 @@
-//! Kinds of agents: those that are built in, and those that the user and a trusted project describe in files.
+//! Kinds of agents: built-in ones, and those that the user and a trusted project describe in files.
 //!
-//! A file describes what a kind is for, its prompt, and how much less it may do: which tools, which mode. It can widen
-//! nothing, since an agent's calls are judged by its parent's rules too; but it tells a model what to do, so those of a
-//! project count once the user said yes to the workspace, like its memory. A file that can't be read is left out and said.
+//! A file describes the purpose of a kind, its prompt, and its restrictions: tools and mode. It can't widen
+//! anything, since the rules of the parent apply to an agent's calls too. But it instructs a model, so a
+//! project's kinds need workspace trust, like its memory files. An invalid file is skipped and reported.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -22,27 +22,27 @@ use crate::loaded_settings::LoadedSettings;
 use crate::run::memory::is_trusted;
 use crate::text::one_line;
 
-/// The most of one file, in bytes.
+/// The maximum size of a file, in bytes.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// How many files are read at most.
+/// The maximum number of files that are read.
 pub const FILES_MAX: usize = 100;
-/// The longest description of a kind that a model receives, in characters.
+/// The maximum length of a kind's description for the model, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 1_000;
-/// The longest name of a kind, in characters.
+/// The maximum length of a kind's name, in characters.
 const NAME_CHARS_MAX: usize = 64;
-/// The folder of such files, in those of settings.
+/// The folder of such files, in settings folders.
 const FOLDER: &str = "agents";
 
-/// Keys that say how a kind looks or is stored elsewhere, and nothing that would be missed here.
+/// Keys of other programs for display and storage, which are ignored because nothing here depends on them.
 const PASSED_OVER: [&str; 4] = ["color", "effort", "memory", "version"];
 
-/// The prompt of an agent that only looks.
+/// The prompt of a read-only agent.
 const EXPLORE: &str = "\
 You only look; nothing that you do changes anything. Find what you are asked for: search by name and by content, in several \
 ways at once, and read what looks right before you believe it. Answer with what you found, each fact with the file and the \
 line that it is from, and say what you looked for and did not find.";
 
-/// The prompt of an agent that plans.
+/// The prompt of a planning agent.
 const PLAN: &str = "\
 You only look; nothing that you do changes anything. Work out how the task should be done here: read the code that it \
 touches, and what is done like it already. Answer with the steps in their order, each with the files that it changes and how \
@@ -53,35 +53,35 @@ to see that it worked; then what could go wrong, and the three to five files tha
 pub struct AgentDefinition {
     pub name: String,
     pub description: String,
-    /// Its prompt, after the one of every agent.
+    /// The prompt, which follows the one of every agent.
     pub prompt: String,
     pub tools: AgentTools,
-    /// Names of tools that it hasn't.
+    /// Names of tools that it doesn't have.
     pub without: Vec<String>,
-    /// The model that it asks, where it isn't its parent's.
+    /// The model, if it differs from the parent's.
     pub model: Option<String>,
-    /// Its own mode. The stricter one of this and the session's counts.
+    /// Its own mode. The stricter of this one and the session's applies.
     pub mode: Option<PermissionMode>,
-    /// How often its model may be asked.
+    /// The maximum number of model requests.
     pub max_turns: Option<u64>,
 }
 
-/// Which tools a kind has.
+/// The tools of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentTools {
-    /// Its parent's.
+    /// All of its parent's tools.
     All,
-    /// Those of its parent's that only look, or can.
+    /// Its parent's tools that are or can be read-only.
     Looking,
-    /// Those of its parent's with these names; a `*` at the end stands for anything.
+    /// Its parent's tools with these names; a trailing `*` matches anything.
     Named(Vec<String>),
 }
 
-/// The kinds of a session, and what is wrong with files.
+/// The kinds of a session, and problems with their files.
 #[derive(Debug, Clone, Default)]
 pub struct AgentKinds {
     pub kinds: Vec<AgentDefinition>,
-    /// What was left out and why, a line each.
+    /// What was skipped and why, one line each.
     pub problems: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ impl AgentDefinition {
         }
     }
 
-    /// Whether it has a tool of its parent's.
+    /// Returns whether it has a tool of its parent.
     pub fn has(&self, entry: &RegisteredTool) -> bool {
         let tool = entry.tool();
         let names = || std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str));
@@ -115,7 +115,7 @@ impl AgentDefinition {
             AgentTools::Looking => {
                 let looks = match tool.listed_class() {
                     ListedClass::Always(class) => class == ConcurrencyClass::ReadOnly,
-                    // The mode denies its changes. The changes of external tools are unknown.
+                    // The mode denies the tool's changes. The changes of external tools are unknown.
                     ListedClass::Depends => *entry.origin() == ToolOrigin::BuiltIn,
                 };
                 looks || tool.spec().is_session_only()
@@ -126,7 +126,7 @@ impl AgentDefinition {
     }
 }
 
-/// Whether a name is meant.
+/// Returns whether a name matches.
 fn rule_fits(rule: &str, name: &str) -> bool {
     match rule.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),
@@ -135,7 +135,8 @@ fn rule_fits(rule: &str, name: &str) -> bool {
 }
 
 impl AgentKinds {
-    /// The kinds of a session: a project's count more than the user's, and these more than those that are built in.
+    /// Loads the kinds of a session. A project's kinds override the user's, and these override the built-in
+    /// ones.
     pub fn load(given: &LoadedSettings, common: &SessionOptions) -> AgentKinds {
         let mut kinds = AgentKinds {
             kinds: built_in_kinds().into_iter().map(AgentDefinition::built_in).collect(),
@@ -162,7 +163,7 @@ impl AgentKinds {
         kinds
     }
 
-    /// The names and descriptions of all kinds, for the model.
+    /// Returns the names and descriptions of all kinds, for the model.
     pub fn told(&self) -> Vec<AgentKind> {
         let told = |kind: &AgentDefinition| AgentKind {
             name: kind.name.clone(),
@@ -177,7 +178,7 @@ impl AgentKinds {
         exact.or_else(|| self.kinds.iter().find(|kind| kind.name.eq_ignore_ascii_case(other)))
     }
 
-    /// Adds the kinds of a folder; files of one that has a root don't lead out of it.
+    /// Adds the kinds of a folder. If the folder has a root, its files may not lead out of it.
     fn add_folder(&mut self, folder: &Path, root: Option<&Path>, given: &LoadedSettings) {
         let Ok(entries) = fs::read_dir(folder) else { return };
         let is_markdown = |path: &PathBuf| path.extension().is_some_and(|end| end == "md");
@@ -222,7 +223,7 @@ fn read_definition(path: &Path, root: Option<&Path>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
 }
 
-/// A kind from a file, and what of the file doesn't count.
+/// Parses a kind from a file. Returns it with the parts that are ignored.
 fn parse_definition(file: &str) -> Result<(AgentDefinition, Vec<String>), String> {
     let front = front_matter::parse_front_matter(file)?
         .ok_or("it has no head; the first line is `---`, then keys such as `name` and `description`")?;
@@ -279,13 +280,13 @@ fn parse_tools(at: usize, value: &FrontMatterValue, notes: &mut Vec<String>) -> 
     let names = parse_names(at, value, notes);
     match names.iter().any(|name| name == "*") {
         true => AgentTools::All,
-        // A list in which nothing is left is a list of nothing, and no list is all.
+        // An empty list is a list of nothing, and a missing list means all tools.
         false if names.is_empty() && value.list().is_empty() => AgentTools::All,
         false => AgentTools::Named(names),
     }
 }
 
-/// Names of tools. One with a rule behind it is left out: taken by its name it would be more than was meant.
+/// Returns tool names. A name with a rule is skipped: without its rule it would allow more than intended.
 fn parse_names(at: usize, value: &FrontMatterValue, notes: &mut Vec<String>) -> Vec<String> {
     let (good, bad): (Vec<String>, Vec<String>) =
         value.list().into_iter().partition(|name| !name.contains(['(', ')', ' ']));
@@ -332,7 +333,8 @@ mod tests {
         );
     }
 
-    /// What a tool says of itself counts, and not its name: a tool that changes only the session is no change of files.
+    /// A tool's declared facts count, and not its name: a tool that changes only the session doesn't change
+    /// files.
     #[test]
     fn agents_that_look_have_tools_that_only_look() {
         let tool = |name: &str, change: fn(ToolSpec) -> ToolSpec| {

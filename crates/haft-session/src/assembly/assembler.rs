@@ -1,7 +1,8 @@
 //! [`SessionAssembler`]: loads settings, tools and rules once, and assembles sessions from them.
 //!
-//! Most commands load one assembler and open one session. A server makes an assembler for each view of its tools
-//! ([`crate::clients`]) and opens a session for each client. The sessions of one assembler share its sandbox.
+//! Most commands load one assembler and open one session. A server creates an assembler for each view of
+//! its tools ([`crate::clients`]) and opens a session for each client. The sessions of one assembler share
+//! its sandbox.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -42,18 +43,18 @@ pub struct SessionAssembler {
     id: String,
     /// The folder for temporary files of the sandbox.
     temp: TempFolder,
-    /// What path rules name.
+    /// The paths that path rules name.
     named: Vec<NamedPath>,
     starter: Arc<SessionProcesses>,
     processes: Arc<dyn Processes>,
     process_guard: ProcessGuard,
     /// Identifies the rules of all sessions, which share the sandbox.
     rule_set: RuleSetId,
-    /// Whether the sandbox could be planned. Set when the first rules are made.
+    /// The result of planning the sandbox. Set when the first rules are created.
     sandbox: OnceLock<Result<(), SessionError>>,
 }
 
-/// What the engine of one session has, and those of other sessions have not.
+/// The parts of the engine that are specific to one session.
 pub(super) struct EngineOptions<S> {
     pub(super) id: String,
     pub(super) policy: Policy,
@@ -62,11 +63,11 @@ pub(super) struct EngineOptions<S> {
     pub(super) gates: ToolGates,
     /// What tools get from the session; the engine adds calls and settings.
     pub(super) arguments: SessionArguments,
-    /// Where its long results are kept, for the engine and for hooks; none keeps them in a temporary folder.
+    /// The stores for long results, for the engine and for hooks; `None` uses a temporary folder.
     pub(super) results: Option<(OffloadStore, OffloadStore)>,
 }
 
-/// The engine to build, and what was made with it.
+/// The engine to build, and the parts created with it.
 pub(super) struct EngineParts {
     pub(super) engine: EngineBuilder,
     /// The engine that evaluates the conditions of hooks: it has the tools and the rules, and no hooks.
@@ -76,7 +77,7 @@ pub(super) struct EngineParts {
     pub(super) hooks: Hooks,
     pub(super) tasks: Arc<TaskTable>,
     pub(super) calls: CallLog,
-    /// The servers, once they are started: for hooks that are tools of one.
+    /// The servers, once they are started, for hooks that call their tools.
     pub(super) servers: ServerSlot,
 }
 
@@ -84,14 +85,15 @@ impl SessionAssembler {
     /// Reads settings, directories and tools. Starts nothing.
     ///
     /// # Errors
-    /// Settings, directories or tools that can't be used.
+    /// Returns an error if settings, directories or tools can't be used.
     pub fn load(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionAssembler, SessionError> {
         let config = SessionConfig::load(options, purpose)?;
         let id = options.resume.clone().unwrap_or_else(hooks::session_id);
         Ok(SessionAssembler::new(config, purpose, id))
     }
 
-    /// An assembler with the same settings, tools and rules, and with front ends, processes and a sandbox of its own.
+    /// Returns an assembler with the same settings, tools and rules, and with its own front ends, processes
+    /// and sandbox.
     pub(crate) fn for_purpose(&self, purpose: SessionPurpose) -> SessionAssembler {
         let mut config = self.config.clone();
         config.options.channels = Some(SessionChannels::default());
@@ -103,14 +105,16 @@ impl SessionAssembler {
         let notices = config.options.notices.clone();
         let temp = TempFolder::new(&id, config.state.as_deref());
         let named = haft_policy::gate::named_paths(&config.given.loaded, &config.given.places);
-        let paths = match config.is_confined() {
-            true => path_table(&config, purpose, &temp, &named),
-            false => PathTable::default(),
+        let paths = if config.is_confined() {
+            path_table(&config, purpose, &temp, &named)
+        } else {
+            PathTable::default()
         };
         config.workspace = config.workspace.with_paths(paths);
-        let starter = Arc::new(match config.is_confined() {
-            true => SessionProcesses::confined(notices),
-            false => SessionProcesses::unconfined(notices),
+        let starter = Arc::new(if config.is_confined() {
+            SessionProcesses::confined(notices)
+        } else {
+            SessionProcesses::unconfined(notices)
         });
         let processes: Arc<dyn Processes> = Arc::new(guarded_processes(&starter, &config.given));
         let process_guard = ProcessGuard::new(starter.clone());
@@ -132,7 +136,7 @@ impl SessionAssembler {
     /// Opens a session: the conversation of a user, or the calls of one command. Starts nothing.
     ///
     /// # Errors
-    /// Rules, hooks or sandbox settings that can't be used.
+    /// Returns an error if rules, hooks or sandbox settings can't be used.
     pub fn open(&self) -> Result<SessionParts, SessionError> {
         let SessionConfig { options, given, workspace, state, seen, .. } = &self.config;
         let asker: Option<Arc<dyn Asker>> = match &options.channels {
@@ -155,7 +159,8 @@ impl SessionAssembler {
         let grants = policy.clone();
         let arguments = SessionArguments {
             crons: Some(crons.clone()),
-            // What a skill lets run ends when the user speaks again, which only a run hears; all others end at once.
+            // Grants of skills end with the user's next message, which only a run receives. In other
+            // sessions they end immediately.
             grants: Some(Arc::new(move |rules| grants.allow_for_turn(rules))),
             ..SessionArguments::default()
         };
@@ -196,10 +201,11 @@ impl SessionAssembler {
         })
     }
 
-    /// Opens a session for one client of a server. `asker` is the client's user, if the client can be asked.
+    /// Opens a session for one client of a server. `asker` is the client's user, if the client can be
+    /// asked.
     ///
     /// # Errors
-    /// Rules or hooks that can't be used.
+    /// Returns an error if rules or hooks can't be used.
     pub fn open_client(
         &self,
         asker: Option<Arc<dyn Asker>>,
@@ -209,7 +215,7 @@ impl SessionAssembler {
         let id = hooks::session_id();
         let store = OffloadStore::temporary().with_readers(reader_tools(&self.config.registry));
         let of_hooks = self.config.store(store.dir());
-        // A client decides itself which tools its model is shown.
+        // A client decides itself which tools its model receives.
         let mut gates = ToolGates::default();
         gates.defer_above = usize::MAX;
         gates.groups_off = self.config.groups_off()?;
@@ -225,13 +231,14 @@ impl SessionAssembler {
         Ok(ClientSession::new(id, policy, parts, &self.config))
     }
 
-    /// The MCP servers of the settings, for a server whose clients share them. `asker` answers their questions.
+    /// Returns the MCP servers of the settings, for a server whose clients share them. `asker` answers
+    /// their prompts.
     ///
     /// # Errors
-    /// Rules or hooks that can't be used.
+    /// Returns an error if rules or hooks can't be used.
     pub fn shared_servers(&self, asker: Option<Arc<dyn Asker>>) -> Result<SharedServers, SessionError> {
         let (policy, _) = self.rules(true)?;
-        // This engine runs no calls: servers are started beside it.
+        // This engine runs no calls. It is only needed to start servers.
         let parts = self.engine(EngineOptions {
             id: hooks::session_id(),
             policy: policy.clone(),
@@ -247,22 +254,23 @@ impl SessionAssembler {
         Ok(SharedServers { starter, engine: parts.engine.build(), asker })
     }
 
-    /// The directory to work in.
+    /// Returns the working directory.
     pub fn cwd(&self) -> &Path {
         self.config.workspace.cwd()
     }
 
-    /// The tools without those of MCP servers.
+    /// Returns the tools without those of MCP servers.
     pub fn registry(&self) -> &Registry {
         &self.config.registry
     }
 
-    /// Ends the processes of all sessions when the last guard is dropped.
+    /// Returns a guard that ends the processes of all sessions when the last guard is dropped.
     pub fn process_guard(&self) -> ProcessGuard {
         self.process_guard.share()
     }
 
-    /// The same settings with a change, and rules and a sandbox of their own. `describe` words each warning about them.
+    /// Returns an assembler with changed settings, and its own rules and sandbox. `describe` formats each
+    /// warning about them.
     pub(crate) fn with_settings(
         &self,
         change: impl FnOnce(&mut Settings),
@@ -291,12 +299,12 @@ impl SessionAssembler {
         &self.config.options
     }
 
-    /// The names of the MCP servers that may be used.
+    /// Returns the names of the MCP servers that may be used.
     pub(crate) fn server_names(&self) -> impl Iterator<Item = &str> {
         self.config.server_plan.usable().map(|(_, config)| config.name.as_str())
     }
 
-    /// Rules, mode and answers of one session, and what is doubtful about them.
+    /// Creates rules, mode and answers of one session, with warnings about them.
     fn rules(&self, non_interactive: bool) -> Result<(Policy, PolicyFindings), SessionError> {
         let (full, coverage): (IsFullSandbox, SandboxCoverage) = match self.purpose {
             SessionPurpose::Run | SessionPurpose::Once | SessionPurpose::Replay => {
@@ -329,7 +337,8 @@ impl SessionAssembler {
         Ok(made)
     }
 
-    /// Plans the sandbox that the rules want. It is made when the first process starts, or now if settings require it.
+    /// Plans the sandbox for the rules. It is created when the first process starts, or now if settings
+    /// require it.
     fn plan_sandbox(&self, policy: &Policy) -> Result<(), SessionError> {
         let SessionConfig { options, given, workspace, state, .. } = &self.config;
         let wanted = &self.config.settings().sandbox;
@@ -395,7 +404,7 @@ impl SessionAssembler {
         Ok(EngineParts { engine, bare, session_tools, hooks, tasks, calls, servers })
     }
 
-    /// What the MCP servers of a session are started with.
+    /// Returns the starter of the MCP servers of a session.
     fn server_starter(
         &self,
         policy: &Policy,

@@ -1,4 +1,4 @@
-//! The browser of sessions: which program, and which ports of this machine.
+//! The browser of sessions: its program, and the ports of this machine that it may reach.
 
 use haft::env::VariableLookup;
 use haft_sandbox::net::host::{Host, HostRule};
@@ -6,7 +6,7 @@ use haft_tools::Browser;
 
 use crate::loaded_settings::LoadedSettings;
 
-/// The browser that environment and settings choose. Starts nothing.
+/// Returns the browser of environment and settings. Starts nothing.
 pub(super) fn build_browser(lookup: VariableLookup<'_>, given: &LoadedSettings) -> Browser {
     let here = Host::Name("localhost".into());
     let allowed = given.loaded.settings.sandbox.network.allowed_domains.iter();

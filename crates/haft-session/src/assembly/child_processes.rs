@@ -18,7 +18,7 @@ use crate::processes::{self, SessionProcesses};
 use crate::temp_folder::{TempFolder, is_below_temp};
 use crate::{SessionOptions, SessionPurpose};
 
-/// The paths of a session that its sandbox needs.
+/// Returns the paths of a session that its sandbox needs.
 pub(super) fn sandbox_surroundings<'a>(
     common: &SessionOptions,
     given: &'a LoadedSettings,
@@ -43,13 +43,14 @@ pub(super) fn sandbox_surroundings<'a>(
     }
 }
 
-/// Folders with the user's settings and state, here and where others have them.
+/// Returns the folders of the user's settings and state, at their current and default locations.
 fn own_folders(places: &SettingsPlaces) -> Vec<PathBuf> {
     let own = [&places.config_dir, &places.state_dir, &places.claude_dir, &places.claude_json];
     own.into_iter().flatten().chain(&places.usual).map(|dir| real_path(dir)).collect()
 }
 
-/// Where the paths of a session lie that has a sandbox: what it shares with the host stays the host's also below `/tmp`.
+/// Returns the path mapping of a session with a sandbox. Paths that it shares with the host are the host's,
+/// even below `/tmp`.
 pub(super) fn path_table(
     config: &SessionConfig,
     purpose: SessionPurpose,
@@ -64,15 +65,15 @@ pub(super) fn path_table(
     let shared = workspace.dirs().map(Path::to_owned).chain(own_folders(places));
     let shared = shared.chain(home.map(real_path)).chain(tools.map(|dir| real_path(&dir)));
     let shared = shared.chain(settings(&files.allow_read)).chain(settings(&files.allow_write));
-    // What lies beside the copy of a working directory stands for what lies beside that.
+    // The folder around the copy of a working directory replaces the folder around that directory.
     let beside = workspace.cwd().parent().filter(|_| purpose == SessionPurpose::Replay);
     let shared: Vec<PathBuf> = shared.chain(beside.map(Path::to_owned)).collect();
-    // A rule whose first name below `/tmp` has a wildcard names nothing of the host's.
+    // A rule with a wildcard in the first name below `/tmp` names no path of the host.
     let rules = named.iter().map(|named| named.path.clone()).filter(|path| is_below_temp(path));
     temp.path_table(shared.into_iter().chain(rules))
 }
 
-/// Files that run by themselves, of the workspace and in it, and what they lead to where they are links.
+/// Returns files of or in the workspace that run by themselves, and their targets if they are symlinks.
 fn script_paths(inventory: &TrustInventory) -> Vec<PathBuf> {
     let named = inventory.files().chain(inventory.users_files());
     let both = named.flat_map(|path| [Some(path.to_owned()), path.canonicalize().ok()]);
@@ -82,7 +83,8 @@ fn script_paths(inventory: &TrustInventory) -> Vec<PathBuf> {
     scripts
 }
 
-/// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.
+/// Returns child processes with the environment of the settings, which start a tool of the workspace only
+/// as it was trusted.
 pub(super) fn guarded_processes(
     processes: &Arc<SessionProcesses>,
     given: &LoadedSettings,

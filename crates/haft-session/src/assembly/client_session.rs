@@ -16,9 +16,10 @@ use crate::hooks::{self, ServerSlot};
 use crate::session_journal::{LazyJournal, SessionRecorder};
 use crate::{NoticeSink, SessionError};
 
-/// A session of one client of a server: an engine with answers, results, background tasks and a journal of its own.
+/// A session of one client of a server: an engine with its own answers, results, background tasks and
+/// journal.
 ///
-/// Dropping it ends the journal; calls end with the engine.
+/// Dropping it ends the journal. Calls end with the engine.
 pub struct ClientSession {
     builder: EngineBuilder,
     engine: Engine,
@@ -31,7 +32,7 @@ pub struct ClientSession {
     hooks: Hooks,
     servers: ServerSlot,
     notices: NoticeSink,
-    /// Begins with the first call.
+    /// Opened by the first call.
     _journal: Arc<LazyJournal>,
 }
 
@@ -47,12 +48,13 @@ impl ClientSession {
         ClientSession { builder, engine, bare, session_tools, id, policy, hooks, servers, notices, _journal }
     }
 
-    /// The engine that runs the client's calls.
+    /// Returns the engine that runs the client's calls.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// An engine with the rules, hooks and journal of this session, only these tools, and no limit on the results of a turn.
+    /// Returns an engine with the rules, hooks and journal of this session, only these tools, and no limit
+    /// on the results of a turn.
     pub fn engine_with_tools(&self, registry: Registry) -> Engine {
         let engine = self.builder.clone().session_id(self.id.as_str()).turn_budget(usize::MAX).build();
         engine.refresh_with(registry);
@@ -71,17 +73,17 @@ impl ClientSession {
         self.engine.refresh_with(registry);
     }
 
-    /// Whether a rule denies every call of this tool.
+    /// Returns whether a rule denies every call of this tool.
     pub fn denies_tool(&self, tool: &str) -> bool {
         self.policy.denies_tool(tool).is_some()
     }
 
-    /// Whether a rule denies everything of this MCP server.
+    /// Returns whether a rule denies everything of this MCP server.
     pub fn denies_server(&self, server: &str) -> bool {
         self.policy.denies_server(server).is_some()
     }
 
-    /// Reports what hooks in the background have said so far.
+    /// Reports the messages of background hooks so far.
     pub fn report_hooks(&self) {
         hooks::report_hooks(&self.hooks, &self.notices);
     }
@@ -107,15 +109,15 @@ pub struct SharedServers {
 }
 
 impl SharedServers {
-    /// Whether there is nothing to start.
+    /// Returns whether there is nothing to start.
     pub fn is_empty(&self) -> bool {
         self.starter.planned.is_empty()
     }
 
-    /// Starts the servers in parallel and waits for none. Needs a runtime.
+    /// Starts the servers in parallel without waiting for them. Needs a runtime.
     ///
     /// # Errors
-    /// Servers that can't be started.
+    /// Returns an error if servers can't be started.
     pub fn start(&self) -> Result<ServerPool, SessionError> {
         let ports = ServerPorts { asker: self.asker.clone(), ..ServerPorts::default() };
         self.starter.start(&self.engine, ports)

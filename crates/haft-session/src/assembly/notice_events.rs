@@ -9,7 +9,8 @@ use haft::view::CallProgress;
 use crate::notice::{NoticeSink, SessionNotice};
 use crate::text::one_line;
 
-/// Reports tasks that still ran in the background when the session ended, and where their output is.
+/// Reports tasks that were still running in the background when the session ended, with the location of
+/// their output.
 pub fn report_tasks(tasks: &TaskTable, notices: &NoticeSink) {
     let by_session = |task: &TaskState| {
         let cause = tasks.result(task.id).and_then(|result| result.error()?.cause());

@@ -1,4 +1,5 @@
-//! `ToolSearch` in a session with servers: a search that finds nothing says which of them are not there yet.
+//! `ToolSearch` in a session with servers: a search without results says which servers are not connected
+//! yet.
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +8,7 @@ use haft::{Context, Effects, Tool, ToolError, ToolSpec};
 use haft_mcp::{ServerSet, ServerStatus};
 use serde_json::Value;
 
-/// The tool, over the servers of a session. Doesn't keep them.
+/// The tool, for the servers of a session. Doesn't keep them alive.
 pub(super) struct SessionToolSearch(Weak<ServerSet>);
 
 impl SessionToolSearch {
@@ -15,7 +16,7 @@ impl SessionToolSearch {
         SessionToolSearch(Arc::downgrade(servers))
     }
 
-    /// The servers that are still being connected, as they are named in a sentence.
+    /// Returns the servers that are still connecting, as named in a sentence.
     fn connecting_servers(&self) -> Vec<String> {
         let Some(servers) = self.0.upgrade() else { return Vec::new() };
         let coming = servers
@@ -38,17 +39,14 @@ impl Tool for SessionToolSearch {
     }
 
     async fn call(&self, input: ToolSearchInput, cx: &Context) -> Result<Value, ToolError> {
-        // Who connects meanwhile was not there when it was looked for.
+        // A server that connects in the meantime was missing during the search.
         let coming = self.connecting_servers();
-        ToolSearch.call(input, cx).await.map_err(|error| match coming.is_empty() {
-            true => error,
-            false => ToolError::new(format!(
+        ToolSearch.call(input, cx).await.map_err(|error| if coming.is_empty() { error } else { ToolError::new(format!(
                 "{}; these MCP servers are still being connected, and their tools can't be found yet: {}; call \
                  WaitForMcpServers, then search again",
                 error.message(),
                 coming.join(", ")
             ))
-            .retryable(),
-        })
+            .retryable() })
     }
 }

@@ -1,8 +1,9 @@
-//! From settings to the servers of a session: which may be used, how each is reached, and who answers for it. Starts nothing.
+//! Plans the servers of a session from settings: which may be used, how each is reached, and whether it
+//! needs an approval. Starts nothing.
 //!
-//! A server that the user named, by a flag or in a file of their own, is taken as it comes and runs as they would run it. One
-//! that came with the workspace runs in the sandbox, unless the user's own settings let it out, and only once it was approved:
-//! [`crate::mcp::approvals`] knows that.
+//! A server that the user named, with a flag or in a file of their own, is used as it is and runs with the
+//! user's permissions. A server of the workspace runs in the sandbox, unless the user's own settings exempt
+//! it, and only after an approval ([`crate::mcp::approvals`]).
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -24,23 +25,23 @@ use crate::text::one_line;
 /// The servers that settings name.
 #[derive(Default, Clone)]
 pub struct ServerPlan {
-    /// All of them, those that may be used first; of those no two have one name.
+    /// All servers. Those that may be used come first and have unique names.
     pub servers: Vec<PlannedServer>,
 }
 
-/// A server that settings name, and what is to become of it.
+/// A server that settings name, with its plan.
 #[derive(Clone)]
 pub struct PlannedServer {
     pub(crate) server: McpServer,
     /// How it is reached, or why it isn't used.
     pub plan: Result<ServerConfig, UnusedReason>,
-    /// What its entry names that isn't set.
+    /// The variables that its entry names and that aren't set.
     pub unset: Vec<String>,
     /// Settings approve it by its name: what it offers is approved when it is first seen.
     pub(crate) enabled: bool,
 }
 
-/// How a server is reached.
+/// The transport of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportKind {
     /// A process, over its standard input and output.
@@ -54,27 +55,27 @@ pub enum TransportKind {
 }
 
 impl PlannedServer {
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.server.name
     }
 
-    /// The file that names it, with the line where that is known.
+    /// Returns the file that names it, with the line if it is known.
     pub fn source(&self) -> String {
         self.server.source.to_string()
     }
 
-    /// The kind of place that names it.
+    /// Returns the scope that names it.
     pub fn scope(&self) -> SettingScope {
         self.server.source.scope.into()
     }
 
-    /// Whether it came with the workspace.
+    /// Returns whether it comes from the workspace.
     pub fn is_of_workspace(&self) -> bool {
         self.server.of_workspace
     }
 
-    /// How it is reached.
+    /// Returns the transport.
     pub fn transport_kind(&self) -> TransportKind {
         match &self.server.transport {
             settings::McpTransport::Stdio { .. } => TransportKind::Stdio,
@@ -88,17 +89,18 @@ impl PlannedServer {
         }
     }
 
-    /// Its command line as it is written, or its address; without what looks like a secret.
+    /// Returns its command line as written, or its address, with likely secrets masked.
     pub fn target(&self) -> String {
         mcp::server_target(&self.server)
     }
 
-    /// Everything that an approval of it is about, as pairs of a name and a value. Nothing is left out.
+    /// Returns everything that an approval of it covers, as pairs of a name and a value. Nothing is
+    /// omitted.
     pub fn details(&self) -> Vec<(&'static str, String)> {
         mcp::server_details(&self.server)
     }
 
-    /// The arguments of its command, without what looks like a secret.
+    /// Returns the arguments of its command, with likely secrets masked.
     pub fn masked_arguments(&self) -> Vec<String> {
         match &self.server.transport {
             settings::McpTransport::Stdio { args, .. } => secrets::mask_arguments(args),
@@ -106,7 +108,7 @@ impl PlannedServer {
         }
     }
 
-    /// Names of variables in its environment, or of headers of its requests.
+    /// Returns the names of its environment variables, or of the headers of its requests.
     pub fn variable_names(&self) -> Vec<String> {
         match &self.server.transport {
             settings::McpTransport::Stdio { env, .. } => env.keys().cloned().collect(),
@@ -114,7 +116,7 @@ impl PlannedServer {
         }
     }
 
-    /// The text without the secrets that the server was given.
+    /// Removes the secrets in the server's configuration from a text.
     pub fn hide_secrets(&self, text: &str) -> String {
         secrets::mask_secrets(text, &secrets::configured_secrets(&self.server))
     }
@@ -125,22 +127,22 @@ impl PlannedServer {
 pub enum UnusedReason {
     /// The workspace that names it isn't trusted.
     Untrusted,
-    /// Settings turn it off: where.
+    /// Settings disable it. Contains the origin.
     Disabled(String),
-    /// A stronger file names one that is called the same: which.
+    /// A stronger file names a server with the same name. Contains the origin.
     Hidden(String),
-    /// A list of settings forbids it: where.
+    /// A list in settings forbids it. Contains the origin.
     Denied(String),
-    /// It is not among those that settings allow.
+    /// It is not in the allow-list of settings.
     NotAllowed,
-    /// A rule denies everything of it: which.
+    /// A rule denies everything of it. Contains the rule.
     ByRule(String),
     /// Its sign-in settings are invalid, for this reason.
     BadSignIn(String),
 }
 
 impl UnusedReason {
-    /// The reason as a message.
+    /// Returns the reason as a message.
     pub fn message(&self) -> String {
         match self {
             UnusedReason::Untrusted => "the workspace is not trusted; `haft trust` shows it".to_owned(),
@@ -154,7 +156,7 @@ impl UnusedReason {
     }
 }
 
-/// Understands what settings say about servers.
+/// Plans the servers of the settings.
 pub(super) fn plan_servers(
     settings: &Settings,
     places: &SettingsPlaces,
@@ -174,7 +176,8 @@ pub(super) fn plan_servers(
         let (config, mut unset) = written.clone().expanded(&variable);
         unset.sort();
         unset.dedup();
-        // What is written is denied as well as what it becomes; allowed is what it becomes.
+        // Deny entries match the entry as written and its expanded form. Allow entries match only the
+        // expanded form.
         let refused =
             refused_server(settings, &written).filter(|refused| matches!(refused, RefusalReason::Denied(_)));
         let refused = refused.or_else(|| self::refused_server(settings, &config));
@@ -215,7 +218,7 @@ fn refused_server(settings: &Settings, config: &ServerConfig) -> Option<RefusalR
     settings.mcp.refuses(&config.name, command.as_deref(), url)
 }
 
-/// A server as it is written, with what the user's settings say about it.
+/// Returns the configuration of a server as written, with the user's options for it.
 fn server_config(
     server: &McpServer,
     settings: &Settings,
@@ -224,9 +227,10 @@ fn server_config(
 ) -> ServerConfig {
     let options = &settings.mcp.options;
     let own = options.servers.get(&server.name).cloned().unwrap_or_default();
-    let confinement = match own.sandbox.unwrap_or(server.of_workspace) {
-        true => ConfinementLevel::Session,
-        false => ConfinementLevel::Outside,
+    let confinement = if own.sandbox.unwrap_or(server.of_workspace) {
+        ConfinementLevel::Session
+    } else {
+        ConfinementLevel::Outside
     };
     let transport = match &server.transport {
         settings::McpTransport::Stdio { command, args, env } => ServerTransport::Stdio(StdioTransport {
@@ -274,7 +278,10 @@ fn server_config(
     config
 }
 
-/// How a sign-in goes, by a server's entry.
+/// Returns the OAuth configuration of a server's entry.
+///
+/// # Errors
+/// Returns a message if it is invalid.
 fn oauth_settings(server: &McpServer) -> Result<OAuth, String> {
     match &server.transport {
         settings::McpTransport::Remote { oauth: Some(oauth), .. } => {
@@ -285,28 +292,28 @@ fn oauth_settings(server: &McpServer) -> Result<OAuth, String> {
 }
 
 impl ServerPlan {
-    /// Whether there is nothing to start.
+    /// Returns whether there is nothing to start.
     pub fn is_empty(&self) -> bool {
         self.usable().next().is_none()
     }
 
-    /// Those that may be used.
+    /// Returns the servers that may be used.
     pub fn usable(&self) -> impl Iterator<Item = (&PlannedServer, &ServerConfig)> {
         self.servers.iter().filter_map(|server| Some((server, server.plan.as_ref().ok()?)))
     }
 
-    /// The one of this name that counts.
+    /// Returns the effective server of this name.
     pub fn find(&self, name: &str) -> Option<&PlannedServer> {
         self.servers.iter().find(|planned| planned.server.name == name)
     }
 
-    /// Without all others.
+    /// Removes all other servers.
     pub fn only(mut self, name: &str) -> ServerPlan {
         self.servers.retain(|planned| planned.server.name == name);
         self
     }
 
-    /// Where everything of a server is denied by a rule, it is not used at all: it has more than tools.
+    /// Marks servers as unused if a rule denies everything of them: a server has more than tools.
     pub fn without_denied(mut self, denies: impl Fn(&str) -> Option<DecisionReason>) -> ServerPlan {
         for planned in self.servers.iter_mut().filter(|planned| planned.plan.is_ok()) {
             if let Some(reason) = denies(&planned.server.name) {
@@ -316,7 +323,7 @@ impl ServerPlan {
         self
     }
 
-    /// Warnings about the servers that are to be started.
+    /// Returns warnings about the servers that are to be started.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for planned in &self.servers {
@@ -328,7 +335,7 @@ impl ServerPlan {
                         "{source}: the server `{name}` names `${{{variable}}}`, which is not set; it stays as it is written"
                     )
                 })),
-                // Who names a file wants what is in it.
+                // A file that the user named on the command line is meant to be used.
                 Err(why) if planned.server.source.scope == SourceScope::CommandLine => {
                     warnings.push(format!("{source}: the server `{name}` is not used: {}", why.message()));
                 }

@@ -1,8 +1,8 @@
-//! The MCP servers of a session: their tools as they change between turns, and what is reported about them.
+//! The MCP servers of a session: their changing tools, and reports about them.
 //!
-//! A session without servers has no pool. Servers connect in the background; a single call waits for them
-//! ([`ServerPool::settled`]), a conversation brings in what changed before each turn ([`ServerPool::refresh`]). However the
-//! session ends, [`ServerPool::close`] ends them.
+//! A session without servers has no pool. Servers connect in the background. A single call waits for them
+//! ([`ServerPool::settled`]), and a conversation applies their changes before each turn
+//! ([`ServerPool::refresh`]). However the session ends, [`ServerPool::close`] ends them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,29 +27,29 @@ use crate::mcp::prompt;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError, TelemetrySource};
 
-/// How many tools a line names before it counts the rest.
+/// The number of tools that a line names; the rest is counted.
 const NAMED_MAX: usize = 5;
-/// The folder of the state that tokens of sign-ins are kept in.
+/// The folder in the state folder that contains sign-in tokens.
 const TOKENS: &str = "mcp-tokens";
 
 /// Starts the MCP servers of a session.
 pub struct ServerStarter {
     pub planned: ServerPlan,
-    /// The user, where there is one.
+    /// The user, if there is one.
     pub asker: Option<Arc<dyn Asker>>,
     /// The tools without those of servers.
     pub(super) registry: Registry,
-    /// The engine that hooks look at: it has the tools and the rules, and no hooks.
+    /// The engine that hooks use: it has the tools and the rules, and no hooks.
     pub(super) bare: Engine,
     pub(super) processes: Arc<dyn Processes>,
     pub(super) cwd: PathBuf,
     pub(super) roots: Vec<PathBuf>,
     pub(super) state: Option<PathBuf>,
-    /// Whether tools may be given by name alone.
+    /// Whether tools may be listed by name only.
     pub(super) searches: bool,
     /// Where hooks find the servers.
     pub(super) slot: ServerSlot,
-    /// Whether a hook is a tool of one.
+    /// Whether a hook calls a tool of a server.
     pub(super) for_hooks: bool,
     pub(super) notices: NoticeSink,
     pub(super) telemetry: Option<Arc<dyn TelemetrySource>>,
@@ -58,26 +58,26 @@ pub struct ServerStarter {
 /// How much is reported about servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportLevel {
-    /// What keeps the user from using them.
+    /// Problems that prevent their use.
     Problems,
-    /// Also what they list and can't be offered.
+    /// Also tools that they list and that can't be offered.
     Everything,
 }
 
-/// Whom servers may ask, and how calls of them behave.
+/// The ports of servers, and the behavior of their calls.
 #[derive(Default, Clone)]
 pub struct ServerPorts {
     pub asker: Option<Arc<dyn Asker>>,
     pub sampler: Option<Arc<dyn SamplingHandler>>,
-    /// Who opens the page of a sign-in.
+    /// Opens the page of a sign-in.
     pub browser: Option<Arc<dyn PageOpener>>,
-    /// Calls don't move to the background: a long call is waited for.
+    /// Calls don't move to the background: long calls are waited for.
     pub one_turn: bool,
 }
 
-/// The MCP servers of a session that were started, and the tools of the session with theirs.
+/// The started MCP servers of a session, and the session's tools including theirs.
 pub struct ServerPool {
-    /// The session's, and the one that its hooks look at.
+    /// The session's engine, and the one that its hooks use.
     engines: [Engine; 2],
     base: Registry,
     servers: Arc<ServerSet>,
@@ -90,43 +90,43 @@ pub struct ServerPool {
 
 #[derive(Default)]
 struct PoolState {
-    /// Of the servers, as it was brought in; none before the first time.
+    /// The version of the servers' tools that was last applied; `None` before the first time.
     version: Option<u64>,
-    /// Whether the model searches for tools; once it does, it stays so.
+    /// Whether the model searches for tools. Once it does, this stays true.
     searching: bool,
-    /// Lines that were said.
+    /// Lines that were reported.
     said: BTreeSet<String>,
-    /// What the model has received.
+    /// Notices that the model has received.
     told: BTreeSet<String>,
 }
 
 impl ServerStarter {
-    /// Whether the session's tools are all there are, now and later.
+    /// Returns whether the set of tools never changes.
     pub fn is_fixed(&self) -> bool {
         self.planned.is_empty() && !(self.searches && has_outside(&self.registry))
     }
 
-    /// Whether servers are needed whatever is called, because hooks are tools of them.
+    /// Returns whether servers are needed for any call, because hooks call their tools.
     pub fn are_for_hooks(&self) -> bool {
         self.for_hooks && !self.planned.is_empty()
     }
 
-    /// Says what is doubtful about the servers that settings name.
+    /// Reports warnings about the servers in settings.
     pub fn warn(&self) {
         self.planned.warnings().iter().for_each(|words| self.notices.warn(one_line(words)));
     }
 
-    /// What was approved of the workspace's servers.
+    /// Returns the approvals of the workspace's servers.
     pub fn approvals(&self) -> FileApprovals {
         let enabled = self.planned.servers.iter().filter(|planned| planned.enabled);
         let enabled = enabled.map(|planned| planned.server.name.clone());
         FileApprovals::new(self.state.as_deref(), &self.cwd, enabled)
     }
 
-    /// Starts the servers in parallel and waits for none. Needs a runtime.
+    /// Starts the servers in parallel without waiting for them. Needs a runtime.
     ///
     /// # Errors
-    /// Servers that can't be started, or tools of theirs that can't be registered.
+    /// Returns an error if servers can't be started, or if their tools can't be registered.
     pub fn start(&self, engine: &Engine, ports: ServerPorts) -> Result<ServerPool, SessionError> {
         let approvals = Arc::new(self.approvals());
         let mut host = HostServices::new(&self.cwd)
@@ -151,9 +151,10 @@ impl ServerStarter {
         let servers = ServerSet::start(configs, host).map_err(|bad| SessionError::tools(bad.to_string()))?;
         let servers = Arc::new(servers);
         let _ = self.slot.set(servers.clone());
-        let base = match self.planned.is_empty() {
-            true => Ok(self.registry.clone()),
-            false => self.registry.with(servers.tools()),
+        let base = if self.planned.is_empty() {
+            Ok(self.registry.clone())
+        } else {
+            self.registry.with(servers.tools())
         };
         let pool = ServerPool {
             engines: [engine.clone(), self.bare.clone()],
@@ -179,18 +180,18 @@ impl ServerPool {
         &self.servers
     }
 
-    /// The tools as they are now, those of servers too.
+    /// Returns the current tools, including those of servers.
     pub fn registry(&self) -> Option<Registry> {
         self.servers.registry(&self.base).ok()
     }
 
-    /// Brings in what changed since it was last asked for, from the next turn on.
+    /// Applies the changes since the last call, from the next turn on.
     pub fn refresh(&self) {
         let version = self.servers.version();
         if self.state().version == Some(version) {
             return;
         }
-        // Two tools of a server with one name can't be: names are made unique before.
+        // Two tools of a server never have the same name: names are made unique before.
         let Ok(registry) = self.servers.registry(&self.base) else { return };
         let mut state = self.state();
         state.version = Some(version);
@@ -207,14 +208,14 @@ impl ServerPool {
         self.engines.iter().for_each(|engine| engine.refresh_with(registry.clone()));
     }
 
-    /// Waits until of each server it is known whether it can be used, or these tools are enough, or the longest time that
-    /// one has to connect is over. Then says which can't be used.
+    /// Waits until each server is connected or has failed, or until `enough` is true, or until the longest
+    /// connection timeout expires. Then reports the servers that can't be used.
     pub async fn settled(&self, enough: impl Fn(&Snapshot) -> bool) {
         self.wait(enough).await;
         self.say(ReportLevel::Problems);
     }
 
-    /// The same for all of them, without a word.
+    /// Waits for all servers, without a report.
     pub async fn settled_quietly(&self) {
         self.wait(|_| false).await;
     }
@@ -222,7 +223,7 @@ impl ServerPool {
     async fn wait(&self, enough: impl Fn(&Snapshot) -> bool) {
         let limit =
             self.servers.iter().map(|server| server.config().connect_timeout).max().unwrap_or_default();
-        // A moment more, so that each says itself that its time was over.
+        // A moment more, so that each server reports its own timeout.
         let limit = limit + Duration::from_millis(500);
         let deadline = tokio::time::Instant::now() + limit;
         loop {
@@ -238,18 +239,18 @@ impl ServerPool {
             }
         }
         self.refresh();
-        // What is offered may depend on how servers are.
+        // The offered tools may depend on the state of servers.
         self.engines.iter().for_each(Engine::refresh);
     }
 
-    /// Says what there is to say about servers, each thing once.
+    /// Reports on servers, each message once.
     pub fn say(&self, what: ReportLevel) {
         let mut lines: Vec<String> = Vec::new();
         for server in self.servers.iter() {
             let name = &server.config().name;
             lines.extend(server.failure().map(|reason| match server.tool_count() {
                 0 => format!("the MCP server `{name}` can't be used: {reason}"),
-                // It was there before.
+                // The server was connected before.
                 _ => format!(
                     "the MCP server `{name}` went away: {reason}; the next call of it starts it again"
                 ),
@@ -297,7 +298,7 @@ impl ServerPool {
         }
     }
 
-    /// What the model should know before it is asked: each thing once.
+    /// Returns notices for the model before its next request, each once.
     pub fn notices(&self) -> Vec<String> {
         let mut connecting: Vec<String> = Vec::new();
         let mut words: Vec<String> = Vec::new();
@@ -334,7 +335,8 @@ impl ServerPool {
         words
     }
 
-    /// Asks the user about servers of the workspace, and about tools of theirs, that need an approval; whenever there are.
+    /// Asks the user about servers of the workspace, and about their tools, that need an approval, whenever
+    /// there are any.
     pub fn ask_for_approvals(&self, planned: &ServerPlan, asker: &Arc<dyn Asker>) {
         for (planned, config) in planned.usable() {
             let Some(server) = self.servers.get(&config.name) else { continue };
@@ -368,13 +370,13 @@ impl ServerPool {
         questions.iter().for_each(JoinHandle::abort);
     }
 
-    /// Begins to end all servers, and waits for none.
+    /// Begins to end all servers, without waiting for them.
     pub fn stop(&self) {
         self.stop_asking();
         self.servers.stop();
     }
 
-    /// Ends all servers, politely and in bounded time.
+    /// Ends all servers gracefully, with a timeout.
     pub async fn close(&self) {
         self.stop_asking();
         self.servers.close().await;
@@ -394,7 +396,7 @@ impl Drop for ServerPool {
     }
 }
 
-/// What a server offers and the user has to approve, in a line.
+/// Returns one line about what a server offers and the user has to approve.
 fn withheld_line(server: &ServerHandle) -> Option<String> {
     let withheld = server.withheld();
     let name = &server.config().name;

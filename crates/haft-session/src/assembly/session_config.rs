@@ -28,7 +28,7 @@ pub(super) struct SessionConfig {
     pub(super) registry: Registry,
     /// The built-in tools that belong to one session, if there are built-in tools.
     session_tools: Option<SessionTools>,
-    /// Analyses shell commands, for tools and rules.
+    /// Analyzes shell commands, for tools and rules.
     pub(super) analyzer: ShellAnalyzer,
     pub(super) server_plan: ServerPlan,
     pub(super) state: Option<PathBuf>,
@@ -95,7 +95,7 @@ impl SessionConfig {
         Registry::new().with(tools.unwrap_or_default()).expect("the names of built-in tools differ")
     }
 
-    /// The groups of tools that are left out.
+    /// Returns the groups of tools that are omitted.
     pub(super) fn groups_off(&self) -> Result<HashSet<String>, SessionError> {
         let known: BTreeSet<&str> = self.registry.entries().map(|entry| entry.tool().group()).collect();
         for group in &self.options.tools_off {
@@ -112,12 +112,12 @@ impl SessionConfig {
         Ok(self.options.tools_off.iter().cloned().collect())
     }
 
-    /// Where results are kept that are too long for the model.
+    /// Returns the store for results that are too long for the model.
     pub(super) fn results(&self) -> Option<OffloadStore> {
         Some(self.store(self.state.as_ref()?.join("results")))
     }
 
-    /// A folder for such results, with advice that fits the tools.
+    /// Returns a store in a folder, with advice that fits the tools.
     pub(super) fn store(&self, dir: impl Into<PathBuf>) -> OffloadStore {
         OffloadStore::at(dir).with_readers(reader_tools(&self.registry))
     }

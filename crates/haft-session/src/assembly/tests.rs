@@ -1,4 +1,4 @@
-//! What flags and environment make of an engine, with tools that this binary doesn't have.
+//! Tests of the engine that flags and environment produce, with tools that this binary doesn't have.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -12,7 +12,8 @@ use super::workspace::real_path;
 use super::*;
 use crate::SessionEnvironment;
 
-/// A session in a folder of its own: `work` to work in, `real_path` for state and settings, `link` to get there.
+/// A session in a folder of its own: `work` to work in, `real_path` for state and settings, `link` to get
+/// there.
 struct Session {
     dir: tempfile::TempDir,
     builder: EngineBuilder,
@@ -50,7 +51,7 @@ impl Session {
                 "touch".to_owned(),
                 format!("Edit(/{}/**)", dir.path().canonicalize().unwrap().display()),
             ],
-            // Whoever runs the tests at a terminal is not part of them.
+            // A terminal that runs the tests doesn't affect them.
             non_interactive: true,
             tools: [touch.into_tools().unwrap(), long.into_tools().unwrap()].concat(),
             environment,
@@ -80,7 +81,7 @@ fn no_tool_writes_state_or_settings() {
     {
         assert_eq!(touch(protected), Some(ErrorKind::Denied), "{protected}");
     }
-    // Where a session reads them that isn't moved.
+    // The default locations, where other sessions read them.
     for usual in [".config/haft/settings.json", ".local/state/haft/x", ".claude/settings.json"] {
         assert_eq!(touch(&format!("home/{usual}")), Some(ErrorKind::Denied), "{usual}");
     }
@@ -100,7 +101,7 @@ fn long_results_are_kept_in_the_state_folder_and_can_be_read() {
     let text = result.outcome().unwrap().to_text();
     assert!(text.contains("read it with Read") && text.contains("search it with Grep"), "{text}");
 
-    // Without a rule that allows what lies outside: a session's own results are always readable.
+    // Without a rule that allows reads outside: a session's own results are always readable.
     let builder = session.builder.clone().permissions(haft::PermissionRules::new());
     let session = Session { engine: builder.build(), ..session };
     let read = session.call("Read", json!({"file_path": kept, "limit": 1}));

@@ -1,4 +1,5 @@
-//! State of a session that tools use in addition to files and processes: skills, scheduled prompts, active settings.
+//! State of a session that tools use in addition to files and processes: skills, scheduled prompts, active
+//! settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,17 +22,17 @@ use crate::run::memory::is_trusted;
 use crate::settings_view;
 use crate::text::one_line;
 
-/// The folder of skills, in those of settings.
+/// The folder of skills, in settings folders.
 const SKILLS: &str = "skills";
-/// The folders of a workspace that have settings.
+/// The settings folders of a workspace.
 const PROJECT: [&str; 2] = [".haft", ".claude"];
 /// The folders of sessions, in the state folder.
 const SESSIONS: &str = "sessions";
-/// The folder of planned prompts, in the state folder.
+/// The folder of scheduled prompts, in the state folder.
 const CRONS: &str = "cron";
 
-/// The user's skills, and those of a workspace that is trusted: they tell a model what to do, like its memory. Says what is
-/// left out.
+/// Returns the user's skills, and those of a trusted workspace: they instruct a model, like memory files.
+/// Reports skipped ones.
 pub(super) fn load_skills(given: &LoadedSettings, common: &SessionOptions) -> SkillSet {
     let places = &given.places;
     let mut skills = SkillSet::new();
@@ -57,7 +58,7 @@ pub(super) fn load_skills(given: &LoadedSettings, common: &SessionOptions) -> Sk
     skills
 }
 
-/// The skills of a workspace, which models read once it is trusted.
+/// Returns the skills of a workspace, which models read once it is trusted.
 pub(crate) fn skills_of(places: &SettingsPlaces) -> Vec<PathBuf> {
     let folders = PROJECT.iter().filter_map(|folder| places.cwd.join(folder).join(SKILLS).read_dir().ok());
     let files = folders.flatten().filter_map(|entry| Some(entry.ok()?.path().join(FILE)));
@@ -67,7 +68,7 @@ pub(crate) fn skills_of(places: &SettingsPlaces) -> Vec<PathBuf> {
     files
 }
 
-/// Where sessions keep their task lists, plans and checkpoints: beside their journals, whose folders these are.
+/// Returns the store where sessions keep their task lists, plans and checkpoints, next to their journals.
 pub(super) fn open_shelf(lookup: VariableLookup<'_>, purpose: SessionPurpose) -> SessionFolders {
     match haft::env::state_dir(lookup)
         .filter(|_| matches!(purpose, SessionPurpose::Run | SessionPurpose::Replay))
@@ -77,7 +78,8 @@ pub(super) fn open_shelf(lookup: VariableLookup<'_>, purpose: SessionPurpose) ->
     }
 }
 
-/// Scheduled prompts, by the clock and zone of the machine. They fire after [`CronTable::begin`].
+/// Returns the scheduled prompts, by the clock and time zone of the machine. They fire after
+/// [`CronTable::begin`].
 pub(super) fn open_crons(state: Option<&Path>, cwd: &Path) -> Arc<CronTable> {
     let table = CronTable::of_system().without_firing();
     Arc::new(match state {

@@ -1,4 +1,4 @@
-//! The tools of a session: those that are built in, and script tools.
+//! The tools of a session: built-in tools and script tools.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,11 @@ use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError, SessionOption};
 
-/// Script tools of a workspace.
+/// The folder of a workspace's script tools.
 pub(super) const PROJECT_TOOLS: &str = ".haft/tools";
 
-/// The shell with the limits of the environment, and what settings let run without the sandbox.
+/// Returns the shell tool with the limits of the environment, and the commands that settings exempt from
+/// the sandbox.
 fn bash_tool(
     lookup: VariableLookup<'_>,
     given: &LoadedSettings,
@@ -68,19 +69,18 @@ pub(super) fn core_tools(
         tools.web(fetch, search)
     };
     let session_tools = (!common.without_built_in_tools).then(|| tools.session_tools());
-    let registry = match common.without_built_in_tools {
-        true => Ok(Registry::new()),
-        false => Registry::new().with(tools.tools()),
-    };
+    let registry =
+        if common.without_built_in_tools { Ok(Registry::new()) } else { Registry::new().with(tools.tools()) };
     let registry = common.tools.iter().fold(registry, |registry, tool| registry?.with(tool.clone()));
     let registry = registry.map_err(|error| SessionError::tools(error.to_string()))?;
     Ok((registry, session_tools))
 }
 
-/// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.
+/// Adds script tools: the user's, those of a trusted workspace, and those of folders that flags name.
 ///
-/// Sources have labels and no paths: a label decides between two tools of one name and is in the name of the second, and a
-/// model is to be told the same on every machine. Folders of flags go before the user's, in the order given.
+/// Sources have labels and not paths: a label decides between two tools of one name and is a part of the
+/// second one's name, and a model should see the same names on every machine. Folders of flags come before
+/// the user's, in the given order.
 pub(super) fn with_scripts(
     mut registry: Registry,
     common: &SessionOptions,
@@ -95,7 +95,7 @@ pub(super) fn with_scripts(
     for (dir, source) in users.into_iter().chain(projects).filter(|(dir, _)| dir.exists()) {
         match scripts::load_scripts(&dir) {
             Ok(loaded) => registry = add_scripts(&registry, source, loaded, &common.notices),
-            // Not said by the user just now, so no reason to do nothing.
+            // The user did not just name the folder, so an error in it doesn't stop the session.
             Err(error) => {
                 common.notices.warn(format!("`{}` can't be read: {}", dir.display(), io_reason(&error)));
             }
@@ -124,7 +124,7 @@ pub(super) fn with_scripts(
     Ok(registry)
 }
 
-/// The tools that could be loaded; of the others, why not.
+/// Adds the tools that could be loaded, and reports why others could not.
 fn add_scripts(
     registry: &Registry,
     source: impl Into<Arc<str>>,
@@ -138,7 +138,7 @@ fn add_scripts(
     registry
 }
 
-/// Says which tools are not called what they call themselves.
+/// Reports tools whose offered name differs from their own one.
 pub(super) fn warn_of_clashes(engine: &EngineBuilder, notices: &NoticeSink) {
     let mut names = HashSet::new();
     if engine.registry().entries().all(|entry| names.insert(entry.tool().name())) {
@@ -156,7 +156,7 @@ pub(super) fn warn_of_clashes(engine: &EngineBuilder, notices: &NoticeSink) {
     }
 }
 
-/// The tools that a preview may advise: those that there are.
+/// Returns the tools that a preview may suggest: those that exist.
 pub(super) fn reader_tools(registry: &Registry) -> ReaderTools {
     let all = ReaderTools::default();
     let there = |name: &std::sync::Arc<str>| registry.entries().any(|entry| entry.tool().name() == &**name);

@@ -11,7 +11,8 @@ use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError, SessionOption};
 
-/// Files that say what the machine is and hold nothing of anybody's: read unasked, unless a rule says otherwise.
+/// Files that describe the machine and contain no personal data. They are read without asking, unless a
+/// rule denies it.
 const PUBLIC_FACTS: [&str; 9] = [
     "/etc/debian_version",
     "/etc/lsb-release",
@@ -51,14 +52,15 @@ pub(super) fn open_workspace(common: &SessionOptions) -> Result<Workspace, Sessi
     Ok(PUBLIC_FACTS.iter().fold(workspace, Workspace::with_readable))
 }
 
-/// Adds the directories of settings. One that isn't there is no reason to do nothing: others use the file as well.
+/// Adds the directories of settings. A missing one doesn't stop the session: other users share the settings
+/// file.
 pub(super) fn with_directories(
     mut workspace: Workspace,
     given: &LoadedSettings,
     notices: &NoticeSink,
 ) -> Workspace {
     let dirs = &given.loaded.settings.permissions.additional_directories;
-    // Those of flags are there already.
+    // The directories of flags were added before.
     for SettingValue { value, source } in dirs.iter().filter(|dir| dir.source.file.is_some()) {
         match workspace.clone().with_dir(value) {
             Ok(with) => workspace = with,
@@ -71,7 +73,7 @@ pub(super) fn with_directories(
     workspace
 }
 
-/// Why a directory can't be used, without the number of the system's error.
+/// Returns why a directory can't be used, without the number of the system's error.
 pub(super) fn io_reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
@@ -81,7 +83,8 @@ pub(super) fn io_reason(error: &std::io::Error) -> String {
     }
 }
 
-/// A folder as it really is, also where it doesn't exist yet: what is protected is compared by real paths.
+/// Returns the real path of a folder, even if it doesn't exist yet: protected paths are compared by real
+/// paths.
 pub(super) fn real_path(dir: &Path) -> PathBuf {
     let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     resolve_path(Path::new("/"), &absolute).map_or(absolute, |found| found.real)

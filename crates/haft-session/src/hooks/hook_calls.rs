@@ -1,8 +1,8 @@
-//! Hooks that are tools of servers: the call, under the rules that hold for it.
+//! Hooks that call tools of servers, and the rules for such calls.
 //!
-//! A hook of the user's own settings is what the user wants to happen, so that only a rule that denies the tool keeps it from being
-//! called. One that came with the workspace needs what any call of the tool needs, a rule that allows it: no user is asked for a
-//! hook. Hooks hear nothing of such a call, or it would never end.
+//! A hook in the user's own settings expresses what the user wants, so only a rule that denies the tool
+//! prevents the call. A hook of the workspace needs an allow rule like any call of the tool: the user is
+//! never asked for a hook. Hooks are not fired for such a call, or it would never end.
 
 use std::sync::{Arc, OnceLock};
 
@@ -23,13 +23,13 @@ use crate::text::one_line;
 /// The servers of a session, once they are started.
 pub type ServerSlot = Arc<OnceLock<Arc<ServerSet>>>;
 
-/// Whether any hook is a tool of a server.
+/// Returns whether any hook calls a tool of a server.
 pub fn use_servers(settings: &Settings) -> bool {
     let handlers = settings.hooks.groups.iter().flat_map(|group| &group.handlers);
     handlers.into_iter().any(|handler| matches!(handler.action, HookAction::McpTool { .. }))
 }
 
-/// Calls tools for hooks. `engine` has the tools and the rules, and no hooks.
+/// Returns a function that calls tools for hooks. `engine` has the tools and the rules, and no hooks.
 pub(super) fn tool_caller(engine: &Engine, policy: &Policy, servers: &ServerSlot) -> CallTool {
     let (engine, policy, servers) = (engine.clone(), policy.clone(), servers.clone());
     Arc::new(move |wanted: HookToolUse| -> BoxFuture<'static, Result<String, String>> {
@@ -51,7 +51,7 @@ pub(super) fn tool_caller(engine: &Engine, policy: &Policy, servers: &ServerSlot
     })
 }
 
-/// Whether rules let a hook have this call.
+/// Checks that rules permit this call of a hook.
 async fn check_allowed(engine: &Engine, policy: &Policy, wanted: &HookToolUse) -> Result<(), String> {
     let name = wire_name(&wanted.server, &wanted.tool);
     let call = CheckedCall::new(&name, wanted.input.clone());
@@ -67,7 +67,7 @@ async fn check_allowed(engine: &Engine, policy: &Policy, wanted: &HookToolUse) -
     }
 }
 
-/// One call that was looked at already.
+/// Makes one call that was checked already.
 async fn call_tool(server: &str, tool: AnyTool, input: serde_json::Value) -> Result<String, String> {
     let name = tool.name().to_owned();
     let registry = Registry::new().with_external(server, vec![tool]).map_err(|error| error.to_string())?;
@@ -80,7 +80,7 @@ async fn call_tool(server: &str, tool: AnyTool, input: serde_json::Value) -> Res
     }
 }
 
-/// Rules were asked before.
+/// The rules were evaluated before.
 struct AlreadyChecked;
 
 impl Authorizer for AlreadyChecked {

@@ -1,8 +1,9 @@
-//! What the user approved of servers that came with a workspace, on disk: one file for each workspace in the state folder.
+//! The user's approvals of a workspace's servers: one file for each workspace in the state folder.
 //!
-//! Kept as it was seen, so that a change can be shown as one. A file that is damaged, or that somebody else could have
-//! written, approves nothing. A server that settings approve by its name needs no question: its tools count as they are
-//! when they are first seen, and a changed one is withheld like any other.
+//! Definitions are stored as they were approved, so that a change can be shown as a difference. A damaged
+//! file, or one that another user could have written, approves nothing. A server that settings approve by
+//! its name needs no prompt: its tools are approved as they are when they are first seen. A changed tool is
+//! withheld like any other.
 
 use haft::sync::lock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,14 +15,14 @@ use haft_policy::trust::StateFile;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The longest file of approvals, in bytes.
+/// The maximum size of the approvals file, in bytes.
 const BYTES_MAX: u64 = 32 * 1024 * 1024;
 const VERSION: u32 = 1;
 
-/// What was approved: of a server, or of a tool of one.
+/// The approved definitions of servers, and of their tools.
 type StoredApprovals = BTreeMap<(String, Option<String>), Value>;
 
-/// Approvals of one workspace.
+/// The approvals of one workspace.
 pub struct FileApprovals {
     file: Option<StateFile>,
     workspace: String,
@@ -32,26 +33,26 @@ pub struct FileApprovals {
 
 #[derive(Default)]
 struct ApprovalState {
-    /// None before the file was read.
+    /// `None` before the file is read.
     known: Option<StoredApprovals>,
-    /// What the user said yes to in this process.
+    /// The approvals of this process.
     accepted: StoredApprovals,
-    /// First seen, and not yet kept.
+    /// First seen, and not stored yet.
     first_seen: Vec<ApprovalSubject>,
-    /// What is wrong with the file.
+    /// The problem with the file.
     damaged: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct ApprovalFile {
     version: u32,
-    /// For people; the name of the file is what counts.
+    /// For users who look at the file. The file's name is what counts.
     workspace: String,
     entries: Vec<StoredApproval>,
 }
 
 impl FileApprovals {
-    /// Those of a workspace; nothing is read before it is asked for.
+    /// Creates the approvals of a workspace. Nothing is read before it is needed.
     pub fn new(
         state_dir: Option<&Path>,
         workspace: &Path,
@@ -65,7 +66,7 @@ impl FileApprovals {
         }
     }
 
-    /// Takes the user's yes to these for this process.
+    /// Records the user's approval of these subjects for this process.
     pub fn accept(&self, subjects: &[ApprovalSubject]) {
         let mut state = self.state();
         for subject in subjects {
@@ -73,14 +74,17 @@ impl FileApprovals {
         }
     }
 
-    /// Keeps the user's yes to all of these, in one go.
+    /// Stores the user's approval of all these subjects at once.
+    ///
+    /// # Errors
+    /// Returns a message if there is no state folder, or if the file can't be written.
     pub fn approve_all(&self, subjects: &[ApprovalSubject]) -> Result<(), String> {
         let file = self.file.as_ref().ok_or(
             "there is no folder to keep an approval in; set HAFT_STATE_DIR, or HOME, to an absolute path",
         )?;
         let mut kept = BTreeMap::new();
         file.change(BYTES_MAX, |before| {
-            // What is damaged counts for nothing, so nothing is lost with it.
+            // A damaged file approves nothing, so nothing is lost by replacing it.
             kept = before.and_then(|bytes| parse_entries(&bytes).ok()).unwrap_or_default();
             for subject in subjects {
                 kept.insert((subject.server.clone(), subject.tool.clone()), subject.value.clone());
@@ -103,13 +107,16 @@ impl FileApprovals {
         Ok(())
     }
 
-    /// Keeps what was seen for the first time of servers that settings approve.
+    /// Stores the first seen definitions of servers that settings approve.
+    ///
+    /// # Errors
+    /// Returns a message if the file can't be written.
     pub fn keep_first_seen(&self) -> Result<(), String> {
         let first_seen = std::mem::take(&mut self.state().first_seen);
         if first_seen.is_empty() { Ok(()) } else { self.approve_all(&first_seen) }
     }
 
-    /// What is wrong with the file, if something is.
+    /// Returns the problem with the file, if there is one.
     pub fn damaged(&self) -> Option<String> {
         self.state().damaged.clone()
     }
@@ -133,7 +140,10 @@ impl FileApprovals {
     }
 }
 
-/// Forgets what was approved in a workspace; says whether there was something.
+/// Removes the approvals of a workspace. Returns whether there were any.
+///
+/// # Errors
+/// Returns the I/O error of the removal.
 pub fn forget_approvals(state_dir: &Path, workspace: &Path) -> std::io::Result<bool> {
     approvals_file(state_dir, workspace).forget()
 }
@@ -153,7 +163,7 @@ fn parse_entries(bytes: &[u8]) -> Result<StoredApprovals, String> {
 impl ApprovalStore for FileApprovals {
     fn known(&self, subject: &ApprovalSubject) -> KnownApproval {
         let mut state = self.state();
-        // Somebody may have approved it meanwhile, in another window.
+        // Another process may have stored an approval in the meantime.
         if state.known.is_none() || subject.tool.is_none() {
             let (known, damaged) = self.read();
             (state.known, state.damaged) = (Some(known), damaged);

@@ -1,7 +1,7 @@
-//! What servers complain about, kept so that another process can show it: `haft mcp logs`.
+//! Logs of servers, stored so that another process can show them: `haft mcp logs`.
 //!
-//! One file for each server of a workspace in the state folder, and the one before it. Whatever a server prints, a file has a
-//! bound, and so has what is written to disk in a minute; what is left out is noted.
+//! The state folder contains the current log file and the previous one for each server of a workspace. A
+//! file's size is limited, and so is the amount written in a minute. Omitted output is noted.
 
 use haft::sync::lock;
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use haft_policy::trust::StateFile;
 
-/// How long a file may grow before the next is begun, in bytes; one before it is kept.
+/// The size at which the next file begins, in bytes. One previous file is kept.
 pub const FILE_BYTES_MAX: u64 = 256 * 1024;
-/// How much of one server is written in a minute, in bytes.
+/// The maximum number of bytes written for one server in a minute.
 const MINUTE_BYTES_MAX: u64 = 512 * 1024;
 /// How long unused logs of a workspace are kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How many folders one session removes.
+/// The maximum number of folders that one session removes.
 const SWEPT_MAX: usize = 100;
 
 /// The logs of a workspace's servers.
@@ -29,9 +29,9 @@ pub struct ServerLogs {
     open: Mutex<BTreeMap<String, OpenLog>>,
 }
 
-/// A file that is written.
+/// A log file that is being written.
 struct OpenLog {
-    /// None where it can't be: then nothing is kept.
+    /// `None` if it can't be written: then the output is discarded.
     file: Option<File>,
     bytes: u64,
     minute: Instant,
@@ -40,13 +40,13 @@ struct OpenLog {
 }
 
 impl ServerLogs {
-    /// Those of a workspace; nothing is created before something is to be kept.
+    /// Returns the logs of a workspace. Nothing is created before the first output.
     pub fn new(state_dir: &Path, workspace: &Path) -> ServerLogs {
         let folder = StateFile::for_workspace(state_dir, "mcp-logs", workspace, "d").path().to_owned();
         ServerLogs { folder, open: Mutex::default() }
     }
 
-    /// Keeps what a server printed.
+    /// Appends the output of a server.
     pub fn add(&self, server: &str, bytes: &[u8]) {
         let mut open = lock(&self.open);
         if !open.contains_key(server) {
@@ -90,7 +90,7 @@ impl ServerLogs {
         log
     }
 
-    /// What is kept of a server, the oldest first; nothing where nothing is.
+    /// Returns the stored output of a server, oldest first; `None` if there is none.
     pub fn read(&self, server: &str) -> Option<Vec<u8>> {
         let path = self.path(server);
         let parts = [previous_log(&path), path].map(|path| log_tail(&path));
@@ -105,7 +105,7 @@ impl ServerLogs {
         self.folder.join(format!("{server}.log"))
     }
 
-    /// Removes the logs of workspaces that have been unused for long.
+    /// Removes the logs of workspaces that have been unused for a long time.
     fn sweep(&self) {
         let Some(Ok(all)) = self.folder.parent().map(std::fs::read_dir) else { return };
         let old = |entry: &std::fs::DirEntry| {
@@ -140,7 +140,7 @@ fn previous_log(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
 
-/// The end of a file.
+/// Returns the end of a file.
 fn log_tail(path: &Path) -> Option<Vec<u8>> {
     let mut file = File::open(path).ok()?;
     let most = 2 * FILE_BYTES_MAX;
@@ -151,10 +151,10 @@ fn log_tail(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A time as people read it.
+/// Formats a time for display.
 fn format_utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days since the first of March of the year 0, by which leap days are at the end of a year.
+    // Days since 1 March of year 0, so that leap days are at the end of a year.
     let days = days + 719_468;
     let era = days / 146_097;
     let of_era = days % 146_097;

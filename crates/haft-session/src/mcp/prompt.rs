@@ -1,7 +1,7 @@
-//! Asking, in the middle of a run, about a server of the workspace that needs an approval, or about tools of it.
+//! Prompts during a run about a server of the workspace, or its tools, that needs an approval.
 //!
-//! Only what was shown whole can be approved here; what is too long for a question is left to `haft mcp approve`. Each thing
-//! is asked about once: a no is a no for this session.
+//! Only definitions that were shown completely can be approved here. Those that are too long for a prompt
+//! are left to `haft mcp approve`. Each definition is asked about once: a rejection lasts for the session.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -16,12 +16,12 @@ use crate::NoticeSink;
 use crate::assembly::PlannedServer;
 use crate::text::one_line;
 
-/// How many lines of definitions a question shows.
+/// The maximum number of definition lines in a prompt.
 const LINES_MAX: usize = 40;
 const YES: &str = "Approve";
 const NO: &str = "Not now";
 
-/// A server of the workspace, for as long as it may have something to approve.
+/// A server of the workspace that may have something to approve.
 pub struct ServerPrompt {
     pub server: ServerHandle,
     words: String,
@@ -45,7 +45,7 @@ impl ServerPrompt {
         ServerPrompt { server, words, approvals, asked: Mutex::default(), notices }
     }
 
-    /// Asks about what is there to approve now and was not asked about before.
+    /// Asks about everything that needs an approval now and was not asked about before.
     pub async fn ask(&self, asker: &dyn Asker) {
         let name = &self.server.config().name;
         if let ServerStatus::Unapproved(withheld) = self.server.status() {
@@ -88,7 +88,7 @@ impl ServerPrompt {
 
     /// Stores the approval, and lets the server continue.
     fn keep(&self, subjects: &[ApprovalSubject]) {
-        // It counts in this session at once, whatever the disk does.
+        // The approval takes effect in this session, even if storing it fails.
         self.approvals.accept(subjects);
         self.server.reconsider();
         if let Err(words) = self.approvals.approve_all(subjects) {
@@ -103,17 +103,18 @@ async fn ask_yes_no(asker: &dyn Asker, text: String) -> bool {
     asker.question(&question).await.is_some_and(|answer| answer == [YES])
 }
 
-/// A definition to approve: the whole of a new one, what changed of another. Nothing in it is hidden.
+/// Returns a definition to approve: all of a new one, the changes of another. Nothing in it is hidden.
 pub fn definition_text(withheld: &WithheldItem) -> String {
     let tool = withheld.subject.tool.as_deref().unwrap_or_default();
     let (word, diff) = (if withheld.before.is_some() { "changed" } else { "new" }, withheld.diff());
-    let mut text = match withheld.subject.is_instructions() {
-        true => format!("{word} instructions for models\n"),
-        false => format!("{word} tool {}\n", haft_mcp::text::display_line(tool, 200)),
+    let mut text = if withheld.subject.is_instructions() {
+        format!("{word} instructions for models\n")
+    } else {
+        format!("{word} tool {}\n", haft_mcp::text::display_line(tool, 200))
     };
     for line in diff.lines() {
         let line = match withheld.before {
-            // All of it is new, so nothing has to be marked.
+            // Everything is new, so lines need no marks.
             None if line.starts_with("@@") => continue,
             None => line.strip_prefix('+').unwrap_or(line),
             Some(_) => line,

@@ -1,7 +1,9 @@
-//! A server asks the model (`sampling/createMessage`): off unless the user's settings allow it for that server, and then with
-//! the user's yes to each question, or to all of a server for this session.
+//! Model requests of a server (`sampling/createMessage`). They are disabled unless the user's settings
+//! enable them for the server. Then the user approves each request, or all requests of a server in this
+//! session.
 //!
-//! The model gets the server's words as a conversation of its own, without tools, and knows nothing of the session's.
+//! The model receives the server's messages as a separate conversation, without tools and without the
+//! session's conversation.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,18 +18,18 @@ use serde_json::{Value, json};
 
 use crate::run::single_reply::single_reply;
 
-/// How often servers may ask in one session.
+/// The maximum number of requests of servers in one session.
 const ASKED_MAX: usize = 50;
-/// The longest question, in characters.
+/// The maximum length of a request, in characters.
 const QUESTION_CHARS_MAX: usize = 100_000;
-/// How much of it the user is shown.
+/// The maximum number of characters shown to the user.
 const SHOWN_CHARS_MAX: usize = 2_000;
 
 const ONCE: &str = "Yes, this once";
 const ALWAYS: &str = "Yes, whatever it asks in this session";
 const NO: &str = "No";
 
-/// Answers for the model of a session, once it has one.
+/// Answers with the model of a session, once it has one.
 pub struct ModelSampler {
     model: OnceLock<Arc<dyn Model>>,
     asker: Option<Arc<dyn Asker>>,
@@ -40,7 +42,7 @@ impl ModelSampler {
         ModelSampler { model: OnceLock::new(), asker, asked: AtomicUsize::new(0), allowed: Mutex::default() }
     }
 
-    /// Answers for this model from now on. Only the first one counts.
+    /// Sets the model. Only the first call has an effect.
     pub fn set_model(&self, model: Arc<dyn Model>) {
         let _ = self.model.set(model);
     }
@@ -95,7 +97,7 @@ impl SamplingHandler for ModelSampler {
     }
 }
 
-/// The server's messages as one text.
+/// Returns the server's messages as one text.
 fn sample_question(params: &Value) -> Result<String, String> {
     let messages = params["messages"].as_array().filter(|messages| !messages.is_empty());
     let messages = messages.ok_or("there are no messages")?;

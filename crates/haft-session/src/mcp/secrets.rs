@@ -1,18 +1,18 @@
-//! Secrets in a server's command line and address, which are not shown.
+//! Masks secrets in a server's command line and address.
 //!
-//! People write keys into arguments, and lists of servers are pasted into questions. So whatever is called a key, or looks like
-//! one, is left out where a server is listed or its log is shown. That is a guess and no promise; who approves a server sees all
-//! of it.
+//! Users write keys into arguments, and paste lists of servers into public questions. So a value that is
+//! named like a key, or looks like one, is masked where a server is listed or its log is shown. This is a
+//! heuristic and no guarantee. The approval of a server shows all of it.
 
 use haft_policy::settings::{McpServer, McpTransport};
 
 /// The placeholder of a secret.
 const LEFT_OUT: &str = "…";
-/// Words in the names that secrets have, and how such words begin or end.
+/// Words in the names of secrets, and prefixes and suffixes of such words.
 const NAMES: [&str; 7] = ["key", "pwd", "auth", "bearer", "cookie", "pat", "authorization"];
 const BEGIN: [&str; 4] = ["secret", "password", "passwd", "credential"];
 const END: [&str; 5] = ["token", "secret", "password", "apikey", "accesskey"];
-/// How keys begin that are given out by those who are known for it.
+/// Prefixes of the keys of well-known vendors.
 const BEGINNINGS: [&str; 13] = [
     "sk-",
     "pk-",
@@ -28,12 +28,12 @@ const BEGINNINGS: [&str; 13] = [
     "AKIA",
     "eyJ",
 ];
-/// From how many characters on a word without any form could be a key.
+/// The minimum length of a word without a known form to count as a key.
 const KEY_CHARS_MIN: usize = 32;
-/// How long a value has to be to be told from other text.
+/// The minimum length of a value that can be distinguished from other text.
 const VALUE_CHARS_MIN: usize = 8;
 
-/// Arguments without what looks like a secret. Variables stay.
+/// Masks likely secrets in arguments. Variables are kept.
 pub(crate) fn mask_arguments(args: &[String]) -> Vec<String> {
     let mut of_before = false;
     let mut mask = |arg: &String| {
@@ -52,9 +52,10 @@ pub(crate) fn mask_arguments(args: &[String]) -> Vec<String> {
         }
         if let Some((name, value)) = arg.split_once(['=', ':']).filter(|(name, _)| is_name(name)) {
             let between = &arg[name.len()..=name.len()];
-            return match value.is_empty() || is_variable(value) || !(is_secret(name) || is_key(value)) {
-                true => arg.clone(),
-                false => format!("{name}{between}{LEFT_OUT}"),
+            return if value.is_empty() || is_variable(value) || !(is_secret(name) || is_key(value)) {
+                arg.clone()
+            } else {
+                format!("{name}{between}{LEFT_OUT}")
             };
         }
         of_before = arg.starts_with('-') && is_secret(arg);
@@ -71,7 +72,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
-/// Whether something of this name is a secret: one of its words is, as names are made of words.
+/// Returns whether a value with this name is a secret: one of the words in the name says so.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| {
@@ -81,8 +82,8 @@ fn is_secret(name: &str) -> bool {
     })
 }
 
-/// Whether a word looks like a key: it begins like one, or is long and has letters, digits and nothing that a path or a
-/// sentence has.
+/// Returns whether a word looks like a key: it has a known prefix, or is long and has only characters that
+/// keys have.
 fn is_key(word: &str) -> bool {
     if word.contains(char::is_whitespace) {
         return word.to_ascii_lowercase().starts_with("bearer ");
@@ -99,7 +100,7 @@ fn is_key(word: &str) -> bool {
     known || long
 }
 
-/// An address without secrets: no user and password, and no values of its query. Variables stay.
+/// Removes user, password and query values from an address. Variables are kept.
 pub(crate) fn without_secrets(url: &str) -> String {
     let (start, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
@@ -123,8 +124,8 @@ pub(crate) fn without_secrets(url: &str) -> String {
     format!("{start}{authority}{path}{}{fragment}", query.unwrap_or_default())
 }
 
-/// The values that a server was given and that may be secrets: of its variables and headers, and of its arguments those that
-/// are not shown.
+/// Returns the server's configured values that may be secrets: those of its variables and headers, and the
+/// masked arguments.
 pub(crate) fn configured_secrets(server: &McpServer) -> Vec<String> {
     let mut values: Vec<String> = match &server.transport {
         McpTransport::Stdio { args, env, .. } => {
@@ -150,7 +151,7 @@ pub(crate) fn configured_secrets(server: &McpServer) -> Vec<String> {
     values
 }
 
-/// A text without these values.
+/// Replaces these values in a text.
 pub(crate) fn mask_secrets(text: &str, values: &[String]) -> String {
     values.iter().fold(text.to_owned(), |text, value| text.replace(value.as_str(), LEFT_OUT))
 }

@@ -1,8 +1,8 @@
 //! Changes to the files that name MCP servers. Starts nothing.
 //!
-//! For everybody in a workspace that is its `.mcp.json`; for the user a file of their own, which has servers for all
-//! workspaces and for single ones. What Claude Code keeps for itself is read and never written. Everything else in a file
-//! stays as it was, and a file is replaced whole or not at all.
+//! The file shared by everyone in a workspace is `.mcp.json`. The user's own file has servers for all
+//! workspaces and for single ones. Claude Code's own file is read but never written. Everything else in a
+//! file is preserved, and a file is replaced atomically.
 
 use std::fmt;
 use std::fs::{DirBuilder, File, TryLockError};
@@ -18,25 +18,25 @@ use serde_json::Value;
 use crate::text::one_line;
 use crate::{SessionEnvironment, SessionError, loaded_settings, processes};
 
-/// Permissions of a new file that others should read as well; one of the user's own may hold secrets.
+/// Permissions of a new shared file, and of a new file of the user, which may contain secrets.
 const SHARED: u32 = 0o644;
 const PRIVATE: u32 = 0o600;
-/// How long another change of the same file is waited for.
+/// How long a change waits for another one of the same file.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// For whom a server is.
+/// The users of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerScope {
     /// The user, in this workspace.
     Local,
-    /// Everybody who works in this workspace: `.mcp.json`.
+    /// Everyone who works in this workspace: `.mcp.json`.
     Project,
-    /// The user, everywhere.
+    /// The user, in all workspaces.
     User,
 }
 
-/// The files that name MCP servers, as seen from one workspace.
+/// The files that name MCP servers for one workspace.
 pub struct ServerFiles {
     places: SettingsPlaces,
 }
@@ -44,24 +44,24 @@ pub struct ServerFiles {
 /// A server that was added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedServer {
-    /// The file, as a path for people.
+    /// The file, as a path for display.
     pub file: String,
-    /// What is doubtful about the entry, as messages.
+    /// Warnings about the entry.
     pub warnings: Vec<String>,
 }
 
-/// Why the files of servers were not changed.
+/// Why the server files were not changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerFilesError {
-    /// A file names a server that is called the same.
+    /// A file names a server with the same name.
     AlreadyThere {
-        /// The file, as a path for people.
+        /// The file, as a path for display.
         file: String,
     },
     /// No file of the user or the workspace names the server.
     NotFound {
-        /// The file of Claude Code that may name it, as a path for people.
+        /// The file of Claude Code that may name it, as a path for display.
         claude_file: Option<String>,
     },
     /// Several files name the server.
@@ -94,10 +94,10 @@ impl From<SessionError> for ServerFilesError {
 }
 
 impl ServerFiles {
-    /// The files that count in this directory.
+    /// Returns the files for this directory.
     ///
     /// # Errors
-    /// A directory that can't be used.
+    /// Returns an error if the directory can't be used.
     pub fn new(cwd: &Path, environment: &SessionEnvironment) -> Result<ServerFiles, SessionError> {
         Ok(ServerFiles { places: loaded_settings::settings_places(cwd, &|name| environment.get(name))? })
     }
@@ -105,7 +105,8 @@ impl ServerFiles {
     /// Adds an entry, in the form of `.mcp.json`, to the file of a scope.
     ///
     /// # Errors
-    /// A name or an entry that can't be used, a file that names the server already or can't be changed.
+    /// Returns an error if the name or the entry is invalid, or if the file already names the server or
+    /// can't be changed.
     pub fn add(
         &self,
         scope: ServerScope,
@@ -135,11 +136,11 @@ impl ServerFiles {
         Ok(AddedServer { file: file.shown(), warnings })
     }
 
-    /// Removes the entry of a server from the file of a scope, or from the one file that names it. Returns the file, as a path
-    /// for people.
+    /// Removes the entry of a server from the file of a scope, or from the one file that names it. Returns
+    /// the file, as a path for display.
     ///
     /// # Errors
-    /// No file or several files name the server, or a file can't be changed.
+    /// Returns an error if no file or several files name the server, or if a file can't be changed.
     pub fn remove(&self, scope: Option<ServerScope>, name: &str) -> Result<String, ServerFilesError> {
         let scopes = match scope {
             Some(scope) => vec![scope],
@@ -147,14 +148,14 @@ impl ServerFiles {
         };
         let (mut matches, mut locks) = (Vec::new(), Vec::new());
         for scope in scopes {
-            // Without a folder for settings there is nothing in it either.
+            // Without a settings folder there are no servers in it.
             let Ok(file) = self.file(scope) else { continue };
             let folder = file.path.parent().map(Path::to_owned);
             if file.path.exists() && !locks.iter().any(|(locked, _)| *locked == folder) {
                 locks.push((folder, file.lock()?));
             }
             let text = file.read()?;
-            // A server that was added in a folder of the repository counts there.
+            // A server that was added in a folder of the repository applies there.
             let folder = file.project.as_ref().map(|_| self.places.cwd.display().to_string());
             let keys = [file.project.clone(), folder];
             let mut rest = None;
@@ -205,12 +206,12 @@ impl ServerFiles {
     }
 }
 
-/// One file that names servers, and the part of it that a scope means.
+/// One file that names servers, and the part of it for a scope.
 struct ServerFile<'a> {
     places: &'a SettingsPlaces,
     scope: ServerScope,
     path: PathBuf,
-    /// The key of the workspace, in a file of many.
+    /// The key of the workspace, in a file for many workspaces.
     project: Option<String>,
     mode: u32,
 }
@@ -228,8 +229,9 @@ impl ServerFile<'_> {
         self.error(format!("{reason}; nothing was changed"))
     }
 
-    /// Keeps other processes from changing the files of this folder until the lock is dropped: what is written is made of
-    /// what was read. The lock is on the folder, so that nothing is left in a workspace.
+    /// Locks the folder of the file against other processes until the lock is dropped, since the new
+    /// content is derived from the old one. The lock is on the folder, so that no lock file is left in a
+    /// workspace.
     fn lock(&self) -> Result<File, SessionError> {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         if self.mode == PRIVATE {
@@ -261,7 +263,8 @@ impl ServerFile<'_> {
     }
 
     fn replace(&self, text: &str) -> Result<(), SessionError> {
-        // A session of another process may run a command in this folder and would take the change for that command's.
+        // A session of another process may run a command in this folder and would attribute the change to
+        // that command.
         if let Some(caches) = self.places.state_dir.as_deref().map(processes::caches_dir) {
             haft_sandbox::approve_content(&caches, &self.path, text.as_bytes())
                 .map_err(|error| self.error(error))?;

@@ -1,6 +1,7 @@
-//! Decides on each call: it is found, its input read, and decided on. Runs nothing, asks no user, starts no server.
+//! Decides each recorded call: finds its tool, parses its input, and evaluates the rules. Runs nothing,
+//! asks no user, starts no server.
 //!
-//! Tools of servers are decided on by their names, as a check does it; what they take is known to the servers alone.
+//! Tools of servers are decided by their names, as for a check: only the servers know their inputs.
 
 use haft::Engine;
 use haft_policy::gate::{CheckedCall, Policy};
@@ -11,15 +12,15 @@ use super::{ReplayedCall, open_session};
 use crate::assembly::{PlannedServer, SessionParts};
 use crate::{SessionError, SessionOptions, SessionPurpose};
 
-/// The fewest calls for which a second thread is worth its start.
+/// The minimum number of calls that justify another thread.
 const CALLS_PER_THREAD_MIN: usize = 500;
-/// The most threads.
+/// The maximum number of threads.
 const THREADS_MAX: usize = 8;
 
-/// Decides on recorded calls by today's rules.
+/// Decides recorded calls by the current rules.
 ///
 /// # Errors
-/// A session that can't be opened.
+/// Returns an error if the session can't be opened.
 pub fn check_calls(
     recording: &CallRecording,
     options: &SessionOptions,
@@ -39,24 +40,25 @@ pub fn check_calls(
         numbered.map(check).collect()
     };
     let check_part = &check_part;
-    // No decision depends on another, so each thread has its part.
+    // No decision depends on another one, so each thread has its part.
     let parts: Vec<Vec<ReplayedCall>> = std::thread::scope(|scope| {
         let parts = calls.chunks(part_size).enumerate();
         let handles: Vec<_> = parts.map(|part| scope.spawn(move || check_part(part))).collect();
         handles.into_iter().map(|handle| handle.join().unwrap_or_default()).collect()
     });
     let checked: Vec<ReplayedCall> = parts.into_iter().flatten().collect();
-    match checked.len() == calls.len() {
-        true => Ok(checked),
-        false => Err(SessionError::tools("judging a call failed; please report this")),
+    if checked.len() == calls.len() {
+        Ok(checked)
+    } else {
+        Err(SessionError::tools("judging a call failed; please report this"))
     }
 }
 
-/// Decides on calls as a session would.
+/// Decides calls as a session would.
 pub(super) struct CallChecker {
     policy: Policy,
     engine: Engine,
-    /// Names of the servers that are configured.
+    /// The names of the configured servers.
     servers: Vec<String>,
 }
 
@@ -67,7 +69,7 @@ impl CallChecker {
         CallChecker { policy: session.policy.clone(), engine: session.engine().clone(), servers }
     }
 
-    /// What today says of one call.
+    /// Returns the current decision on one call.
     pub(super) async fn check(&self, at: usize, recorded: &RecordedCall) -> ReplayedCall {
         let Some(input) = &recorded.input else {
             let why = "its input was never whole";

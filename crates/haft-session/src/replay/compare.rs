@@ -1,11 +1,12 @@
-//! Whether two results say the same, apart from what differs every time: where the copy lies, and how long things took.
+//! Compares two results, apart from differences that are always expected: the path of the copy, and
+//! durations.
 
 use std::path::Path;
 
-/// The longest run of letters and digits that is looked at as one word.
+/// The maximum length of a run of letters and digits that counts as one word.
 const WORD_CHARS_MAX: usize = 64;
 
-/// Puts another path in the place of one, wherever it stands as a whole path or begins one.
+/// Replaces a path by another one, wherever it is a whole path or the beginning of one.
 pub(super) fn replace_paths(text: &str, from: &Path, to: &Path) -> String {
     let (Some(from), Some(to)) = (from.to_str(), to.to_str()) else { return text.to_owned() };
     if from.len() < 2 || from == to {
@@ -25,7 +26,7 @@ pub(super) fn replace_paths(text: &str, from: &Path, to: &Path) -> String {
     out + rest
 }
 
-/// A text without times, dates and blanks at the ends of lines.
+/// Removes times, dates and trailing spaces from a text.
 pub(super) fn normalize_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
@@ -45,7 +46,7 @@ pub(super) fn normalize_text(text: &str) -> String {
     out
 }
 
-/// `0.03s`, `12ms`, `12:30:05`: a number with a unit of time, or a time of day.
+/// Returns whether a word is a time: `0.03s`, `12ms`, `12:30:05`.
 fn is_time(word: &str) -> bool {
     if word.len() > WORD_CHARS_MAX || !word.starts_with(|c: char| c.is_ascii_digit()) {
         return false;
@@ -60,7 +61,7 @@ fn is_time(word: &str) -> bool {
     matches!(unit, "s" | "ms" | "us" | "ns" | "s." | "ms.")
 }
 
-/// The first line that differs, then and now.
+/// Returns the first line that differs, recorded and current.
 pub(super) fn first_difference(then: &str, now: &str) -> String {
     let (mut a, mut b) = (then.lines(), now.lines());
     for line in 1.. {

@@ -1,14 +1,15 @@
-//! The decision on a recorded call today, and whether it contradicts what was recorded.
+//! The current decision on a recorded call, and whether it contradicts the recorded one.
 //!
-//! A contradiction is a call that ran and would be denied. A call that would ask is as recorded if the user may have been
-//! asked then, which a transcript never rules out; a journal does, where it names a rule. Hooks don't decide again.
+//! A call that ran and would now be denied is a contradiction. A call that would ask is consistent if the
+//! user may have been asked when it was recorded. A transcript never rules that out; a journal does if it
+//! names a rule. Hooks don't decide again.
 
 use haft::decision::{Decision, DecisionSource, Verdict};
 use haft_policy::gate::{InvalidCall, Policy};
 
 use super::recording::{RecordedCall, RecordedOutcome};
 
-/// What today says of a call.
+/// The current decision on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CurrentDecision {
     Decided(Verdict),
@@ -25,7 +26,7 @@ impl CurrentDecision {
         }
     }
 
-    /// The tool's own name, what today says, and why.
+    /// Returns the tool's own name, the current decision, and its reason.
     pub(super) fn from_check(
         policy: &Policy,
         checked: Result<(String, Decision), InvalidCall>,
@@ -42,7 +43,7 @@ impl CurrentDecision {
         }
     }
 
-    /// Whether this and the record can't both be.
+    /// Returns whether this decision contradicts the record.
     pub(super) fn contradicts(self, recorded: &RecordedCall) -> bool {
         let text = recorded.text.as_deref().unwrap_or_default();
         match (&recorded.outcome, self) {
@@ -50,14 +51,15 @@ impl CurrentDecision {
                 ("Denied", CurrentDecision::Decided(Verdict::Deny))
                 | ("UnknownTool", CurrentDecision::UnknownTool)
                 | ("InvalidInput", CurrentDecision::InvalidInput) => false,
-                // Nobody could be asked then.
+                // At that time no user could be asked.
                 ("Denied", CurrentDecision::Decided(Verdict::Ask)) => !recorded.unanswered,
                 ("Denied", CurrentDecision::Decided(Verdict::Allow)) => true,
                 ("UnknownTool", _) => true,
-                // What makes no sense fits its schema: only running it would tell.
+                // An input may match its schema and still be rejected by the tool, which only running it
+                // would show.
                 ("InvalidInput", _) => text.contains("invalid input for "),
                 ("Rejected", CurrentDecision::Decided(Verdict::Allow)) => true,
-                // Stopped by what isn't asked here.
+                // It was stopped by a check that is not repeated here.
                 (_, today) => !matches!(today, CurrentDecision::Decided(_)),
             },
             (_, CurrentDecision::Decided(Verdict::Allow)) => false,
@@ -67,7 +69,7 @@ impl CurrentDecision {
     }
 }
 
-/// Whether calls that this source allows run without a question today too.
+/// Returns whether calls that this source allows currently run without asking too.
 fn is_without_question(source: DecisionSource) -> bool {
     !matches!(
         source,

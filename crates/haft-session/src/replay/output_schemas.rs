@@ -1,7 +1,8 @@
-//! Whether recorded results have the form that today's tools promise: their output schemas.
+//! Checks recorded results against the output schemas of the current tools.
 //!
-//! A program behind a tool may have learned to answer otherwise since; whoever relies on the promise, such as a client of
-//! `haft serve`, should hear of it before a model does. What was cut in the middle has no form any more, and isn't asked for it.
+//! The program behind a tool may have changed its output since. A client that relies on the schema, such as
+//! a client of `haft serve`, should learn of it before a model does. A truncated result has no valid form
+//! any more, so it isn't checked.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,12 @@ use serde_json::Value;
 
 use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
 
-/// How many violations of a result are reported.
+/// The maximum number of reported violations of a result.
 const FAULTS_MAX: usize = 3;
-/// What stands in a result of which a part was shown.
+/// The text that marks a truncated result.
 const CUT: &str = "the whole result is in ";
 
-/// The promises of today's tools, by the names that a recording has for them.
+/// The output schemas of the current tools, by their names in a recording.
 pub(super) struct OutputSchemas(BTreeMap<String, InputSchema>);
 
 impl OutputSchemas {
@@ -29,7 +30,7 @@ impl OutputSchemas {
             }
             let schema =
                 snapshot.find(&recorded.name).ok().and_then(|found| found.tool().output_schema().cloned());
-            // A schema that no value can be held against promises nothing.
+            // A schema that can't be compiled is ignored.
             if let Some(schema) = schema.and_then(|schema| InputSchema::of_output(schema).ok()) {
                 schemas.insert(recorded.name.clone(), schema);
             }
@@ -37,7 +38,8 @@ impl OutputSchemas {
         OutputSchemas(schemas)
     }
 
-    /// Why a recorded result isn't what today's tool promises; nothing where it is, or where nothing is promised.
+    /// Returns why a recorded result violates the current output schema; `None` if it conforms, or if there
+    /// is no schema.
     pub(super) fn violation(&self, recorded: &RecordedCall) -> Option<String> {
         let (schema, text) = (self.0.get(&recorded.name)?, recorded.text.as_deref()?);
         if recorded.outcome != RecordedOutcome::Ran || text.contains(CUT) {

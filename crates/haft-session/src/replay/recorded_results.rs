@@ -1,8 +1,8 @@
-//! The calls go through the pipeline, and where a tool would run it gives what was recorded.
+//! Sends the calls through the pipeline, with recorded results in place of running the tools.
 //!
-//! So today's names, schemas, rules, order, result limits and turn budget are met by yesterday's results. A tool's sense check
-//! isn't asked, since it is about files as they are now; hooks are not run; whoever would be asked answers as was recorded.
-//! Results that are too long go to a temporary folder, which is gone afterwards.
+//! So the current names, schemas, rules, order, result limits and turn budget are applied to recorded
+//! results. A tool's own input check is skipped, since it depends on the current files. Hooks are not run.
+//! Prompts are answered as recorded. Long results go to a temporary folder, which is removed afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
 use super::{ReplayedCall, open_session, quiet_engine};
 use crate::{SessionError, SessionOptions, SessionPurpose};
 
-/// Brings recorded results through today's pipeline and compares what the model would get.
+/// Sends recorded results through the current pipeline and compares what the model would receive.
 ///
 /// # Errors
-/// A session that can't be opened.
+/// Returns an error if the session can't be opened.
 pub async fn compare_results(
     recording: &CallRecording,
     options: &SessionOptions,
@@ -61,7 +61,7 @@ pub async fn compare_results(
     Ok(replayed)
 }
 
-/// Calls of one message of the model, in order, with their places.
+/// Groups calls by the model message that contains them, in order, with their indexes.
 pub(super) fn group_by_turn(calls: &[RecordedCall]) -> Vec<Vec<(usize, &RecordedCall)>> {
     let mut turns: Vec<Vec<(usize, &RecordedCall)>> = Vec::new();
     let mut open: BTreeMap<Option<&str>, (usize, usize)> = BTreeMap::new();
@@ -77,7 +77,7 @@ pub(super) fn group_by_turn(calls: &[RecordedCall]) -> Vec<Vec<(usize, &Recorded
     turns
 }
 
-/// A call by an id that no other has.
+/// Returns a call with a unique id.
 pub(super) fn to_tool_call(at: usize, recorded: &RecordedCall, input: String) -> ToolCall {
     ToolCall::new(format!("r{at}"), recorded.name.as_str(), input)
 }
@@ -106,7 +106,7 @@ impl RecordedResult {
     }
 }
 
-/// Today's tools, each with recorded answers, and those that only the conventions know.
+/// Returns the current tools, each with recorded answers, and the conventional ones.
 fn tools_with_recorded_results(
     engine: &EngineBuilder,
     recording: &CallRecording,
@@ -149,13 +149,13 @@ fn tools_with_recorded_results(
     Ok(registry)
 }
 
-/// Whether results of a turn came in another order than their calls.
+/// Returns whether results of a turn arrived in another order than their calls.
 fn is_out_of_order(calls: &[(usize, &RecordedCall)]) -> bool {
     let places: Vec<usize> = calls.iter().filter_map(|(_, recorded)| recorded.place).collect();
     !places.is_sorted()
 }
 
-/// What differs in the result of one call.
+/// Returns the difference in the result of one call.
 fn compare_result(
     (at, recorded, checked): (usize, &RecordedCall, ReplayedCall),
     schemas: &OutputSchemas,
@@ -163,7 +163,7 @@ fn compare_result(
     is_last: bool,
     is_swapped: bool,
 ) -> ReplayedCall {
-    // What never got as far as its result is what the check says.
+    // A call that never produced a result has the outcome of the check.
     if checked.differs || result.error().is_some_and(|error| !error.kind().began()) {
         return checked;
     }
@@ -172,7 +172,7 @@ fn compare_result(
         ReplayedCall::new(at, recorded, tool.clone(), today, why, differs)
     };
     let Some(text) = &recorded.text else {
-        // The model's last calls may wait for their results.
+        // The model's last calls may have no results yet.
         let why = "the recording has no result of it".to_owned();
         return row("no result", why, !is_last && recorded.outcome == RecordedOutcome::Unknown);
     };
@@ -197,7 +197,7 @@ fn compare_result(
     row("same", String::new(), false)
 }
 
-/// The text that the model gets.
+/// Returns the text that the model receives.
 pub(super) fn result_text(result: &ToolResult) -> String {
     match result.outcome() {
         Ok(output) => output.to_text(),
@@ -205,7 +205,7 @@ pub(super) fn result_text(result: &ToolResult) -> String {
     }
 }
 
-/// Allows what ran then, and nothing else.
+/// Approves the calls that ran in the recording, and no others.
 pub(super) struct RecordedApprovals(Vec<bool>);
 
 impl RecordedApprovals {

@@ -1,4 +1,4 @@
-//! Recorded calls in order with their results, whatever kind of file they are in.
+//! Recorded calls in order with their results, from any kind of file.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read as _};
@@ -16,48 +16,48 @@ use serde_json::Value;
 use crate::SessionError;
 use crate::text::one_line;
 
-/// Calls that were made.
+/// A recording of calls.
 pub struct CallRecording {
-    /// Where it was read from.
+    /// The source that it was read from.
     pub source: String,
-    /// What kind of file it is.
+    /// The kind of file.
     pub form: String,
-    /// Where its calls were made, where that is known.
+    /// The directory in which its calls were made, if it is known.
     pub(super) cwd: Option<PathBuf>,
     pub(super) calls: Vec<RecordedCall>,
     warnings: Vec<String>,
 }
 
-/// A call that was made.
+/// A recorded call.
 pub(super) struct RecordedCall {
     pub(super) id: String,
-    /// The tool as the call named it.
+    /// The tool name in the call.
     pub(super) name: String,
-    /// JSON text; none where it was never whole.
+    /// The JSON text; `None` if it was never complete.
     pub(super) input: Option<String>,
     pub(super) turn: usize,
     pub(super) line: Option<usize>,
     pub(super) agent: Option<String>,
     pub(super) outcome: RecordedOutcome,
-    /// The source of the decision on it, where that was recorded.
+    /// The source of the decision, if it was recorded.
     pub(super) by: Option<DecisionSource>,
-    /// Whether it was refused because it asked and the session had no user.
+    /// Whether it was denied because it asked and the session had no user.
     pub(super) unanswered: bool,
-    /// The text that the model got.
+    /// The text that the model received.
     pub(super) text: Option<String>,
-    /// The place of its result among all of the file.
+    /// The position of its result among all results in the file.
     pub(super) place: Option<usize>,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RecordedOutcome {
     Ran,
-    /// It ran, and gave an error.
+    /// It ran, and returned an error.
     Failed,
-    /// It was not run, by the kind of its error.
+    /// It was not run. Contains the kind of its error.
     Refused(String),
-    /// Nothing says.
+    /// The outcome is not recorded.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ impl RecordedOutcome {
     }
 }
 
-/// Kinds of errors that calls have which were not run.
+/// The error kinds of calls that were not run.
 const REFUSED: [&str; 8] = [
     "Blocked",
     "Denied",
@@ -84,7 +84,7 @@ const REFUSED: [&str; 8] = [
     "UnknownTool",
 ];
 
-/// Words by which a refusal is known where a file has no kinds: ours, and those of Claude Code.
+/// Texts that identify a denial in files without error kinds: haft's, and those of Claude Code.
 const SAID: [(&str, &str); 11] = [
     ("no tool named `", "UnknownTool"),
     ("no such tool available", "UnknownTool"),
@@ -98,16 +98,16 @@ const SAID: [(&str, &str); 11] = [
     ("the user said no to ", "Rejected"),
     ("doesn't want to proceed with this tool use", "Rejected"),
 ];
-/// How a refusal is worded where a call asked and the session had no user; for files without decisions.
+/// The text of a denial of a call that asked in a session without a user, for files without decisions.
 const UNANSWERED: &str = "needs a yes";
-/// Such words stand at the beginning of a result.
+/// Such texts are at the beginning of a result.
 const SAID_CHARS_MAX: usize = 200;
 
 impl CallRecording {
     /// Reads a journal or a transcript, and detects which it is. `source` names it in messages.
     ///
     /// # Errors
-    /// What can't be read, is too long or has no known form.
+    /// Returns an error if the input can't be read, is too long, or has an unknown form.
     pub fn read(from: impl io::Read, source: &str) -> Result<CallRecording, SessionError> {
         let mut bytes = Vec::new();
         let read = from.take(TRANSCRIPT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
@@ -137,18 +137,18 @@ impl CallRecording {
     /// Reads the journal of the session with this id.
     ///
     /// # Errors
-    /// No such session, or a journal that can't be read.
+    /// Returns an error if there is no such session, or if its journal can't be read.
     pub fn read_session(store: &JournalStore, id: &str) -> Result<CallRecording, StoreError> {
         Ok(of_journal(&store.read(id)?, format!("session {id}")))
     }
 
-    /// Warnings about the recording.
+    /// Returns warnings about the recording.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 }
 
-/// A journal's lines begin with a checksum.
+/// Returns whether the input is a journal, whose lines begin with a checksum.
 fn is_journal(bytes: &[u8]) -> bool {
     bytes.len() > 9 && bytes[..8].iter().all(u8::is_ascii_hexdigit) && bytes[8..].starts_with(b" {")
 }
@@ -195,7 +195,8 @@ fn recorded_outcome(result: &PastResult) -> RecordedOutcome {
     }
 }
 
-/// A journal has what ran as it ran. Results of calls that only look are not in its outcomes, but in the conversation.
+/// Converts a journal, which contains every call that ran. Results of read-only calls are not in its
+/// outcomes, but in the conversation.
 fn of_journal(kept: &JournalContents, source: String) -> CallRecording {
     let mut outcomes: HashMap<(&str, u64, &str), &OutcomeRecord> = HashMap::new();
     let mut cwd = None;
@@ -248,7 +249,7 @@ fn of_journal(kept: &JournalContents, source: String) -> CallRecording {
                 });
             }
             Record::Reply { turn: replied, .. } => turn = usize::try_from(*replied).unwrap_or(0),
-            // One that began has its outcome.
+            // A call that began has an outcome.
             Record::Refused(refused) if started.contains(&(turn, refused.call.as_str())) => {}
             Record::Refused(refused) => calls.push(RecordedCall {
                 id: refused.call.clone(),

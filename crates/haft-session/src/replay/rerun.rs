@@ -1,9 +1,10 @@
-//! The calls are made again, in a copy of the workspace, and their results compared with the recorded ones.
+//! Makes the calls again in a copy of the workspace, and compares their results with the recorded ones.
 //!
-//! What is outside of the copy is out of reach, whatever rules and settings allow: a call that would write there, reach another
-//! machine, or run without the sandbox is not made ([`CopyRules`]), the sandbox opens nothing beside the copy, and no server is
-//! started. What would ask is made if it ran then. Paths of the recorded workspace are those of the copy in inputs, and the
-//! other way round in results.
+//! Everything outside of the copy is out of reach, whatever rules and settings allow. A call that would
+//! write there, contact another machine, or run without the sandbox is not made ([`CopyRules`]). The
+//! sandbox opens nothing but the copy, and no server is started. A call that would ask is made if it ran in
+//! the recording. Paths of the recorded workspace are replaced by those of the copy in inputs, and vice
+//! versa in results.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -29,7 +30,7 @@ use crate::assembly::{ProcessGuard, SessionAssembler, SessionParts};
 use crate::text::one_line;
 use crate::{SessionEnvironment, SessionError, SessionOptions, SessionPurpose};
 
-/// Watches calls while they are made again.
+/// Observes calls while they are made again.
 pub trait RerunWatcher {
     /// Receives the processes of the session, to end them if the program ends early.
     fn opened(&self, processes: &ProcessGuard);
@@ -37,7 +38,7 @@ pub trait RerunWatcher {
     /// Receives the turn that begins, and `None` when it has ended.
     fn turn_changed(&self, turn: Option<TurnHandle>);
 
-    /// Whether the user interrupted. Asked between turns.
+    /// Returns whether the user interrupted. Called between turns.
     fn is_interrupted(&self) -> bool;
 }
 
@@ -45,16 +46,16 @@ pub trait RerunWatcher {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RerunError {
-    /// There is no sandbox that would keep calls in the copy.
+    /// There is no sandbox that would confine calls to the copy.
     NoSandbox,
     /// Settings let a command run without the sandbox.
     UnsandboxedCommand {
         /// The command.
         command: String,
-        /// The place in the settings.
+        /// The origin of the setting.
         source: String,
     },
-    /// Settings add a directory beside the working directory.
+    /// Settings add a working directory.
     AddedDirectory(PathBuf),
     /// The user interrupted. The copy is removed.
     Interrupted,
@@ -87,7 +88,8 @@ impl From<SessionError> for RerunError {
 /// Makes recorded calls again in a copy of the workspace, and compares their results.
 ///
 /// # Errors
-/// No sandbox, settings that open more than a copy of one directory, a workspace that can't be copied, an interrupt.
+/// Returns an error if there is no sandbox, settings open more than a copy of one directory, the workspace
+/// can't be copied, or the user interrupts.
 pub async fn rerun_calls(
     recording: &CallRecording,
     options: &SessionOptions,
@@ -140,7 +142,7 @@ pub async fn rerun_calls(
             });
         }
     }
-    // Nothing may work in the copy while it is removed.
+    // No process may use the copy while it is removed.
     engine.shutdown(haft::Cause::Shutdown);
     session.process_guard.shut_down();
     if is_interrupted {
@@ -150,7 +152,8 @@ pub async fn rerun_calls(
     Ok(replayed)
 }
 
-/// Opens a session in the copy, with the user's settings, the trust of the workspace, and a state folder of its own.
+/// Opens a session in the copy, with the user's settings, the trust of the workspace, and its own state
+/// folder.
 fn open_in_copy(
     copy: &WorkspaceCopy,
     here: &SessionParts,
@@ -218,16 +221,17 @@ fn compare_call(
         _ => {}
     }
     let (a, b) = (normalize_text(text), normalize_text(&now));
-    match a == b {
-        true => row("same", String::new(), false),
-        false => row("other result", first_difference(&a, &b), true),
+    if a == b {
+        row("same", String::new(), false)
+    } else {
+        row("other result", first_difference(&a, &b), true)
     }
 }
 
-/// Marks what a replay never does.
+/// The message for calls that a replay never makes.
 const OUT_OF_REACH: &str = "a replay stays in its copy";
 
-/// Rules of the session, and nothing outside of the copy.
+/// The rules of the session, with everything outside of the copy denied.
 struct CopyRules {
     policy: Policy,
     root: PathBuf,
@@ -235,7 +239,7 @@ struct CopyRules {
 }
 
 impl CopyRules {
-    /// Why a call would leave the copy, if it would.
+    /// Returns why a call would leave the copy, if it would.
     fn leaves(&self, request: &AuthorizationRequest<'_>) -> Option<String> {
         let runs_in_child = request.tool.spec().runs_in_child();
         if request.external && !runs_in_child {
@@ -247,8 +251,8 @@ impl CopyRules {
         if request.input.get("dangerouslyDisableSandbox") == Some(&Value::Bool(true)) {
             return Some("it asks to run without the sandbox".to_owned());
         }
-        // The sandbox keeps children to the copy, but opens for a call what that declares and was allowed: a command that says
-        // where it writes is kept from it here.
+        // The sandbox confines child processes to the copy, but grants a call its allowed declared effects.
+        // So a command that declares a write outside is denied here.
         let effects = request.effects;
         let mut changed = effects.writes.iter().chain(&effects.deletes);
         if let Some(path) = changed.find(|path| !path.at.real.starts_with(&self.root)) {

@@ -1,8 +1,8 @@
-//! A copy of a workspace to replay in, bounded, and gone afterwards.
+//! A temporary copy of a workspace for a replay, with size limits.
 //!
-//! Files are copied by the system's own call, which shares their blocks where the file system can. Links stay links; what is
-//! neither a file, a folder nor a link is left out. A link that leads out of the workspace still does: what is written
-//! through it is judged by where it leads.
+//! Files are copied with the system's own call, which shares their blocks if the file system supports it.
+//! Symlinks stay symlinks. Special files are skipped. A symlink that leads out of the workspace still does:
+//! a write through it is judged by its target.
 
 use std::fs;
 use std::io;
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use crate::hooks;
 
-/// How many files, folders and links a workspace may have to be copied.
+/// The maximum number of files, folders and symlinks of a workspace that is copied.
 pub(super) const FILES_MAX: usize = 200_000;
-/// How many bytes they may have together.
+/// The maximum total size in bytes.
 pub(super) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
-/// A copy; dropping it removes it.
+/// A copy, which is removed when it is dropped.
 pub(super) struct WorkspaceCopy {
     dir: PathBuf,
 }
@@ -25,7 +25,7 @@ impl WorkspaceCopy {
     /// Copies a folder.
     ///
     /// # Errors
-    /// In words: it is too large, or the disk says no.
+    /// Returns a message if the folder is too large, or if copying fails.
     pub(super) fn new(from: &Path) -> Result<WorkspaceCopy, String> {
         let parent = std::env::temp_dir();
         let parent = parent.canonicalize().unwrap_or(parent);
@@ -35,7 +35,7 @@ impl WorkspaceCopy {
                 from.display()
             ));
         }
-        // Named so that what a killed process leaves is found and removed later.
+        // The name ensures that the copy of a killed process is found and removed later.
         let copy = WorkspaceCopy { dir: parent.join(format!("haft-replay-{}", hooks::session_id())) };
         let failed = |error: io::Error| format!("`{}` can't be copied: {error}", from.display());
         fs::DirBuilder::new().mode(0o700).create(&copy.dir).map_err(failed)?;
@@ -45,12 +45,12 @@ impl WorkspaceCopy {
         Ok(copy)
     }
 
-    /// The workspace in it.
+    /// Returns the workspace in the copy.
     pub(super) fn work(&self) -> PathBuf {
         self.dir.join("work")
     }
 
-    /// A state folder for who works there.
+    /// Returns a state folder for the session in the copy.
     pub(super) fn state(&self) -> PathBuf {
         self.dir.join("state")
     }

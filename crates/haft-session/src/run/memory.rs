@@ -1,8 +1,8 @@
-//! Memory: what people write down for agents, `AGENTS.md` and `CLAUDE.md`.
+//! Memory files: instructions for agents in `AGENTS.md` and `CLAUDE.md`.
 //!
-//! The user's own always count. Those of a project count once the user said yes to the workspace, since they tell a model
-//! what to do. They are not part of what the yes is bound to: they run nothing and lift no rule, and people change them
-//! every day. A file may be a link, as long as it stays inside of the project.
+//! The user's own files always apply. Those of a project apply once the user trusts the workspace, since
+//! they instruct a model. They are not part of the trust hash: they run nothing and lift no rule, and
+//! people change them every day. A file may be a symlink, as long as its target is inside of the project.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -16,14 +16,14 @@ use crate::SessionOptions;
 use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
 
-/// The most of one file, in bytes; longer files are truncated with a note.
+/// The maximum size of one file, in bytes. Longer files are truncated with a note.
 pub const MEMORY_BYTES_MAX: usize = 64 * 1024;
-/// How many files are read at most.
+/// The maximum number of files that are read.
 pub const MEMORY_FILES_MAX: usize = 32;
 
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// The memory of a run as a part of the system prompt. Says what is left out.
+/// Returns the memory of a run as a part of the system prompt. Reports skipped files.
 pub fn read_memory(given: &LoadedSettings, common: &SessionOptions) -> Option<String> {
     let places = &given.places;
     let projects = of_project(places);
@@ -57,17 +57,17 @@ pub fn read_memory(given: &LoadedSettings, common: &SessionOptions) -> Option<St
     (!parts.is_empty()).then(|| format!("{introduced}\n\n{}", parts.join("\n\n")))
 }
 
-/// The files of the user.
+/// Returns the files of the user.
 fn of_user(places: &SettingsPlaces) -> Vec<PathBuf> {
     let own = places.config_dir.iter().map(|dir| dir.join(NAMES[0]));
     let claudes = places.claude_dir.iter().map(|dir| dir.join(NAMES[1]));
     own.chain(claudes).filter(|file| file.is_file()).collect()
 }
 
-/// The files of a project, from the root of the repository down to the working directory. Each is there once, whatever
-/// its names are.
+/// Returns the files of a project, from the root of the repository down to the working directory. Each file
+/// is returned once, whatever names it has.
 pub fn of_project(places: &SettingsPlaces) -> Vec<PathBuf> {
-    // A worktree's root is its own, and not that of the main checkout.
+    // The root of a worktree is its own, and not that of the main checkout.
     let root = places.git_root.as_deref().filter(|root| places.cwd.starts_with(root)).unwrap_or(&places.cwd);
     let mut dirs: Vec<&Path> = places.cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect();
     dirs.reverse();
@@ -84,7 +84,8 @@ pub fn of_project(places: &SettingsPlaces) -> Vec<PathBuf> {
     files
 }
 
-/// Whether the user said yes to the workspace: to what it runs and loosens, or, where that is nothing, to it as it is.
+/// Returns whether the user trusts the workspace: what it runs and loosens or, if that is nothing, the
+/// workspace itself.
 pub fn is_trusted(
     places: &SettingsPlaces,
     common: &SessionOptions,
@@ -102,7 +103,7 @@ pub fn is_trusted(
     }
 }
 
-/// A file's text, and whether it was cut.
+/// Returns a file's text, and whether it was truncated.
 fn read_text(file: &Path) -> Option<(String, bool)> {
     let mut bytes = Vec::new();
     File::open(file).ok()?.take(MEMORY_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;

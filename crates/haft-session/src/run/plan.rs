@@ -1,4 +1,4 @@
-//! From a session and a choice of model to a run: model, limits, system prompt, sub-agents and journal.
+//! Plans a run for a session and a model choice: model, limits, system prompt, sub-agents and journal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,23 +20,23 @@ use crate::session_journal::{LazyJournal, ResumedSession};
 use crate::text::one_line;
 use crate::{SessionError, SessionOptions};
 
-/// Which model a run uses.
+/// The model of a run.
 pub enum ModelSource {
-    /// The model of options, environment and settings.
+    /// The configured model of options, environment and settings.
     Configured(ModelOptions),
     /// This model.
     Custom(Arc<dyn Model>),
 }
 
-/// What a run is asked for.
+/// The options of a run.
 pub struct RunRequest {
     /// The model.
     pub model: ModelSource,
-    /// The session that continues.
+    /// The session to continue.
     pub resumed: Option<ResumedSession>,
     /// The journal of the session.
     pub journal: Arc<LazyJournal>,
-    /// How often the model may be asked. Default: as the settings say.
+    /// The maximum number of model requests. Default: from the settings.
     pub max_turns: Option<u64>,
     /// Text to add to the system prompt.
     pub append_system_prompt: Vec<String>,
@@ -48,7 +48,8 @@ impl RunPlan {
     /// Plans a run: chooses the model, reads the memory files, opens the journal. Sends nothing yet.
     ///
     /// # Errors
-    /// No model is configured, the journal belongs to another process, or the conversation can't continue with this model.
+    /// Returns an error if no model is configured, the journal belongs to another process, or the
+    /// conversation can't continue with this model.
     pub fn new(
         session: &SessionParts,
         options: &SessionOptions,
@@ -104,7 +105,7 @@ impl RunPlan {
 }
 
 impl RunPlan {
-    /// Plans a run with this model alone: no journal, no memory files.
+    /// Plans a run with only this model, without journal and memory files.
     pub fn without_journal(
         session: &SessionParts,
         options: &SessionOptions,
@@ -134,16 +135,16 @@ fn choose_model(
     lookup: VariableLookup<'_>,
 ) -> Result<ChosenModel, SessionError> {
     let search = session.given.loaded.settings.tool_search.as_ref();
-    let deferral = search.and_then(|at| at.value.native).map(|native| match native {
-        true => ToolDeferral::Native,
-        false => ToolDeferral::Fallback,
-    });
+    let deferral = search
+        .and_then(|at| at.value.native)
+        .map(|native| if native { ToolDeferral::Native } else { ToolDeferral::Fallback });
     let requirements = ModelRequirements { deferral, web_search: uses_provider_search(session) };
     let settings = &session.given.loaded.settings.run;
     provider::choose_provider(wanted, settings, requirements, &session.id, lookup, &session.notices)
 }
 
-/// Whether the provider searches the web itself: settings want it, and no rule denies the tool that it replaces.
+/// Returns whether the provider searches the web itself: settings want it, and no rule denies the tool that
+/// it replaces.
 fn uses_provider_search(session: &SessionParts) -> bool {
     if session.given.loaded.settings.web.search != Some(Search::Provider) {
         return false;
@@ -155,7 +156,7 @@ fn uses_provider_search(session: &SessionParts) -> bool {
     denied.is_none()
 }
 
-/// How far a run may go: what the caller says, else what settings say.
+/// Returns the limits of a run: the caller's, otherwise those of the settings.
 pub fn run_limits(max_turns: Option<u64>, settings: &RunSettings) -> RunOptions {
     let mut options = RunOptions::new();
     options.max_turns = max_turns.or(settings.max_turns);

@@ -20,7 +20,7 @@ use crate::assembly::{SessionParts, report_tasks};
 use crate::front_end::FrontEnd;
 use crate::session_journal::LazyJournal;
 
-/// What a run is made of, in addition to the session and the front end.
+/// The parts of a run, in addition to the session and the front end.
 pub struct RunPlan {
     /// The model.
     pub model: Arc<dyn Model>,
@@ -45,11 +45,11 @@ pub struct RunPlan {
 pub enum BackgroundAgents {
     /// The run waits for them.
     Awaited,
-    /// The run ends; the model receives it with the next request.
+    /// The run ends. The model receives the reports with the next request.
     Reported,
 }
 
-/// A run that can begin: a model in a session that runs.
+/// A run that can begin: a model in a running session.
 pub struct PreparedRun {
     /// The engine of the session.
     pub engine: Engine,
@@ -65,12 +65,12 @@ pub struct PreparedRun {
 }
 
 impl PreparedRun {
-    /// Starts a session for one run. MCP servers begin to connect; nothing waits for them.
+    /// Starts a session for one run. MCP servers begin to connect, without being waited for.
     ///
-    /// `front_end` is shown events from the run itself, so it must not block.
+    /// `front_end` receives events synchronously, so it must not block.
     ///
     /// # Errors
-    /// MCP servers that can't be started.
+    /// Returns an error if MCP servers can't be started.
     pub fn new(
         parts: SessionParts,
         plan: RunPlan,
@@ -83,7 +83,7 @@ impl PreparedRun {
         Ok(PreparedRun::join(Arc::new(session), plan))
     }
 
-    /// Brings a model into a session that runs.
+    /// Adds a model to a running session.
     pub(crate) fn join(session: Arc<RunningSession>, plan: RunPlan) -> PreparedRun {
         let RunPlan { model, others, kinds, options, mut run_journal, background, .. } = plan;
         let SessionParts { policy, hooks, tasks, crons, workspace, notices, .. } = &session.parts;
@@ -103,7 +103,7 @@ impl PreparedRun {
             recorder: run_journal.recorder(),
             notices: notices.clone(),
         });
-        // With the tools that need a model.
+        // Includes the tools that need a model.
         engine.fit_window(options.window_tokens);
         run_journal.lost_directory = session.lost_directory.clone();
         let scheduled = Arc::new(ScheduledPrompts::begin(crons.clone(), notices.clone()));
@@ -116,21 +116,22 @@ impl PreparedRun {
         PreparedRun { engine, model, scheduled, run_journal, options, session, hooks }
     }
 
-    /// The permission mode, to read and to change.
+    /// Returns a control to read and change the permission mode.
     pub fn mode(&self) -> ModeControl {
         ModeControl(self.session.parts.policy.clone())
     }
 
-    /// Fires the hooks of a session's start. Returns the conversation to begin with.
+    /// Fires the session start hooks. Returns the initial conversation.
     ///
     /// # Errors
-    /// The reason of a hook that ends the session here.
+    /// Returns the reason of a hook that ends the session here.
     pub async fn start(&self) -> Result<Conversation, String> {
         let first = self.hooks.start(self.model.name()).await?;
         Ok(self.run_journal.conversation(&*self.model, first.as_deref()))
     }
 
-    /// Says something to the model and runs until it has an answer. Without a prompt the model continues what was cut off.
+    /// Sends a message to the model and runs until it has an answer. Without a prompt the model continues
+    /// an interrupted conversation.
     pub async fn play(
         &mut self,
         conversation: &mut Conversation,
@@ -150,7 +151,7 @@ impl PreparedRun {
         self.scheduled.run_beside(handle, &*self.hooks, played).await
     }
 
-    /// Fires the hooks of a session's end, ends the servers and closes the journal.
+    /// Fires the session end hooks, ends the servers and closes the journal.
     pub async fn end(&self, why: &RunEnd) {
         self.hooks.end().await;
         self.session.close_servers().await;
@@ -158,7 +159,7 @@ impl PreparedRun {
         self.session.agents.close();
     }
 
-    /// Reports what ended with the session: background tasks, planned prompts, messages of hooks.
+    /// Reports what ended with the session: background tasks, scheduled prompts, messages of hooks.
     pub fn report(&self) {
         self.session.agents.close();
         let SessionParts { tasks, hooks, notices, .. } = &self.session.parts;
@@ -172,7 +173,7 @@ impl PreparedRun {
 pub struct ModeControl(Policy);
 
 impl ModeControl {
-    /// The mode.
+    /// Returns the mode.
     pub fn current(&self) -> PermissionMode {
         self.0.current()
     }
@@ -180,7 +181,7 @@ impl ModeControl {
     /// Changes the mode.
     ///
     /// # Errors
-    /// Settings forbid it.
+    /// Returns an error if settings forbid it.
     pub fn set_mode(&self, mode: PermissionMode) -> Result<(), ModeForbidden> {
         self.0.set_mode(mode)
     }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::Workspace;
 
-/// How a model is to work here. It stands first, is the same for everybody, and so is cached.
+/// The general instructions. They come first and are the same for all users, so that they are cached.
 const SYSTEM: &str = "\
 You work in a person's files, with the tools that you are offered. The person reads what you write at a terminal.
 
@@ -19,7 +19,7 @@ not try to reach the same by another way, say what you would need.
 - Check what you changed where there is a way to: run the tests, build it, read it again.
 - End with a short answer: what you found or changed, how you know that it holds, and what is left.";
 
-/// The system prompt, in parts that change seldom first: how to work, what was remembered, where this is.
+/// Returns the system prompt in parts, the most stable first: instructions, memory, environment.
 pub fn system_prompt(workspace: &Workspace, memory: Option<String>, more: &[String]) -> Vec<Arc<str>> {
     let mut parts: Vec<Arc<str>> = vec![SYSTEM.into()];
     parts.extend(memory.map(Arc::from));
@@ -47,7 +47,7 @@ fn format_today() -> String {
     format_date(seconds / 86_400)
 }
 
-/// The day so many days after the first of January 1970, in the calendar of today.
+/// Returns the Gregorian date of a number of days after 1 January 1970.
 fn format_date(days: u64) -> String {
     let leap = |year: u64| (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
     let (mut year, mut left) = (1970, days);
@@ -67,7 +67,7 @@ fn format_date(days: u64) -> String {
     format!("{year}-{month:02}-{:02}", left + 1)
 }
 
-/// A path as it is seen from a folder, or whole where it is elsewhere.
+/// Returns a path relative to a folder, or the whole path if it is elsewhere.
 pub fn relative_path<'p>(path: &'p Path, from: &Path) -> &'p Path {
     path.strip_prefix(from).ok().filter(|rest| !rest.as_os_str().is_empty()).unwrap_or(path)
 }

@@ -1,7 +1,8 @@
-//! Which model is asked: by option, environment or the user's settings, in this order. Never by a project's files.
+//! The choice of the model: by option, environment or the user's settings, in this order. Never by a
+//! project's files.
 //!
-//! What a workspace's settings say about it was left out, with a warning, before it gets here; a workspace can't set
-//! variables of this process either. Keys are read, handed to the client and shown nowhere.
+//! A workspace's settings about models were dropped earlier, with a warning. A workspace can't set
+//! variables of this process either. Keys are read, passed to the client and never shown.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,42 +24,43 @@ use crate::{NoticeSink, SessionError, SessionOption, SessionOptions, loaded_sett
 const ORDER: [Provider; 4] = [Provider::Anthropic, Provider::OpenAi, Provider::Gemini, Provider::OpenAiChat];
 
 #[cfg(feature = "web")]
-/// How many tokens an answer of a small model may have.
+/// The maximum number of tokens in an answer of a small model.
 const SMALL_TOKENS_MAX: u64 = 4_000;
 
 /// What settings require of a provider in addition to the model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelRequirements {
-    /// Whether deferral is the provider's own.
+    /// The provider's own deferral of tools, if it is used.
     pub deferral: Option<ToolDeferral>,
     /// Whether the provider searches the web by itself.
     pub web_search: bool,
 }
 
-/// Which model is asked, as far as the caller says.
+/// The caller's choice of a model.
 #[derive(Debug, Clone, Default)]
 pub struct ModelOptions {
     /// Who is asked.
     pub provider: ProviderChoice,
-    /// The model. Default: that of the environment or the settings, or the provider's usual one.
+    /// The model. Default: that of the environment or the settings, otherwise the provider's default.
     pub model: Option<String>,
-    /// Where the provider is reached.
+    /// The address of the provider.
     pub base_url: Option<String>,
-    /// A script in place of a model.
+    /// A script that replaces the model.
     pub script: Option<PathBuf>,
 }
 
 /// Who is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProviderChoice {
-    /// The script if one is given, else the provider of the settings, else the first one with a key.
+    /// The script if one is given, otherwise the provider of the settings, otherwise the first one with a
+    /// key.
     #[default]
     Auto,
     /// Anthropic's Messages API.
     Anthropic,
     /// OpenAI's Responses API.
     OpenAi,
-    /// OpenAI's Chat Completions API, as many servers speak it.
+    /// OpenAI's Chat Completions API, which many servers implement.
     OpenAiChat,
     /// Google's Gemini API.
     Gemini,
@@ -66,26 +68,26 @@ pub enum ProviderChoice {
     Scripted,
 }
 
-/// A model that can be asked, and what is known of it.
+/// A model to use, with its known properties.
 pub struct ChosenModel {
     pub model: Arc<dyn Model>,
     /// The name of the provider.
     pub provider: &'static str,
     pub window_tokens: Option<u64>,
     pub prices: Option<TokenPrices>,
-    /// Makes other models of the same provider.
+    /// Creates other models of the same provider.
     pub others: ModelByName,
 }
 
 impl ChosenModel {
-    /// A model that the caller brings. Sub-agents use the same one.
+    /// Creates a choice from a model of the caller. Sub-agents use the same one.
     pub fn custom(model: Arc<dyn Model>) -> ChosenModel {
         let others = only_model(&model);
         ChosenModel { model, provider: "custom", window_tokens: None, prices: None, others }
     }
 }
 
-/// A model by its name, of a provider that was chosen.
+/// A model of the chosen provider, by its name.
 #[derive(Clone)]
 pub struct NamedModel {
     pub model: Arc<dyn Model>,
@@ -93,16 +95,19 @@ pub struct NamedModel {
     pub window_tokens: Option<u64>,
 }
 
-/// Makes models by their names; an error says why one can't be made.
+/// Creates models by their names; an error says why one can't be created.
 pub type ModelByName = Arc<dyn Fn(&str) -> Result<NamedModel, String> + Send + Sync>;
 
-/// Gives the same model for every name.
+/// Returns a function that returns the same model for every name.
 pub fn only_model(model: &Arc<dyn Model>) -> ModelByName {
     let model = model.clone();
     Arc::new(move |_| Ok(NamedModel { model: model.clone(), prices: None, window_tokens: None }))
 }
 
-/// Whether a provider is configured. If none is, there is a tour.
+/// Returns whether a provider is configured. If none is, the program shows a tour.
+///
+/// # Errors
+/// Returns an error if options or settings are invalid.
 pub fn is_configured(
     args: &ModelOptions,
     common: &SessionOptions,
@@ -127,7 +132,10 @@ pub fn is_configured(
     Ok(run.provider.is_some() || ORDER.into_iter().any(of_settings))
 }
 
-/// The model of a run. Nothing is sent yet.
+/// Chooses the model of a run. Nothing is sent yet.
+///
+/// # Errors
+/// Returns an error if no model is configured, or if options or settings are invalid.
 pub fn choose_provider(
     args: &ModelOptions,
     settings: &RunSettings,
@@ -232,7 +240,8 @@ fn over_http(
     let options = RequestOptions::new(name).cache_key(session).web_search(requirements.web_search);
     let client = ProviderClient::new(endpoint, options).map_err(SessionError::model)?;
     if base_url.starts_with("https://") {
-        // Certificates are read while the rest is made ready. Without the thread the first request reads them.
+        // Certificates are loaded while the rest is prepared. Without the thread the first request loads
+        // them.
         let warm = client.clone();
         let _ = std::thread::Builder::new().name("haft-warm".into()).spawn(move || warm.warm());
     }
@@ -248,7 +257,7 @@ fn prices_of(settings: &RunSettings, name: &str) -> Option<TokenPrices> {
     })
 }
 
-/// The name by which a provider knows a model that people call by a short one; none for a short one of somebody else's.
+/// Returns the provider's name for a model with a short name; `None` for another provider's short name.
 fn full_name(provider: Provider, name: &str) -> Option<&str> {
     match (name, provider) {
         ("sonnet", Provider::Anthropic) => Some("claude-sonnet-4-5"),
@@ -260,10 +269,11 @@ fn full_name(provider: Provider, name: &str) -> Option<&str> {
 }
 
 #[cfg(feature = "web")]
-/// A small model next to the one of a run, with the address and the key of its provider. Nothing is sent yet.
+/// Returns a small model in addition to that of a run, with the address and the key of its provider.
+/// Nothing is sent yet.
 ///
 /// # Errors
-/// In words: there is no key, or the address can't be used.
+/// Returns a message if there is no key, or if the address can't be used.
 pub fn small_model(
     provider: Provider,
     model: &str,
@@ -297,6 +307,9 @@ fn scripted_model(args: &ModelOptions) -> Result<ChosenModel, SessionError> {
 }
 
 /// Reads a script.
+///
+/// # Errors
+/// Returns an error if the file can't be read or is invalid.
 pub fn read_script(path: &Path) -> Result<ModelScript, SessionError> {
     let name = one_line(&path.display().to_string());
     let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
@@ -311,7 +324,7 @@ pub fn read_script(path: &Path) -> Result<ModelScript, SessionError> {
 }
 
 fn api_key(provider: Provider, settings: &RunSettings, lookup: VariableLookup<'_>) -> Option<String> {
-    // The two APIs of OpenAI have one key, so its variable names the first of them.
+    // Both APIs of OpenAI use one key, so its variable selects the first of them.
     read_variable(lookup, key_variable(provider_wire(provider)))
         .or_else(|| settings.for_provider(provider).api_key.clone())
 }
@@ -334,7 +347,7 @@ fn provider_wire(provider: Provider) -> Wire {
     }
 }
 
-/// The variable that names a model.
+/// Returns the variable that names a model.
 fn model_variable(provider: Provider) -> &'static str {
     match provider {
         Provider::Anthropic => "ANTHROPIC_MODEL",
@@ -343,7 +356,7 @@ fn model_variable(provider: Provider) -> &'static str {
     }
 }
 
-/// The default model.
+/// Returns the default model.
 fn usual_model(provider: Provider) -> &'static str {
     match provider {
         Provider::Anthropic => "claude-sonnet-4-5",
@@ -352,8 +365,8 @@ fn usual_model(provider: Provider) -> &'static str {
     }
 }
 
-/// The least window of the vendor's models of today. A larger one is told by settings; a smaller one by the provider,
-/// whose error makes room as well.
+/// Returns the smallest context window of the vendor's current models. Settings configure a larger one. A
+/// smaller one is detected by the provider's error, which triggers a compaction.
 fn usual_window(provider: Provider) -> Option<u64> {
     match provider {
         Provider::Anthropic => Some(200_000),
@@ -368,7 +381,8 @@ mod tests {
 
     use super::*;
 
-    /// The provider, model and address that these options and variables choose, or why there is none.
+    /// Returns the provider, model and address that these options and variables choose, or why there is
+    /// none.
     fn chosen(flags: &str, variables: &[(&str, &str)]) -> Result<(&'static str, String), String> {
         let mut options = ModelOptions::default();
         let mut words = flags.split_whitespace();

@@ -1,13 +1,13 @@
-//! The proxy for requests to a provider, by the variables that everybody uses.
+//! The proxy for requests to a provider, from the usual environment variables.
 //!
-//! `HTTPS_PROXY` for `https:`, `HTTP_PROXY` for `http:`, `ALL_PROXY` for both, in small letters first; none for hosts that
-//! `NO_PROXY` lists, and never one for this machine itself.
+//! `HTTPS_PROXY` applies to `https:`, `HTTP_PROXY` to `http:`, `ALL_PROXY` to both; lower case names take
+//! precedence. There is no proxy for hosts that `NO_PROXY` lists, nor for this machine itself.
 
 use std::net::IpAddr;
 
 use haft::env::VariableLookup;
 
-/// The proxy for a base URL, if there is one.
+/// Returns the proxy for a base URL, if there is one.
 pub fn proxy_for(base_url: &str, lookup: VariableLookup<'_>) -> Option<String> {
     let (scheme, rest) = base_url.split_once("://")?;
     let host = host_part(rest);
@@ -22,7 +22,7 @@ pub fn proxy_for(base_url: &str, lookup: VariableLookup<'_>) -> Option<String> {
     set(own).or_else(|| set("ALL_PROXY"))
 }
 
-/// The host of what follows `//`.
+/// Returns the host in the text after `//`.
 fn host_part(rest: &str) -> &str {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let authority = authority.rsplit('@').next().unwrap_or_default();
@@ -36,7 +36,7 @@ fn is_own(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Whether a list names a host: `*`, the host itself, or a domain that it is in.
+/// Returns whether a list contains a host: `*`, the host itself, or one of its parent domains.
 fn lists_host(list: &str, host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     list.split(',').map(|entry| entry.trim().to_ascii_lowercase()).filter(|entry| !entry.is_empty()).any(

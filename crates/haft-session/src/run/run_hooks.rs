@@ -1,4 +1,4 @@
-//! The hooks of a session, run where the agent loop calls its host. Changes of MCP servers take effect there too.
+//! The hooks of a session, run by the agent loop. Changes of MCP servers take effect at the same points.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,9 +23,9 @@ pub struct RunHooks {
     pool: Option<Arc<ServerPool>>,
     /// Context from hooks, for the next message.
     waiting: Mutex<Vec<String>>,
-    /// Agents in the background, if the model gets their reports.
+    /// Background agents, if the model receives their reports.
     background: Option<BackgroundReports>,
-    /// The policy whose grants of a turn end with the next message of the user.
+    /// The policy whose grants for a turn end with the next message of the user.
     policy: Option<Policy>,
     notices: NoticeSink,
 }
@@ -35,13 +35,13 @@ impl RunHooks {
         RunHooks { hooks, pool, waiting: Mutex::new(Vec::new()), background: None, policy: None, notices }
     }
 
-    /// Ends what skills were granted with the next message of the user.
+    /// Ends the grants of skills with the next message of the user.
     pub fn end_grants_of(mut self, policy: &Policy) -> RunHooks {
         self.policy = Some(policy.clone());
         self
     }
 
-    /// Reports agents in the background that have ended to the model.
+    /// Reports background agents that have ended to the model.
     pub fn report(mut self, tasks: &Arc<TaskTable>) -> RunHooks {
         self.background = Some(BackgroundReports::new(tasks, false));
         self
@@ -53,7 +53,8 @@ impl RunHooks {
         self
     }
 
-    /// Refreshes the tools of servers and reports changes: to the user at once, to the model with the next message.
+    /// Refreshes the tools of servers and reports changes: to the user immediately, to the model with the
+    /// next message.
     fn take_news(&self) -> Vec<String> {
         let mut words = self.background.as_ref().map(BackgroundReports::take).unwrap_or_default();
         if let Some(pool) = &self.pool {
@@ -64,10 +65,10 @@ impl RunHooks {
         words
     }
 
-    /// Runs the hooks of the session's start. Returns the first message that a hook gives in the user's place.
+    /// Runs the session start hooks. Returns the first message that a hook gives in the user's place.
     ///
     /// # Errors
-    /// The reason of a hook that ends the session here.
+    /// Returns the reason of a hook that ends the session here.
     pub async fn start(&self, model: &str) -> Result<Option<String>, String> {
         let start = self.hooks.session_start("startup", Some(model)).await;
         let stop = start.outcome.stop.clone();
@@ -79,7 +80,7 @@ impl RunHooks {
         }
     }
 
-    /// Runs the hooks of the session's end.
+    /// Runs the session end hooks.
     pub async fn end(&self) {
         report_outcome(self.hooks.session_end("other").await, &self.notices);
     }
@@ -98,10 +99,7 @@ impl LoopHooks for RunHooks {
             let mut words = std::mem::take(&mut *lock(&self.waiting));
             words.extend(context);
             words.extend(self.take_news());
-            match words.is_empty() {
-                true => MessageReview::default(),
-                false => MessageReview::with(words.join("\n\n")),
-            }
+            if words.is_empty() { MessageReview::default() } else { MessageReview::with(words.join("\n\n")) }
         })
     }
 
@@ -140,14 +138,15 @@ impl LoopHooks for RunHooks {
         })
     }
 
-    /// Hooks in the background may have words that wake the model.
+    /// Background hooks may have messages that wake the model.
     fn after_calls<'a>(&'a self, _results: &'a [ToolResult]) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let mut words = self.take_news();
             for report in self.hooks.take_reports() {
-                match report.wakes {
-                    true => words.push(format!("A hook says: {}", report.words)),
-                    false => self.notices.warn(format!("hook `{}`: {}", report.hook, report.words)),
+                if report.wakes {
+                    words.push(format!("A hook says: {}", report.words))
+                } else {
+                    self.notices.warn(format!("hook `{}`: {}", report.hook, report.words))
                 }
             }
             (!words.is_empty()).then(|| words.join("\n\n"))
@@ -170,7 +169,7 @@ pub struct NotifyingAsker {
 }
 
 impl NotifyingAsker {
-    /// In parallel to the prompt, which doesn't wait for the hooks.
+    /// Runs in parallel with the prompt, which doesn't wait for the hooks.
     fn notify(&self, message: String) {
         let (hooks, notices) = (self.hooks.clone(), self.notices.clone());
         tokio::spawn(async move {

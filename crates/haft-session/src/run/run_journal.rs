@@ -21,7 +21,7 @@ pub struct RunJournal {
 }
 
 impl RunJournal {
-    /// The conversation to begin with. A new one begins with the first message of hooks.
+    /// Returns the initial conversation. A new one begins with the first message of hooks.
     pub fn conversation(&self, model: &dyn Model, first: Option<&str>) -> Conversation {
         let mut conversation = match &self.resumed {
             Some((_, conversation)) => conversation.clone(),
@@ -34,19 +34,19 @@ impl RunJournal {
         conversation
     }
 
-    /// Names a new session after its first prompt. A session that continues has its name.
+    /// Names a new session after its first prompt. A continued session already has a name.
     pub fn record_title(&self, prompt: &str) {
         if let (Some(recorder), None) = (self.journal.recorder(), &self.resumed) {
             recorder.record_title(prompt);
         }
     }
 
-    /// The recorder, if the session has a journal.
+    /// Returns the recorder, if the session has a journal.
     pub fn recorder(&self) -> Option<Arc<SessionRecorder>> {
         self.journal.recorder().cloned()
     }
 
-    /// The same loop, with the recorder if there is one.
+    /// Adds the recorder to a loop, if there is one.
     pub fn add_recorder(&self, agent: AgentLoop) -> AgentLoop {
         match self.recorder() {
             Some(recorder) => agent.recorder(recorder),
@@ -54,12 +54,12 @@ impl RunJournal {
         }
     }
 
-    /// Whether the model has something to answer before the user says anything.
+    /// Returns whether the model has something to answer before the user's next message.
     pub fn awaits_reply(&self) -> bool {
         self.resumed.as_ref().is_some_and(|(resumed, _)| resumed.awaits_reply())
     }
 
-    /// Says something to the model. A turn that was interrupted in the last process comes first.
+    /// Sends a message to the model. A turn that was interrupted in the last process comes first.
     pub async fn play(
         &mut self,
         agent: &AgentLoop,
@@ -70,7 +70,7 @@ impl RunJournal {
         let resumed = self.resumed.take().map(|(resumed, _)| resumed);
         let lost_directory = self.lost_directory.as_deref();
         if let Some(notes) = resumed.as_ref().and_then(|resumed| resumed.notes_for_model(lost_directory)) {
-            // A run that has not begun takes it.
+            // A run that has not begun accepts it.
             let _ = handle.post(notes);
         }
         let interrupted =
@@ -81,7 +81,7 @@ impl RunJournal {
                 None => agent.resume(conversation).await,
             };
         };
-        // The prompt goes in behind the results.
+        // The prompt follows the results.
         if let Some(prompt) = prompt {
             let _ = handle.post(prompt);
         }

@@ -1,4 +1,4 @@
-//! A session that runs: its engine, its MCP servers and its sub-agents, for calls and for the agent alike.
+//! A running session: its engine, its MCP servers and its sub-agents, for calls and for the agent.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use crate::session_journal::leftovers::RecordedTasks;
 use crate::session_journal::{LazyJournal, ResumedSession};
 use crate::{SessionChannels, SessionError};
 
-/// A session that runs.
+/// A running session.
 ///
-/// It has one engine from its beginning to its end. A model joins it later, or never.
+/// It has one engine from its beginning to its end. A model may join it later.
 pub(crate) struct RunningSession {
     pub(crate) parts: SessionParts,
     pub(crate) channels: SessionChannels,
@@ -38,13 +38,13 @@ pub(crate) struct RunningSession {
 }
 
 impl RunningSession {
-    /// Builds the engine. MCP servers begin to connect; nothing waits for them.
+    /// Builds the engine. MCP servers begin to connect, without being waited for.
     ///
-    /// `front_end` is shown events from the session itself, so it must not block. Without one, the session's own channels are
-    /// used, whose front ends come and go. A session with MCP servers needs a runtime.
+    /// `front_end` receives events synchronously, so it must not block. Without it the session uses its own
+    /// channels, to which front ends attach and detach. A session with MCP servers needs a runtime.
     ///
     /// # Errors
-    /// MCP servers that can't be started.
+    /// Returns an error if MCP servers can't be started.
     pub(crate) fn start(
         mut parts: SessionParts,
         journal: Arc<LazyJournal>,
@@ -58,13 +58,14 @@ impl RunningSession {
         if let Some(front_end) = front_end {
             channels.use_direct(front_end, terminal.clone().filter(|_| !is_live));
         }
-        // Where front ends come and go, one that answers may come later.
+        // If front ends attach and detach, one that answers may attach later.
         let can_answer = is_live && terminal.is_some() || channels.prompts.is_available();
         let asker = can_answer.then(|| notifying_asker(&parts, &channels));
         let agents = SessionAgents::new();
         let engine = build_engine(&mut parts, &channels, &journal, asker.clone(), &agents);
         let lost_directory = resumed.and_then(|resumed| resumed.restore_location(&engine));
-        // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
+        // Removal of old results is retried next time. Without stored results this is a single file system
+        // access.
         let _ = engine.clean_results(RESULTS_KEPT);
         let available = asker.clone().filter(|asker| asker.is_available());
         let sampler = Arc::new(ModelSampler::new(asker.clone()));
@@ -82,14 +83,14 @@ impl RunningSession {
         })
     }
 
-    /// Brings in what servers have changed, from the next turn on.
+    /// Applies changes of servers, from the next turn on.
     pub(crate) fn refresh_tools(&self) {
         if let Some(servers) = &self.servers {
             servers.refresh();
         }
     }
 
-    /// Waits for the servers that these calls need: until each tool is there, or no server can bring it.
+    /// Waits for the servers that these calls need: until each tool exists, or no server can provide it.
     pub(crate) async fn wait_for_tools(&self, calls: &[ToolCall]) {
         let Some(servers) = &self.servers else { return };
         let has_all =
@@ -100,21 +101,21 @@ impl RunningSession {
         }
     }
 
-    /// Waits until each server can be used, or can't.
+    /// Waits until each server is connected or has failed.
     pub(crate) async fn wait_for_servers(&self) {
         if let Some(servers) = &self.servers {
             servers.settled(|_| false).await;
         }
     }
 
-    /// Ends the servers politely.
+    /// Ends the servers gracefully.
     pub(crate) async fn close_servers(&self) {
         if let Some(servers) = &self.servers {
             servers.close().await;
         }
     }
 
-    /// Ends servers and sub-agents at once.
+    /// Ends servers and sub-agents immediately.
     pub(crate) fn shut_down(&self) {
         self.agents.close();
         if let Some(servers) = &self.servers {
@@ -124,7 +125,8 @@ impl RunningSession {
 }
 
 impl SessionChannels {
-    /// Shows everything to this front end from the session itself. It is asked too if it can; else this asker is.
+    /// Sends all events synchronously to this front end. It is asked too if it can answer; otherwise this
+    /// asker is.
     fn use_direct(&self, front_end: Arc<dyn FrontEnd>, asker: Option<Arc<dyn Asker>>) {
         self.events.set_direct(front_end.clone());
         if front_end.can_ask(PromptKind::Permission) {
@@ -135,13 +137,13 @@ impl SessionChannels {
     }
 }
 
-/// The prompts of the session, after its hooks were told that the user is asked.
+/// Returns the prompts of the session, with notification hooks run before each.
 fn notifying_asker(parts: &SessionParts, channels: &SessionChannels) -> Arc<dyn Asker> {
     let (hooks, notices) = (parts.hooks.clone(), parts.notices.clone());
     Arc::new(NotifyingAsker { asker: channels.prompts.clone(), hooks, notices })
 }
 
-/// Builds the engine that all calls of the session go to.
+/// Builds the engine for all calls of the session.
 fn build_engine(
     parts: &mut SessionParts,
     channels: &SessionChannels,
@@ -193,7 +195,7 @@ fn start_servers(
     Ok(Some(Arc::new(servers)))
 }
 
-/// The permission mode, for tools that change it: each change is an event.
+/// The permission mode, for tools that change it. Each change is an event.
 struct ReportedMode {
     policy: Policy,
     events: Arc<EventHub>,

@@ -1,7 +1,8 @@
-//! Scheduled prompts in a run: the model gets them between two turns while it works, and at once while it doesn't.
+//! Scheduled prompts in a run: the model receives them between two turns while it works, and immediately
+//! while it doesn't.
 //!
-//! Hooks that hear what the user says hear these too, since they are said in the user's place: at once by the loop itself, and
-//! while it works here.
+//! Hooks for user messages also run for these prompts, since they replace messages of the user. The loop
+//! fires them for an idle model, and this file while the model works.
 
 use haft::sync::lock;
 use std::collections::VecDeque;
@@ -14,7 +15,7 @@ use haft_tools::cron::CronTable;
 use crate::NoticeSink;
 use crate::text::one_line;
 
-/// What is scheduled, and what was due while no run could take it.
+/// The schedule, and prompts that were due while no run could accept them.
 pub struct ScheduledPrompts {
     crons: Arc<CronTable>,
     waiting: Mutex<VecDeque<String>>,
@@ -22,7 +23,7 @@ pub struct ScheduledPrompts {
 }
 
 impl ScheduledPrompts {
-    /// From here on a run waits for what is due.
+    /// Starts the schedule. From now on a run waits for due prompts.
     pub fn begin(crons: Arc<CronTable>, notices: NoticeSink) -> ScheduledPrompts {
         crons.begin();
         ScheduledPrompts { crons, waiting: Mutex::default(), notices }
@@ -32,10 +33,10 @@ impl ScheduledPrompts {
         lock(&self.waiting)
     }
 
-    /// What the model is to be told next, when its time has come.
+    /// Waits for the next due prompt.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// No prompt is lost when the future is dropped.
     pub async fn next(&self) -> String {
         let waiting = self.waiting().pop_front();
         match waiting {
@@ -44,7 +45,7 @@ impl ScheduledPrompts {
         }
     }
 
-    /// Runs to the end, and tells the run meanwhile what is due and no hook holds back.
+    /// Runs to the end, and meanwhile sends the run due prompts that no hook blocks.
     pub async fn run_beside<T>(
         &self,
         handle: &RunHandle,
@@ -54,7 +55,7 @@ impl ScheduledPrompts {
         let telling = async {
             loop {
                 let mut words = self.next().await;
-                // Where the run ends meanwhile it waits for the next.
+                // If the run ends in the meantime, the prompt waits for the next run.
                 self.waiting().push_front(words.clone());
                 let verdict = session.before_message(&words).await;
                 self.waiting().pop_front();
@@ -67,7 +68,7 @@ impl ScheduledPrompts {
                     words = format!("{words}\n\n{context}");
                 }
                 if handle.post(words.as_str()).is_err() {
-                    // The run is over, or its queue is full; the next run takes it.
+                    // The run is over, or its queue is full. The next run accepts the prompt.
                     self.waiting().push_back(words);
                     std::future::pending::<Infallible>().await;
                 }
@@ -80,7 +81,7 @@ impl ScheduledPrompts {
         }
     }
 
-    /// Says what ends with the session, and what went wrong.
+    /// Reports what ends with the session, and errors.
     pub fn report(&self) {
         match self.crons.unkept() {
             0 => {}

@@ -1,4 +1,4 @@
-//! Sub-agents for calls that are made without a run: the model of a run, without its conversation.
+//! Sub-agents for calls without a run: they use the model of a run, without its conversation.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::assembly::SessionParts;
 use crate::{SessionError, SessionOptions};
 
 impl SessionParts {
-    /// Whether a tool is the one that gives tasks to sub-agents.
+    /// Returns whether a tool is the one that gives tasks to sub-agents.
     pub fn is_agent_tool(&self, name: &str) -> bool {
         self.engine.registry().entries().any(|entry| {
             let tool = entry.tool();
@@ -22,11 +22,11 @@ impl SessionParts {
         })
     }
 
-    /// Gives the session sub-agents, with the model of these options, environment and settings. They have to be closed when the
-    /// session ends.
+    /// Adds sub-agents to the session, with the model of these options, environment and settings. They have
+    /// to be closed when the session ends.
     ///
     /// # Errors
-    /// No model is configured.
+    /// Returns an error if no model is configured.
     pub fn add_agents(
         &mut self,
         options: &SessionOptions,
@@ -52,12 +52,12 @@ impl SessionParts {
             model: chosen.model,
             others: chosen.others,
             options: run_options,
-            // The result is all that a call shows.
+            // A call shows only its result.
             sink: Arc::new(|_: RunEvent| {}),
             hooks: self.hooks.clone(),
             asker: self.server_starter.asker.clone(),
             cwd: self.workspace.cwd().to_owned(),
-            // Nothing is kept of a single call.
+            // A single call is not recorded.
             recorder: None,
             notices: self.notices.clone(),
         });

@@ -1,10 +1,10 @@
-//! One question to a model, without tools and without a conversation.
+//! One request to a model, without tools and without a conversation.
 
 use std::sync::Arc;
 
 use haft_agent::{Conversation, Model, ModelReply, ModelRequest, ToolDefinitions};
 
-/// Asks the model and waits for its whole reply.
+/// Sends a request to the model and waits for its complete reply.
 pub(crate) async fn single_reply(model: &dyn Model, system: &[Arc<str>], question: &str) -> ModelReply {
     let mut conversation = Conversation::new(model.format());
     conversation.say(question);

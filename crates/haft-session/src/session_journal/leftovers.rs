@@ -1,7 +1,7 @@
-//! What a session left beside its journal: tasks that ran in the background, and worktrees.
+//! What a session left besides its journal: background tasks and worktrees.
 //!
-//! Tasks end with their process. Worktrees stay, with everything in them: `haft` names them where the session is shown or
-//! continued, and removes them with the session if nothing is lost.
+//! Tasks end with their process. Worktrees stay, with everything in them. `haft` names them where the
+//! session is shown or continued, and removes them with the session if no work would be lost.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,8 @@ use super::LazyJournal;
 use crate::assembly::SessionAssembler;
 use crate::{SessionOptions, SessionPurpose};
 
-/// What is left of a session, a line each: tasks that did not end by themselves, and worktrees that are there.
+/// Returns what is left of a session, one line each: tasks that did not end by themselves, and existing
+/// worktrees.
 pub fn describe_leftovers(recovered: &RecoveredSession) -> Vec<String> {
     let tasks = recovered.tasks.iter().map(|(id, words)| format!("{id} ended with its process: {words}"));
     let there = recovered.worktrees.iter().filter(|(path, ..)| path.is_dir());
@@ -35,7 +36,7 @@ pub fn describe_leftovers(recovered: &RecoveredSession) -> Vec<String> {
     tasks.chain(worktrees).collect()
 }
 
-/// Removes the worktrees of a session with which nothing is lost, and says what became of each.
+/// Removes the worktrees of a session whose removal loses no work. Returns the result for each.
 pub fn remove_worktrees(recovered: &RecoveredSession, common: &SessionOptions) -> Vec<String> {
     let there = recovered.worktrees.iter().filter(|(path, ..)| path.is_dir());
     there.map(|(path, repository, _)| remove_and_describe(path, repository, common)).collect()
@@ -55,7 +56,8 @@ fn remove_and_describe(path: &Path, repository: &Path, common: &SessionOptions) 
     }
 }
 
-/// Removes a worktree as a call does, by the same rules for what git may start; what would be lost is reported instead.
+/// Removes a worktree as a call does, with the same rules for programs that git may start. Returns what
+/// would be lost instead.
 fn remove_worktree(worktree: GitWorktree, common: &SessionOptions) -> Result<Option<String>, String> {
     const NAME: &str = "remove_worktree";
     let lost = Arc::new(Mutex::new(None));
@@ -86,8 +88,8 @@ fn remove_worktree(worktree: GitWorktree, common: &SessionOptions) -> Result<Opt
     Ok(lock(&lost).take())
 }
 
-/// The rules of an engine whose only tool is the removal that the user asked for. Its processes stay within the session's
-/// rules.
+/// The rules of an engine whose only tool is the removal that the user requested. Its processes stay within
+/// the session's rules.
 struct RemovalRules(Policy);
 
 impl Authorizer for RemovalRules {
@@ -104,7 +106,7 @@ impl Authorizer for RemovalRules {
     }
 }
 
-/// Background tasks, which the journal records.
+/// Background tasks that are recorded in the journal.
 pub struct RecordedTasks {
     pub tasks: Arc<TaskTable>,
     pub journal: Arc<LazyJournal>,

@@ -1,4 +1,4 @@
-//! A session that continues: what an earlier process recorded of it, for the model and for the user.
+//! A continued session: the record of an earlier process, for the model and for the user.
 
 use std::path::{Path, PathBuf};
 
@@ -14,29 +14,32 @@ use crate::temp_folder::describe_lost;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError, SessionOption};
 
-/// How many lines of a conversation are shown to a person who comes back to it.
+/// The maximum number of lines of a conversation that are shown to a returning user.
 const EXCERPT_LINES_MAX: usize = 40;
-/// The longest such line, in characters.
+/// The maximum length of such a line, in characters.
 const EXCERPT_LINE_CHARS_MAX: usize = 400;
-/// Whether an embedder made calls in it, and no model was asked.
+/// Returns whether an embedder made calls in the session and no model was used.
 fn is_agentless(recovered: &RecoveredSession) -> bool {
     recovered.last.command == super::EMBEDDED && recovered.last.wire.is_empty() && recovered.items.is_empty()
 }
 
-/// What an earlier process left of a session.
+/// The record of an earlier process.
 pub struct ResumedSession {
     pub id: String,
     pub recovered: RecoveredSession,
-    /// Where it continues.
+    /// Where the session continues.
     pub mark: ResumePoint,
-    /// Whether the model had something to answer, when the conversation was taken.
+    /// Whether the model had something to answer when the conversation was taken.
     awaited_reply: bool,
     state: PathBuf,
     notices: NoticeSink,
 }
 
 impl ResumedSession {
-    /// Finds the session: this one, or the last one of this folder.
+    /// Finds a session: this one, or the last one of this folder.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such session, or if it can't continue.
     pub fn find(
         state: Option<&Path>,
         id: Option<&str>,
@@ -77,14 +80,15 @@ impl ResumedSession {
             let (recovered, mark) = store.recover(&session.id).map_err(said)?;
             return ResumedSession::new(session.id, recovered, mark, state, notices).in_folder(cwd);
         }
-        // One that was killed just now is waited for; whoever really runs has made others wait long enough.
+        // The first running session may belong to a process that was just killed, so its end is awaited.
+        // If it doesn't end, no further session is waited for.
         let mut waits = true;
         for session in store.list() {
             let is_here = store.began(&session.id).is_ok_and(|began| began.is_some_and(|one| one.cwd == cwd));
             if !is_here || session.is_running && store.is_running(&session, std::mem::take(&mut waits)) {
                 continue;
             }
-            // One that is gone meanwhile.
+            // The session was removed in the meantime.
             let Ok((recovered, mark)) = store.recover(&session.id) else { continue };
             if can_continue(&recovered) {
                 return Ok(ResumedSession::new(session.id, recovered, mark, state, notices));
@@ -113,7 +117,7 @@ impl ResumedSession {
         ResumedSession { id, recovered, mark, awaited_reply: false, state, notices }
     }
 
-    /// A session continues in its directory: its calls name paths that begin there.
+    /// Checks that a session continues in its directory: its calls name paths relative to it.
     fn in_folder(self, cwd: &Path) -> Result<ResumedSession, SessionError> {
         let was = &self.recovered.began.cwd;
         if was == cwd {
@@ -133,7 +137,7 @@ impl ResumedSession {
         .with_option(SessionOption::WorkingDirectory))
     }
 
-    /// What earlier processes did, for tools that ask what was done.
+    /// Restores the calls of earlier processes, for tools that query them.
     pub fn restore_call_log(&self, state: Option<&Path>, calls: &CallLog, tools: &Registry) {
         let Some(store) = state.map(JournalStore::at) else { return };
         let (id, mark) = (self.id.clone(), self.mark);
@@ -155,6 +159,9 @@ impl ResumedSession {
     }
 
     /// Checks that the conversation can continue in this format.
+    ///
+    /// # Errors
+    /// Returns an error if the conversation has another format.
     pub fn check_format(&self, format: &dyn MessageFormat) -> Result<(), SessionError> {
         let was = &self.recovered.last.wire;
         if is_agentless(&self.recovered) {
@@ -171,7 +178,10 @@ impl ResumedSession {
         Ok(())
     }
 
-    /// The conversation as it was; taken from here, since it may be long.
+    /// Takes the conversation out of the record, since it may be long.
+    ///
+    /// # Errors
+    /// Returns an error if the conversation can't be continued in this format.
     pub fn conversation(&mut self, format: &'static dyn MessageFormat) -> Result<Conversation, SessionError> {
         self.check_format(format)?;
         self.awaited_reply = self.has_unanswered_items();
@@ -182,7 +192,7 @@ impl ResumedSession {
         Ok(conversation)
     }
 
-    /// Whether the model has something to answer without new words: calls, results or words that it hasn't answered.
+    /// Returns whether the model has unanswered calls, results or messages.
     pub fn awaits_reply(&self) -> bool {
         self.awaited_reply || self.has_unanswered_items()
     }
@@ -192,24 +202,24 @@ impl ResumedSession {
             || self.format().is_some_and(|format| format.awaits_reply(&self.recovered.items))
     }
 
-    /// The message whose calls were not all answered, with what is known of them.
+    /// Returns the message whose calls were not all answered, with what is known of them.
     pub fn interrupted_turn(&self, format: &dyn MessageFormat) -> Option<InterruptedTurn> {
         let items = self.recovered.reply.clone()?;
-        // Of a message that can't be read nothing is run anyway.
+        // If the message can't be parsed, none of its calls run anyway.
         let results = self.recovered.results(&InterruptedTurn::calls(format, &items).unwrap_or_default());
         Some(InterruptedTurn { items, results })
     }
 
-    /// What the model has to know in addition to its calls: changes that it has not been told of, and what ended with the old
-    /// process.
-    /// Temporary files are named once.
+    /// Returns what the model has to know in addition to its calls: unreported changes, and what ended with
+    /// the old process. Lost temporary files are named once.
     pub fn notes_for_model(&self, lost_directory: Option<&str>) -> Option<String> {
         let lost_files = describe_lost(&self.id, &self.state);
         let more: Vec<&str> = lost_directory.into_iter().chain(lost_files.as_deref()).collect();
         self.recovered.resume_notes(&more)
     }
 
-    /// Says to the user what is known and what isn't; on a screen also what was said last.
+    /// Reports to the user what is known and what isn't. On a screen it also shows the end of the
+    /// conversation.
     pub fn show(&self, on_screen: bool) {
         if on_screen {
             self.excerpt().iter().for_each(|line| self.notices.info(line));
@@ -232,7 +242,7 @@ impl ResumedSession {
             .for_each(|line| self.notices.info(one_line(line)));
     }
 
-    /// Returns the end of the conversation, a line each.
+    /// Returns the end of the conversation, one line each.
     fn excerpt(&self) -> Vec<String> {
         let Some(format) = self.format() else { return Vec::new() };
         let cut = |text: &str| truncate_chars(&one_line(text), EXCERPT_LINE_CHARS_MAX).to_owned();
@@ -245,7 +255,8 @@ impl ResumedSession {
         lines.into_iter().map(line).collect()
     }
 
-    /// Brings the agent to where it was; what can't be is reported to the user and the model.
+    /// Moves the agent to its last working directory. If that is impossible, the user and the model are
+    /// told.
     pub fn restore_location(&self, engine: &Engine) -> Option<String> {
         let moved = &self.recovered.moved;
         let why = engine.move_to(moved).err()?;

@@ -1,4 +1,5 @@
-//! Programs that embed a session: rules hold in the sandbox, what is left out fails closed, sessions end and continue.
+//! Programs that embed a session: rules hold in the sandbox, omitted options fail closed, sessions end and
+//! continue.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,7 +14,7 @@ use haft_provider::scripted::{ModelScript, ScriptedModel};
 use haft_session::{ResumeFrom, Session, SessionBuilder, SessionEnvironment, SessionErrorKind, UserAnswer};
 use serde_json::json;
 
-/// A workspace with a file that may be read and one that a rule denies, and a home without settings.
+/// A workspace with a readable file and one that a rule denies, and a home directory without settings.
 pub(crate) struct Workspace {
     dir: tempfile::TempDir,
 }
@@ -39,7 +40,7 @@ impl Workspace {
         self.dir.path().join("state")
     }
 
-    /// The variables of this process, but for those that lead to settings and state.
+    /// Returns a variable of this process, except for those with settings and state locations.
     fn variable(dir: &Path, name: &str) -> Option<OsString> {
         match name {
             "HOME" => Some(dir.join("home").into()),
@@ -60,7 +61,7 @@ impl Workspace {
         Session::builder(self.work()).environment(self.environment())
     }
 
-    /// Runs an example of this crate, and returns what it prints.
+    /// Runs an example of this crate, and returns its output.
     fn run_example(&self, name: &str) -> String {
         let test = std::env::current_exe().unwrap();
         let example = test.parent().unwrap().with_file_name("examples").join(name);
@@ -84,8 +85,8 @@ pub(crate) fn scripted(turns: &serde_json::Value) -> ScriptedModel {
     ScriptedModel::new(script, Wire::Anthropic)
 }
 
-/// An agent with rules, a sandbox and a journal printed a denied file through `python3`: the rules did not reach the
-/// sandbox unless eight fields were copied by hand.
+/// An agent with rules, a sandbox and a journal once printed a denied file through `python3`: the rules did
+/// not reach the sandbox unless the program copied eight fields by hand.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denied_file_is_denied_to_commands_too() {
     let workspace = Workspace::new();
@@ -103,8 +104,8 @@ async fn a_denied_file_is_denied_to_commands_too() {
     }
 }
 
-/// The lines of a program about its session, beside rules and settings. A session without some of them never does what it
-/// would not do with them.
+/// The optional lines of a program besides rules and settings. A session without some of them never does
+/// what it would not do with them.
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_that_are_left_out_allow_nothing_more() {
     type Line = fn(SessionBuilder, &Path) -> SessionBuilder;
@@ -161,7 +162,7 @@ async fn lines_that_are_left_out_allow_nothing_more() {
     }
     assert!(done[0].is_empty(), "{:?}", done[0]);
     assert!(done.last().unwrap().len() > 3, "{:?}", done.last());
-    // Whatever is left out: in a sandbox the denied file is never shown.
+    // Whatever is omitted, the denied file is never shown in a sandbox.
     let sandboxed = done.iter().take(1 << (LINES.len() - 1));
     assert!(!sandboxed.into_iter().any(|facts| facts.contains("top-secret-key")));
 }

@@ -1,4 +1,5 @@
-//! What a front end uses beside sessions: trust in a workspace, files of MCP servers, views of clients, checks and replays.
+//! Services for front ends besides sessions: workspace trust, MCP server files, views of clients, checks
+//! and replays.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,7 @@ use haft_session::trust::{TrustState, UntrustedReason, WorkspaceTrust};
 use haft_session::{NoticeSink, SessionEnvironment, SessionOptions, SessionPurpose};
 use serde_json::json;
 
-/// A workspace `work`, with settings and state beside it.
+/// A workspace `work`, with settings and state next to it.
 fn workspace(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (path, text) in [("work/notes.txt", "plain notes\n")].iter().chain(files) {

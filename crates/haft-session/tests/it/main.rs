@@ -1,4 +1,4 @@
-//! The session as an embedder uses it, in directories of its own.
+//! The session as an embedder uses it, in temporary directories.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod embedding;

@@ -1,4 +1,4 @@
-//! Child processes of sessions: on every kind of runtime, and never of another session.
+//! Child processes of sessions: on every kind of runtime, and separate for each session.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -11,8 +11,8 @@ use tokio::runtime::Builder;
 
 use crate::embedding::Workspace;
 
-/// A rule binds a command on either kind of runtime; the tests of this file run under libtest or nextest, without a line
-/// about the sandbox in `main`.
+/// A rule binds a command on either kind of runtime. The tests of this file run under libtest or nextest,
+/// without a line about the sandbox in `main`.
 #[test]
 fn commands_run_in_the_sandbox_on_every_runtime() {
     for mut runtime in [Builder::new_current_thread(), Builder::new_multi_thread()] {
@@ -56,7 +56,7 @@ impl WaitingSession {
     }
 }
 
-/// The end of one session ends its own children and tasks, and those of no other one.
+/// The end of one session ends only its own child processes and tasks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_its_own_children_only() {
     if !haft_sandbox::is_possible() {

@@ -1,4 +1,5 @@
-//! What begins and ends with a session: MCP servers, threads, events, and a session that is dropped at any moment.
+//! What begins and ends with a session: MCP servers, threads, events, and a session that is dropped at any
+//! moment.
 
 use std::future::Future;
 use std::path::Path;
@@ -16,7 +17,7 @@ use serde_json::json;
 
 use crate::embedding::{Workspace, scripted};
 
-/// A builder with an MCP server that notes each start in `work/counts`.
+/// Returns a builder with an MCP server that records each start in `work/counts`.
 fn with_server(workspace: &Workspace) -> SessionBuilder {
     let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../haft-mcp/tests/peers/faulty.py");
     let script = workspace.work().join("peer.py");
@@ -38,7 +39,8 @@ fn echo(id: &str) -> ToolCall {
     ToolCall::new(id, "mcp__f__echo", json!({"text": "hi"}))
 }
 
-/// Calls before the agent exists, its own calls and calls beside it reach one server, which was started once.
+/// Calls before the agent exists, its own calls and parallel calls reach one server, which was started
+/// once.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_belong_to_the_session() {
     let workspace = Workspace::new();
@@ -57,7 +59,7 @@ async fn servers_belong_to_the_session() {
     session.close().await;
 }
 
-/// A server that nobody needs begins to connect too, and a session can wait for it.
+/// An unused server begins to connect too, and a session can wait for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_waits_for_its_servers() {
     let workspace = Workspace::new();
@@ -70,7 +72,7 @@ async fn a_session_waits_for_its_servers() {
 /// The variable that makes [`loading_starts_nothing`] the process that loads.
 const LOADS: &str = "HAFT_TEST_LOADS";
 
-/// In a process of its own, since the threads of a process are counted.
+/// Runs in a separate process, since the threads of a process are counted.
 #[test]
 fn loading_starts_nothing() {
     if std::env::var_os(LOADS).is_some() {
@@ -93,7 +95,7 @@ fn load_and_count() {
     drop(factory);
 }
 
-/// The threads of this process, and their children.
+/// Returns the threads of this process, and their child processes.
 fn tasks_of_this_process() -> (usize, String) {
     let threads: Vec<_> = std::fs::read_dir("/proc/self/task").unwrap().flatten().collect();
     let children = |thread: &std::fs::DirEntry| {
@@ -118,7 +120,7 @@ async fn sessions_of_one_factory_share_no_answer_and_no_end() {
     assert!(second.submit(write("2")).await.error().is_none(), "the other session goes on");
 }
 
-/// What a front end is shown has arrived when a run or a turn returns.
+/// All events of a run or a turn have arrived when it returns.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_arrive_before_a_run_returns() {
     let workspace = Workspace::new();
@@ -156,7 +158,7 @@ async fn events_arrive_before_a_run_returns() {
     assert!(seen.lock().unwrap().is_sorted());
 }
 
-/// Polls a future so many times at most.
+/// Polls a future at most this many times.
 struct PolledAtMost<'a, F> {
     future: Pin<&'a mut F>,
     left: usize,
@@ -172,7 +174,7 @@ impl<F: Future> Future for PolledAtMost<'_, F> {
         self.left -= 1;
         match self.future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
-            // Gives up at once, and not when it is woken the next time.
+            // Gives up immediately, and not at the next wake-up.
             Poll::Pending if self.left == 0 => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
@@ -188,15 +190,15 @@ impl Drop for RunningCall {
     }
 }
 
-/// How a session ends while something is under way.
+/// How a session ends during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SessionEnd {
     Dropped,
     Closed,
 }
 
-/// A run that is given up at its await points, one after the other, and a session that ends then: no call runs on, and the
-/// session is listed, ended and can be continued.
+/// A run is dropped at each of its await points, and the session ends then: no call continues, and the
+/// session is listed, ended and can be resumed.
 #[tokio::test]
 async fn a_run_that_is_dropped_at_any_await_leaves_nothing() {
     for end in [SessionEnd::Dropped, SessionEnd::Closed] {
@@ -212,8 +214,8 @@ async fn a_run_that_is_dropped_at_any_await_leaves_nothing() {
     }
 }
 
-/// A session that is dropped while its run goes on in another task, after each number of steps of the runtime: the run ends,
-/// and leaves nothing.
+/// A session is dropped while its run continues in another task, after each number of runtime steps: the
+/// run ends completely.
 #[tokio::test]
 async fn a_session_that_is_dropped_at_any_step_ends_its_run() {
     let mut steps = 0;
@@ -234,7 +236,7 @@ async fn a_session_that_is_dropped_at_any_step_ends_its_run() {
             assert!(steps > 3 && outcome.text == "Done.", "{steps} steps: {}", outcome.text);
             break;
         }
-        // Steps beyond these wait for threads that read and write files.
+        // Further steps wait for threads that read and write files.
         steps = match steps {
             0..24 => steps + 1,
             24..64 => steps + 4,
@@ -272,7 +274,7 @@ impl InterruptedSession {
         self.workspace.builder().tool(slow).on_prompt(|_| async { UserAnswer::allow_once() })
     }
 
-    /// Makes calls that run in parallel, and one that asks and writes a file.
+    /// A model that makes parallel calls, and one that asks and writes a file.
     fn model() -> ScriptedModel {
         scripted(&json!([
             {"tool_calls": [{"name": "slow", "input": {}}, {"name": "Read", "input": {"file_path": "notes.txt"}}]},
@@ -281,9 +283,9 @@ impl InterruptedSession {
         ]))
     }
 
-    /// Checks that no call runs on, and that the session is listed, ended and can be continued.
+    /// Checks that no call continues, and that the session is listed, ended and can be resumed.
     async fn check_end(&self, id: &str, when: &str) {
-        // A call that was cancelled ends when it is polled the next time.
+        // A cancelled call ends at its next poll.
         while self.running.load(Ordering::SeqCst) > 0 {
             tokio::task::yield_now().await;
         }
@@ -315,7 +317,7 @@ async fn drop_after(polls: usize, end: SessionEnd) -> bool {
     completed
 }
 
-/// Makes calls, begins an agent and runs it, and makes a call again; gives up after so many polls.
+/// Makes calls, begins an agent and runs it, and makes a call again. Gives up after this many polls.
 async fn give_up(session: &Session, polls: usize) -> bool {
     let work = async {
         session.run_turn([ToolCall::new("0", "slow", json!({}))]).await;

@@ -1,4 +1,5 @@
-//! What a session promises: prompts with one winner, calls in order, an end that is noted, nothing shared.
+//! The guarantees of a session: one winning answer for each prompt, ordered calls, a recorded end, no
+//! shared state.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,12 +24,12 @@ fn read(id: &str, file: &str) -> ToolCall {
     ToolCall::new(id, "Read", json!({"file_path": file}))
 }
 
-/// A front end that shows its prompts to the test, and answers when it is told to.
+/// A front end that passes its prompts to the test, and answers when the test says so.
 struct TestFrontEnd {
     name: &'static str,
     asked: mpsc::UnboundedSender<UserPrompt>,
     answer: Arc<Notify>,
-    /// How many questions were dropped or answered.
+    /// The number of questions that were dropped or answered.
     ended: Arc<AtomicUsize>,
 }
 
@@ -121,7 +122,7 @@ async fn an_answer_from_outside_names_what_it_was_shown() {
     handle.answer(prompt.id, &prompt.digest, UserAnswer::deny("not now")).unwrap();
     let denied = one.await;
     assert!(denied.text().contains("not now"), "{}", denied.text());
-    // The same call again is another prompt; the old answer doesn't count for it.
+    // The same call again is another prompt. The old answer is rejected for it.
     let again = session.submit(write("4", "one.txt"));
     let next = user.asked.recv().await.unwrap();
     let changed = handle.answer(next.id, &prompt.digest, UserAnswer::allow_once());
@@ -138,7 +139,8 @@ async fn an_answer_from_outside_names_what_it_was_shown() {
     assert!(!workspace.work().join("one.txt").exists());
 }
 
-/// A front end that comes while a prompt is open is asked too, and its answer counts; the question of one that goes is dropped.
+/// A front end that attaches while a prompt is open is asked too, and its answer counts. The question to a
+/// detached one is dropped.
 #[tokio::test]
 async fn a_front_end_that_comes_later_is_asked_too() {
     let workspace = Workspace::new();
@@ -155,7 +157,7 @@ async fn a_front_end_that_comes_later_is_asked_too() {
     assert!(pending.await.error().is_none());
     assert_eq!(first_user.ended.load(Ordering::SeqCst), 1, "the other question is dropped");
 
-    // With the last front end the prompt goes too, and the call is denied.
+    // With the last front end the prompt is closed too, and the call is denied.
     let (third, mut third_user) = front_end("third");
     drop(second_guard);
     let guard = session.handle().attach(third);
@@ -166,7 +168,7 @@ async fn a_front_end_that_comes_later_is_asked_too() {
     assert!(!workspace.work().join("other.txt").exists());
 }
 
-/// Attaches another front end when it is asked, and leaves the answer to that.
+/// Attaches another front end when it is asked, and leaves the answer to that one.
 #[derive(Clone, Default)]
 struct ReferringFrontEnd(Arc<Referral>);
 
@@ -197,7 +199,7 @@ impl FrontEnd for ReferringFrontEnd {
     }
 }
 
-/// The only front end goes without an answer at the moment when another one comes.
+/// The only front end detaches without an answer at the moment when another one attaches.
 #[tokio::test]
 async fn a_front_end_that_comes_as_the_last_one_goes_is_asked() {
     let workspace = Workspace::new();
@@ -211,7 +213,7 @@ async fn a_front_end_that_comes_as_the_last_one_goes_is_asked() {
     assert!(result.error().is_none(), "{}", result.text());
 }
 
-/// Whether a user can answer is asked when the question comes up, not when the session is built.
+/// Whether a user can answer is determined when a prompt opens, not when the session is built.
 #[tokio::test]
 async fn front_ends_come_and_go() {
     let workspace = Workspace::new();
@@ -241,13 +243,13 @@ async fn a_forbidden_mode_is_an_error_and_a_change_is_an_event() {
     assert!(session.submit(write("1", "new.txt")).await.error().is_none());
 }
 
-/// Dropped or closed: a handle of the session does nothing and says so.
+/// The handle of a dropped or closed session returns errors.
 #[tokio::test]
 async fn a_handle_of_a_closed_session_returns_errors() {
     let workspace = Workspace::new();
     let (dropped, closed) =
         (workspace.builder().build().await.unwrap(), workspace.builder().build().await.unwrap());
-    // An agent keeps what the session ran with, so the handle of that one still reaches it.
+    // An agent keeps the session's parts alive, so that session's handle still reaches them.
     let agent = dropped.agent_with(scripted(&json!([{"text": "Hello."}]))).await.unwrap();
     let handles = [dropped.handle(), closed.handle()];
     drop(dropped);
@@ -296,7 +298,8 @@ async fn a_session_without_an_agent_is_listed_ended_and_resumed() {
     assert_eq!(agent.run("And?").await.text, "Again.");
 }
 
-/// A session is dropped while its agent waits for an answer: the call doesn't run, the session is ended and resumable.
+/// A session is dropped while its agent waits for an answer: the call doesn't run, and the session is ended
+/// and resumable.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_a_session_ends_what_runs() {
     let workspace = Workspace::new();

@@ -1,9 +1,9 @@
-//! What an entry leaves open: options that it doesn't list, and words that are known only when they run.
+//! What an entry doesn't cover: unlisted options, and words that are known only at run time.
 
 use super::*;
 
 impl CommandExaminer<'_> {
-    /// Whether more may be touched than is found, and whether something may be changed.
+    /// Determines whether more may be touched than was found, and whether something may be changed.
     pub(super) fn judge_coverage(
         &mut self,
         entry: &ProgramEntry,
@@ -16,7 +16,7 @@ impl CommandExaminer<'_> {
             self.push(Finding::Open);
         }
         let name = entry.all_names().next().unwrap_or_default();
-        // A sub-command says itself what it covers; options in front of it make it another.
+        // A sub-command has its own coverage. Options before it make it another one.
         if !std::ptr::eq(entry, below) {
             let folders = reading.options.iter().filter(|given| names_folder(given)).count();
             let plain = |given: &GivenOption| is_plain_flag(given) || names_folder(given);
@@ -60,7 +60,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// Words that are known only when they run.
+    /// Judges words that are known only at run time.
     fn judge_hidden_words(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading<'_>) {
         let name = entry.all_names().next().unwrap_or_default();
         for (at, word) in words.iter().enumerate() {
@@ -76,7 +76,7 @@ impl CommandExaminer<'_> {
             if hidden && names_file {
                 self.push(Finding::Open);
             }
-            // What may be an option may be any of them; what an option takes as its value is none.
+            // A word that may be an option may be any option. The value of an option is not an option.
             let ended = number.is_some_and(|number| number >= reading.options_end)
                 || (reading.values.contains(&at) && !open.splits);
             let counts = |spec: &OperandSpec| {
@@ -98,7 +98,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// Words and patterns that may become an option which runs or writes something.
+    /// Checks words and patterns that may become an option that runs or writes something.
     pub(super) fn guard_words(&mut self, entry: &ProgramEntry) {
         let arguments = &self.argv[1..];
         let named = arguments.iter().find_map(|word| entry.subcommand(word.literal()?));
@@ -121,18 +121,18 @@ impl CommandExaminer<'_> {
     }
 }
 
-/// Whether an option says nothing about what is done.
+/// Returns whether an option doesn't affect what is done.
 fn is_plain_flag(given: &GivenOption<'_>) -> bool {
     given.spec.arity == ValueArity::None && given.spec.meanings.is_empty() && given.spec.sets == 0
 }
 
-/// Whether an option only says where the command works.
+/// Returns whether an option only sets the folder that the command works in.
 fn names_folder(given: &GivenOption<'_>) -> bool {
     matches!(given.spec.meanings, [meaning] if matches!(meaning.kind, MeaningKind::Folder))
 }
 
-/// Whether an argument that is known only when it runs may be an option then, or bring one along. What is quoted after
-/// an option is its value, as in `git commit -m "$x"`; a pattern is judged apart.
+/// Returns whether an argument that is known only at run time may become an option, or include one. A
+/// quoted word after an option is its value, as in `git commit -m "$x"`. Patterns are judged separately.
 fn may_be_option(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
     let Word::Dynamic(open) = &arguments[at] else { return false };
     if is_pipe(&arguments[at]) {
@@ -140,7 +140,7 @@ fn may_be_option(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
     }
     let expands = open.shape.contains(marks::EXPANSION);
     let listed = open.shape.contains(marks::BRACE) && open.shape.starts_with('{');
-    // The name of the option is known, and what is expanded is its value.
+    // The name of the option is known, and the expansion is its value.
     let prefix = arguments[at].prefix();
     if prefix.starts_with("--") && prefix.contains('=') && !open.splits {
         return false;
@@ -149,13 +149,14 @@ fn may_be_option(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
         return true;
     }
     let is_option = |word: &Word| word.literal().is_some_and(|text| text.starts_with('-'));
-    // Options before a sub-command mostly have no value.
+    // Options before a sub-command usually have no value.
     let front = !entry.subcommands.is_empty() && is_option(&arguments[0]);
     let value = at > 0 && is_option(&arguments[at - 1]) && !front;
     open.shape.starts_with(marks::EXPANSION) && !is_ended(entry, arguments, at) && !value
 }
 
-/// Whether a pattern may expand to a file that is named like an option. File names come from others.
+/// Returns whether a pattern may expand to a file that is named like an option. Other people may choose
+/// file names.
 fn pattern_may_be_option(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
     let Word::Dynamic(open) = &arguments[at] else { return false };
     open.shape.starts_with(marks::GLOB) && !is_ended(entry, arguments, at)

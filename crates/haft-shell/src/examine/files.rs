@@ -1,4 +1,4 @@
-//! Files that a command reads, writes and deletes, as far as its words say which.
+//! Files that a command reads, writes and deletes, as far as its words show.
 
 use super::*;
 
@@ -9,18 +9,18 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// `loose`: a place that isn't known is left to the effects.
+    /// Adds a write; `loose`: if the path is unknown, it is left to the effects.
     pub(super) fn add_write(&mut self, word: Word, extent: PathExtent, loose: bool) {
         self.push(Finding::Write { word, extent, loose });
     }
 
-    /// `matches`: only what is found below.
+    /// Adds a deletion; `matches`: only what is found below.
     pub(super) fn add_delete(&mut self, word: Word, extent: PathExtent, matches: bool) {
         let recursive = extent != PathExtent::File;
         self.push(Finding::Delete { word, extent, recursive, matches });
     }
 
-    /// A path that follows from other words.
+    /// Adds a path that is derived from other words.
     pub(super) fn add_derived(&mut self, rule: DerivedPath, values: &[Word], place: &ValuePlace<'_>) {
         let text = values[0].literal();
         match rule {
@@ -49,7 +49,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// Sources and a target, which is a file or a folder.
+    /// Adds sources and a target, which is a file or a folder.
     fn write_into_target(&mut self, extent: PathExtent, values: &[Word], place: &ValuePlace<'_>) {
         let (target, sources) = match (place.head, values.split_last()) {
             (Some(target), _) => (target, values),
@@ -59,9 +59,10 @@ impl CommandExaminer<'_> {
         for source in sources {
             let name = last_part(source.plain());
             let plain = !matches!(name, "" | "." | "..") && is_place(source);
-            match plain && is_place(target) {
-                true => self.add_write(path_below(target, &literal_word(name)), extent, true),
-                false => self.push(Finding::Open),
+            if plain && is_place(target) {
+                self.add_write(path_below(target, &literal_word(name)), extent, true)
+            } else {
+                self.push(Finding::Open)
             }
         }
         if is_place(target) {
@@ -69,7 +70,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// The pattern that names of found files fit: below the operands, if these are plain folders.
+    /// Returns the pattern for names of found files: below the operands, if these are plain folders.
     pub(super) fn found_names(&self, place: &ValuePlace<'_>) -> Option<Word> {
         let operands = place.reading.operands.iter();
         let roots: Option<Vec<&str>> = operands.map(|at| self.argv[place.start + at].literal()).collect();
@@ -80,7 +81,7 @@ impl CommandExaminer<'_> {
         Some(names_below(if let [only] = roots[..] { only } else { "." }))
     }
 
-    /// `from_here`: as they are named from this folder, whatever the operands are.
+    /// Adds printed paths; `from_here`: relative to this folder, whatever the operands are.
     pub(super) fn add_printed_paths(&mut self, place: &ValuePlace<'_>, from_here: bool) {
         if !place.reading.unknown.is_empty() || place.reading.loose {
             return;
@@ -91,15 +92,15 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// What isn't known may be an option that prints something else.
+    /// An unknown word may be an option that prints something else.
     pub(super) fn add_printed_numbers(&mut self) {
         if self.argv.iter().all(|word| word.literal().is_some()) {
             self.push(Finding::PrintsNumbers);
         }
     }
 
-    /// What a program that changes files does if an option or an operand isn't known: each word that may be a file counts,
-    /// with all that is below it.
+    /// Adds the effects of a program that changes files if an option or an operand is unknown: each word
+    /// that may be a file counts, with everything below it.
     pub(super) fn change_roughly(&mut self, place: &ValuePlace<'_>, words: &[Word]) -> bool {
         let (entry, reading) = (place.entry, place.reading);
         let operands = || reading.operands.iter().map(|at| &words[*at]);
@@ -109,7 +110,7 @@ impl CommandExaminer<'_> {
         self.push(Finding::Open);
         let meanings = || entry.operands.iter().flat_map(|spec| spec.meanings);
         let has = |wanted: fn(&MeaningKind) -> bool| meanings().any(|meaning| wanted(&meaning.kind));
-        // A list in braces may hold an option.
+        // A list in braces may contain an option.
         let brace = |word: &Word| matches!(word, Word::Dynamic(open) if open.shape.contains(marks::BRACE) && open.shape.contains('-'));
         let trees = |meaning: &ValueMeaning| {
             matches!(meaning.kind, MeaningKind::Delete(PathExtent::Tree)) && meaning.applies(reading.modes)
@@ -132,7 +133,7 @@ impl CommandExaminer<'_> {
     }
 }
 
-/// The name of a file that is fetched from an address.
+/// Returns the name of a file that is downloaded from an address.
 fn url_file_name(text: &str) -> &str {
     let path = text.split_once("://").map_or(text, |(_, rest)| rest);
     let path = path.split(['?', '#']).next().unwrap_or(path);
@@ -143,19 +144,19 @@ fn last_part(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
 
-/// Standard input and output, and what isn't a file.
+/// Returns whether a word is standard input or output, or is not a file.
 pub(super) fn is_stream(word: &Word) -> bool {
     is_pipe(word) || word.literal().is_some_and(|text| matches!(text, "-" | "") || streams::is_stream(text))
 }
 
-/// What another command prints: `<(…)`.
+/// Returns whether a word is the output of another command: `<(…)`.
 pub(super) fn is_pipe(word: &Word) -> bool {
     let Word::Dynamic(open) = word else { return false };
     let whole = open.written.starts_with("<(") && open.written.ends_with(')');
     whole && open.shape.chars().eq([marks::EXPANSION])
 }
 
-/// Whether a word says where it leads.
+/// Returns whether the path of a word is known.
 pub(crate) fn is_place(word: &Word) -> bool {
     match word {
         Word::Literal(_) => true,
@@ -167,7 +168,7 @@ pub(super) fn below_base(place: &ValuePlace<'_>, word: &Word) -> Word {
     place.base.map_or_else(|| word.clone(), |base| path_below(base, word))
 }
 
-/// A word that counts from a folder.
+/// Returns a word relative to a folder.
 pub(super) fn path_below(base: &Word, word: &Word) -> Word {
     match (base, word) {
         _ if base == word => word.clone(),
@@ -183,8 +184,9 @@ pub(super) fn path_below(base: &Word, word: &Word) -> Word {
     }
 }
 
-/// The folder below which everything lies that a pattern matches: `.` for `*.rs`, `src` for `src/*/mod.rs`. Only for a
-/// relative one without anything else to expand that can't lead up again: `.*` may be `..`.
+/// Returns the folder that contains everything that a pattern matches: `.` for `*.rs`, `src` for
+/// `src/*/mod.rs`. Only for a relative pattern without other expansions that can't lead up again: `.*` may
+/// match `..`.
 pub(crate) fn pattern_folder(word: &Word) -> Option<std::path::PathBuf> {
     let Word::Dynamic(open) = word else { return None };
     let shape = open.shape.as_str();
@@ -199,17 +201,17 @@ pub(crate) fn pattern_folder(word: &Word) -> Option<std::path::PathBuf> {
     Some(if folder.as_os_str().is_empty() { ".".into() } else { folder })
 }
 
-/// A word that stands for names of this folder, which may begin in any way.
+/// Returns a word for names in this folder, which may begin in any way.
 fn bare_names() -> Word {
     Word::Dynamic(DynamicWord { written: "…".to_owned(), shape: format!("{}_", marks::GLOB), splits: true })
 }
 
-/// A word that stands for names below a folder.
+/// Returns a word for names below a folder.
 pub(crate) fn names_below(folder: &str) -> Word {
     let folder = folder.trim_end_matches('/');
     Word::Dynamic(DynamicWord {
         written: "…".to_owned(),
-        // Not all that is in the folder.
+        // Not everything in the folder.
         shape: format!("{folder}/{}_", marks::GLOB),
         splits: true,
     })

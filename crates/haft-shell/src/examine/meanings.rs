@@ -1,11 +1,11 @@
-//! Turns what an entry says about a value into findings: one arm for each kind of meaning.
+//! Turns the meaning of a value into findings, with one arm for each kind of meaning.
 
 use haft_git::keys::fits_pattern;
 
 use super::*;
 
 impl CommandExaminer<'_> {
-    /// What a value means.
+    /// Applies a meaning to a value.
     pub(super) fn apply_meaning(&mut self, meaning: &ValueMeaning, values: &[Word], place: &ValuePlace<'_>) {
         if !meaning.applies(place.reading.modes) {
             return;
@@ -51,7 +51,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// What one word means.
+    /// Applies a meaning to one word.
     fn apply_to_word(&mut self, kind: MeaningKind, word: &Word, place: &ValuePlace<'_>) {
         match kind {
             MeaningKind::Read(extent) => self.add_read(&below_base(place, word), extent),
@@ -100,7 +100,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// Each of these meanings.
+    /// Applies each of these meanings.
     pub(super) fn apply_all(&mut self, meanings: &[ValueMeaning], values: &[Word], place: &ValuePlace<'_>) {
         for meaning in meanings {
             self.apply_meaning(meaning, values, place);
@@ -125,7 +125,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// `key=value` in one word.
+    /// Applies `key=value` in one word.
     fn apply_key_value(&mut self, table: &'static KeyTable, word: &Word, place: &ValuePlace<'_>) {
         let text = word.prefix();
         match text.find(table.separators) {
@@ -147,7 +147,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// The value of a key.
+    /// Applies the value of a key.
     fn apply_key(
         &mut self,
         table: &'static KeyTable,
@@ -189,7 +189,7 @@ impl CommandExaminer<'_> {
     }
 }
 
-/// Whether a test holds, if that is known.
+/// Returns whether a test is true, if that is known.
 fn test_holds(test: WordTest, word: &Word) -> Option<bool> {
     let text = word.literal();
     Some(match test {
@@ -214,7 +214,7 @@ fn test_holds(test: WordTest, word: &Word) -> Option<bool> {
     })
 }
 
-/// Whether a word fits one of these patterns, as far as that is known.
+/// Returns whether a word matches one of these patterns, if that is known.
 fn matches_patterns(patterns: &str, word: &Word) -> Option<bool> {
     let mut known = true;
     for pattern in patterns.split(' ').map(|pattern| if pattern == "''" { "" } else { pattern }) {
@@ -224,7 +224,7 @@ fn matches_patterns(patterns: &str, word: &Word) -> Option<bool> {
             Word::Literal(text) if fits_pattern(pattern, text) => return Some(true),
             Word::Literal(_) => {}
             Word::Dynamic(_) if pattern.ends_with('*') && fits_pattern(pattern, text) => return Some(true),
-            // It may become one that fits.
+            // It may become one that matches.
             Word::Dynamic(_) => {
                 known &= !(front.starts_with(text) || (text.starts_with(front) && front != pattern));
             }
@@ -233,12 +233,12 @@ fn matches_patterns(patterns: &str, word: &Word) -> Option<bool> {
     known.then_some(false)
 }
 
-/// Whether a text fits one of these patterns.
+/// Returns whether a text matches one of these patterns.
 pub(crate) fn fits_any(patterns: &str, text: &str) -> bool {
     patterns.split_ascii_whitespace().any(|pattern| fits_pattern(pattern, text))
 }
 
-/// The parts of a word, or of several.
+/// Returns the parts of a word, or of several.
 fn word_parts(part: WordPart, values: &[Word]) -> Vec<Word> {
     let text = values[0].literal();
     let map =
@@ -258,7 +258,7 @@ fn word_parts(part: WordPart, values: &[Word]) -> Vec<Word> {
     }
 }
 
-/// A place that an entry names; `~` is the home.
+/// Returns a path that an entry names; `~` is the home directory.
 fn named_place(path: &str) -> Word {
     path.strip_prefix('~').map_or_else(|| literal_word(path), at_home)
 }

@@ -1,12 +1,12 @@
-//! Commands that a command starts: behind it, in its arguments, and with words that are filled in.
+//! Commands that a command starts: after it, in its arguments, and with words that are filled in.
 
 use super::*;
 
-/// Why only an exact rule allows a program that starts others in a way of its own.
+/// Why only an exact rule allows a program that starts others in its own way.
 const STARTS: &str = "starts another command";
 
 impl CommandExaminer<'_> {
-    /// Text for another shell.
+    /// Adds text for another shell.
     pub(super) fn hold_text(&mut self, text: &str, place: &ValuePlace<'_>) {
         self.hold(HeldCommand::Text(text.to_owned()), place, HeldShell::Another);
     }
@@ -26,7 +26,7 @@ impl CommandExaminer<'_> {
         self.push(Finding::Held(HeldFinding { command, elsewhere, quiet, shell, reason }));
     }
 
-    /// A program, to which more arguments are added.
+    /// Adds a program, to which more arguments are appended.
     pub(super) fn start_program(&mut self, word: &Word, place: &ValuePlace<'_>) {
         let Some(text) = word.literal() else { return self.add_undetermined(place.reason) };
         match plain_words(text) {
@@ -38,7 +38,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// The words with others in front.
+    /// Adds the words, preceded by others.
     pub(super) fn start_prepended(&mut self, names: &str, values: &[Word], place: &ValuePlace<'_>) {
         let words = match values {
             [Word::Literal(text)] => plain_words(text),
@@ -53,12 +53,12 @@ impl CommandExaminer<'_> {
         self.hold_words(argv, place);
     }
 
-    /// Words up to `:::` that are joined, filled in and read by a shell.
+    /// Adds the words up to `:::`, joined, filled in and parsed by a shell.
     pub(super) fn start_template(&mut self, values: &[Word], place: &ValuePlace<'_>) {
         let ends = |word: &&Word| word.literal().is_some_and(|text| text.starts_with(":::"));
         let words = values.iter().take_while(|word| !ends(word));
         let texts: Option<Vec<&str>> = words.map(Word::literal).collect();
-        // Without any, the values are the commands.
+        // Without a template the values are the commands.
         let Some(texts) = texts.filter(|texts| !texts.is_empty()) else {
             return self.add_undetermined(place.reason);
         };
@@ -75,7 +75,7 @@ impl CommandExaminer<'_> {
         self.hold_words(words, place);
     }
 
-    /// A module of an interpreter, which may have an entry of its own.
+    /// Adds a module of an interpreter, which may have an entry of its own.
     pub(super) fn start_module(&mut self, values: &[Word]) {
         let Some(name) = values.first().and_then(Word::literal) else { return };
         let mut argv = values.to_vec();
@@ -91,7 +91,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// A sub-command among others, in a value.
+    /// Adds a sub-command in a value.
     pub(super) fn start_subcommand(
         &mut self,
         entries: &'static [ProgramEntry],
@@ -109,7 +109,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// Words of the same program, in one word.
+    /// Adds words of the same program from one word.
     pub(super) fn splice_words(&mut self, word: &Word, place: &ValuePlace<'_>) {
         let words = word.literal().and_then(plain_words);
         let Some(words) = words.filter(|_| self.depth < SPLICES_MAX) else {
@@ -127,7 +127,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// An address that may be a command.
+    /// Adds an address that may be a command.
     pub(super) fn start_transport(&mut self, word: &Word, place: &ValuePlace<'_>) {
         let text = word.prefix();
         let plain = |helper: &str| helper.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
@@ -139,14 +139,14 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// Whether what stands before a value isn't known to be there.
+    /// Returns whether the words before a value may be missing.
     pub(super) fn is_displaced(&self, place: &ValuePlace<'_>) -> bool {
         let before = place.reading.operands.iter().map(|at| place.start + at);
         let mut before = before.filter(|at| place.from.is_some_and(|from| *at < from));
         before.any(|at| !is_certain(&self.argv[at]))
     }
 
-    /// A command in the words from a value on.
+    /// Adds a command that begins with a value.
     pub(super) fn start_command(&mut self, form: CommandForm, values: &[Word], place: &ValuePlace<'_>) {
         let whole = place.from.filter(|_| form.scope != AllowScope::Held);
         let words = whole.map_or(values, |from| &self.argv[from.min(self.argv.len())..]).to_vec();
@@ -179,7 +179,7 @@ impl CommandExaminer<'_> {
         self.push(Finding::Layer(LayerFinding { argv: words, from, started, location, quiet, likely }));
     }
 
-    /// Takes off what stands before the program: `--`, and variables. Whether all of it is known.
+    /// Removes what precedes the program: `--`, and variables. Returns whether all of it is known.
     fn take_front(&mut self, started: &mut StartedWords, place: &ValuePlace<'_>) -> bool {
         if started.words.first().and_then(Word::literal) == Some("--") {
             started.take_first();
@@ -206,7 +206,7 @@ impl CommandExaminer<'_> {
         true
     }
 
-    /// Puts in what the program puts in. Whether it is known where.
+    /// Inserts the words that the program inserts. Returns whether their position is known.
     fn fill_words(&self, fill: ArgvFill, started: &mut StartedWords, place: &ValuePlace<'_>) -> bool {
         let unknown = Word::anything();
         let words = &mut started.words;
@@ -238,7 +238,7 @@ impl CommandExaminer<'_> {
 /// The words of a command that is started.
 struct StartedWords {
     words: Vec<Word>,
-    /// Where it begins in the argument list, if its words are the last ones as written.
+    /// The index of its first word in the argument list, if its words are the last ones as written.
     from: Option<usize>,
 }
 
@@ -253,13 +253,13 @@ fn replace_marks(words: &mut [Word], mark: &str, value: &Word) {
     words.iter_mut().for_each(|word| *word = replace_mark(word, mark, value.shape()));
 }
 
-/// `{…}` stands for other words, and others are added.
+/// Replaces `{…}` by unknown words, and appends others.
 fn fill_braces(words: &mut Vec<Word>) {
     replace_marks(words, "{", &Word::anything());
     words.push(Word::anything());
 }
 
-/// The program of a package: without scope and version.
+/// Returns the program of a package, without scope and version.
 fn package_program(text: &str) -> Option<&str> {
     let name = match text.strip_prefix('@') {
         Some(scoped) => scoped.split_once('/')?.1,
@@ -270,7 +270,7 @@ fn package_program(text: &str) -> Option<&str> {
 }
 
 impl WordReading<'_> {
-    /// The first word after the option that holds a value.
+    /// Returns the first word after the option that contains a value.
     fn next_after(&self, place: &ValuePlace<'_>) -> usize {
         match place.from {
             Some(from) => from - place.start + 1,

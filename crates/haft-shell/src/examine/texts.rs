@@ -5,16 +5,16 @@ use super::*;
 const CODE_HIDDEN: &str = "has code that is known only when it runs";
 const SCRIPT_HIDDEN: &str = "has a script that is known only when it runs";
 
-/// Where a script comes from.
+/// The source of a script.
 enum ScriptSource {
     File,
     Input,
-    /// Another descriptor, or what another command prints.
+    /// Another descriptor, or the output of another command.
     Unknown,
 }
 
 impl CommandExaminer<'_> {
-    /// Text of a language.
+    /// Evaluates text of a language.
     pub(super) fn evaluate(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
         let Some(text) = word.literal() else { return self.evaluate_hidden(language, word, place) };
         match language {
@@ -36,12 +36,12 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// Text that is known only when it runs.
+    /// Evaluates text that is known only at run time.
     fn evaluate_hidden(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
         match language {
             TextLanguage::Sed => self.sed_parts.push(None),
             TextLanguage::Awk | TextLanguage::Code(_) if !place.attached => self.add_exact_only(CODE_HIDDEN),
-            // What is known of it is looked at.
+            // The known part is examined.
             TextLanguage::Commands(escapes) if escapes.plain.is_empty() && !escapes.exact => {
                 self.add_text_findings(languages::read_commands(escapes, word.prefix()), place);
             }
@@ -53,7 +53,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// The word and all after it, joined with blanks.
+    /// Evaluates the word and all following ones, joined with spaces.
     pub(super) fn evaluate_joined(
         &mut self,
         language: TextLanguage,
@@ -71,7 +71,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// Standard input as text of a language.
+    /// Evaluates standard input as text of a language.
     pub(super) fn evaluate_input(&mut self, language: TextLanguage, needed: bool, place: &ValuePlace<'_>) {
         match self.incoming.text {
             Some(text) => self.evaluate(language, &literal_word(text), place),
@@ -83,7 +83,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// A file with text of a language.
+    /// Evaluates a file with text of a language.
     pub(super) fn evaluate_script(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
         match script_source(word) {
             ScriptSource::File => self.add_read(&below_base(place, word), PathExtent::File),
@@ -104,7 +104,7 @@ impl CommandExaminer<'_> {
         self.add_text_findings(found.told, place);
     }
 
-    /// What a text runs.
+    /// Adds what a text runs.
     fn add_text_findings(&mut self, told: languages::TextFindings, place: &ValuePlace<'_>) {
         for text in &told.commands {
             self.hold_text(text, place);
@@ -117,7 +117,7 @@ impl CommandExaminer<'_> {
         }
     }
 
-    /// All parts of a script for the stream editor, as one.
+    /// Evaluates all parts of a sed script as one.
     pub(super) fn evaluate_sed(&mut self, place: &ValuePlace<'_>) {
         let parts = std::mem::take(&mut self.sed_parts);
         if parts.is_empty() {
@@ -127,10 +127,7 @@ impl CommandExaminer<'_> {
         let text = parts.iter().flatten().map(String::as_str).collect::<Vec<_>>().join("\n");
         let script = languages::read_sed(&text);
         for command in &script.runs {
-            match command.is_empty() {
-                true => self.add_undetermined(TELLS),
-                false => self.hold_text(command, place),
-            }
+            if command.is_empty() { self.add_undetermined(TELLS) } else { self.hold_text(command, place) }
         }
         let is_file = |file: &&&str| !file.is_empty() && !streams::is_stream(file);
         for file in script.reads.iter().filter(is_file) {

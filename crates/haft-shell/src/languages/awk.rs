@@ -2,13 +2,13 @@
 
 use super::{TextFindings, quoted_commands};
 
-/// What a program does beside printing.
+/// What a program does besides printing.
 pub(crate) struct AwkFindings {
     pub(crate) told: TextFindings,
     pub(crate) writes: bool,
 }
 
-/// Reads a program.
+/// Parses a program.
 pub(crate) fn read_awk(text: &str) -> AwkFindings {
     let signs = find_signs(text);
     if ["system", "getline", "@"].iter().any(|word| text.contains(word)) || signs.pipes {
@@ -18,7 +18,7 @@ pub(crate) fn read_awk(text: &str) -> AwkFindings {
     AwkFindings { told: TextFindings::default(), writes: signs.writes }
 }
 
-/// What a program holds outside of its strings and patterns.
+/// The output operators of a program, outside of its strings and patterns.
 struct OutputSigns {
     pipes: bool,
     writes: bool,
@@ -26,7 +26,7 @@ struct OutputSigns {
 
 fn find_signs(text: &str) -> OutputSigns {
     let mut signs = OutputSigns { pipes: false, writes: false };
-    // The last thing that isn't a blank: after a value a slash divides, after anything else it opens a pattern.
+    // The last character that isn't a space: after a value a slash divides, otherwise it opens a pattern.
     let mut last = '{';
     let mut printing = false;
     let mut unsure = false;
@@ -53,7 +53,7 @@ fn find_signs(text: &str) -> OutputSigns {
                         }
                         '[' => bracket = true,
                         ']' => bracket = false,
-                        // Versions differ on a slash in brackets.
+                        // Versions of awk differ on a slash in brackets.
                         '/' if bracket => unsure = true,
                         '/' => break,
                         _ => {}

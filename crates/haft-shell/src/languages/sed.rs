@@ -1,23 +1,23 @@
-//! Scripts of `sed`: whether one only prints, and what it writes, reads and runs.
+//! Scripts of `sed`: whether a script only prints, and what it writes, reads and runs.
 //!
-//! `sed` can write (`w`, `s///w`), read (`r`) and run (`e`, `s///e`) by a single letter in its script. So a script counts
-//! as printing only if each of its commands is one of a few, and a script that can't be read to its last character isn't
-//! understood.
+//! `sed` can write (`w`, `s///w`), read (`r`) and run (`e`, `s///e`) with a single letter in its script. So
+//! a script counts as printing only if each of its commands is in a short list. A script that can't be
+//! parsed to its last character isn't understood.
 
-/// What a script does.
+/// The effects of a script.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SedScript<'t> {
-    /// Something wasn't understood.
+    /// A part wasn't understood.
     pub(crate) unread: bool,
-    /// Nothing but printing, deleting from the output, and stopping.
+    /// It only prints, deletes from the output, and stops.
     pub(crate) prints: bool,
     pub(crate) writes: Vec<&'t str>,
     pub(crate) reads: Vec<&'t str>,
-    /// Commands; an empty one stands for the text that is edited.
+    /// The commands that it runs; an empty one stands for the edited text.
     pub(crate) runs: Vec<&'t str>,
 }
 
-/// Reads a script.
+/// Parses a script.
 pub(crate) fn read_sed(script: &str) -> SedScript<'_> {
     let mut found = SedScript { prints: true, ..SedScript::default() };
     let mut rest = script;
@@ -41,7 +41,7 @@ pub(crate) fn read_sed(script: &str) -> SedScript<'_> {
     }
 }
 
-/// The text after one command, if that is a known one. After `{` the brace is left in front.
+/// Returns the text after one command, if the command is known. After `{` the brace is left in front.
 fn parse_command<'t>(text: &'t str, found: &mut SedScript<'t>) -> Option<&'t str> {
     let mut rest = parse_address(text)?;
     if let Some(after) = rest.trim_start_matches([' ', '\t']).strip_prefix(',') {
@@ -131,7 +131,7 @@ fn parse_command<'t>(text: &'t str, found: &mut SedScript<'t>) -> Option<&'t str
     }
 }
 
-/// The text after an address, or the same text if there is none.
+/// Returns the text after an address, or the same text if there is none.
 fn parse_address(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix('$') {
         return Some(rest);
@@ -151,12 +151,12 @@ fn parse_address(text: &str) -> Option<&str> {
     }
 }
 
-/// The text after the next unescaped mark, on the same line.
+/// Returns the text after the next unescaped delimiter, on the same line.
 fn parse_delimited(text: &str, mark: char) -> Option<&str> {
     read_until(text, mark, false)
 }
 
-/// The same for a replacement, which may hold escaped new lines.
+/// Returns the same for a replacement, which may contain escaped newlines.
 fn parse_replacement(text: &str, mark: char) -> Option<&str> {
     read_until(text, mark, true)
 }
@@ -171,7 +171,7 @@ fn read_until(text: &str, mark: char, replacement: bool) -> Option<&str> {
                 _ => {}
             },
             '\n' => return None,
-            // In brackets the mark is one of the characters for some, and the end for others.
+            // Versions of sed differ on whether the delimiter in brackets is a character or the end.
             c if c == mark => return (!bracket).then(|| &text[at + c.len_utf8()..]),
             '[' if !bracket && !replacement => {
                 bracket = true;

@@ -1,18 +1,18 @@
-//! How a program reads its words: its names, options, operands and sub-commands.
+//! How a program parses its words: its names, options, operands and sub-commands.
 
 use super::{RepositoryLevel, ValueMeaning};
 
-/// Bits that options set and meanings ask for. An entry numbers its own from [`mode_bit`]; the high bits belong to the
-/// parser.
+/// Bits that options set and meanings require. An entry numbers its own from [`mode_bit`]; the parser uses
+/// the high bits.
 pub(crate) type ModeBits = u32;
 
-/// Some option was given.
+/// An option was given.
 pub(crate) const ANY_OPTION: ModeBits = 1 << 31;
 /// The program was started without arguments.
 pub(crate) const NO_ARGUMENT: ModeBits = 1 << 30;
 /// There are at least two operands.
 pub(crate) const TWO_OPERANDS: ModeBits = 1 << 29;
-/// An option was given after which the program may touch more than its entry lists.
+/// An option was given with which the program may touch more than its entry lists.
 pub(crate) const OPEN_ENDED: ModeBits = 1 << 28;
 /// `--` was given.
 pub(crate) const DASHES: ModeBits = 1 << 27;
@@ -24,7 +24,7 @@ pub(crate) const NO_OPERAND: ModeBits = 1 << 26;
 /// One program, or one sub-command of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProgramEntry {
-    /// Every name, one blank between them.
+    /// All names, separated by spaces.
     pub(crate) names: &'static str,
     pub(crate) filter: NameFilter,
     pub(crate) family: NameFamily,
@@ -34,69 +34,70 @@ pub(crate) struct ProgramEntry {
     pub(crate) options: &'static [&'static [OptionSpec]],
     pub(crate) operands: &'static [OperandSpec],
     pub(crate) subcommands: &'static [ProgramEntry],
-    /// What standard input is, if it is known (a here-document).
+    /// The meaning of standard input, if it is known (a here-document).
     pub(crate) input: &'static [ValueMeaning],
     /// Arguments that only print the version, if one of them is the only argument.
     pub(crate) version: &'static str,
-    /// What an exit code of 1 answers, if it is no failure.
+    /// The meaning of exit code 1, if it is not a failure.
     pub(crate) exit_one: Option<&'static str>,
     pub(crate) traits: ProgramTraits,
-    /// How much of the repository it works on it may write.
+    /// How much of its repository it may write.
     pub(crate) level: RepositoryLevel,
 }
 
-/// Which other names mean the same program.
+/// Which other names refer to the same program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameFamily {
     Exact,
-    /// A `g` in front, as GNU programs have on other systems: `gtimeout`.
+    /// With the prefix `g`, as for GNU programs on other systems: `gtimeout`.
     Gnu,
-    /// A version at the end: `python3.12`.
+    /// With a version suffix: `python3.12`.
     Versioned,
-    /// A version at the end and a machine in front: `x86_64-linux-gnu-gcc-12`.
+    /// With a version suffix and a target prefix: `x86_64-linux-gnu-gcc-12`.
     Cross,
-    /// Everything that begins with the name.
+    /// Every name that begins with this one.
     Prefix,
-    /// A sub-command as a program of its own: `git-push`.
+    /// A sub-command as a separate program: `git-push`.
     Dashed,
 }
 
-/// How much an entry knows.
+/// How completely an entry describes its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryCoverage {
-    /// No option makes the program write or run anything, whatever it is: `cat`.
+    /// No option of any kind makes the program write or run anything: `cat`.
     Total,
-    /// Everything that the listed options do is listed; others may do anything: `sort`.
+    /// All effects of the listed options are listed. Other options may do anything: `sort`.
     Listed,
-    /// The program may do more than its words say: `make`.
+    /// The program may do more than its words show: `make`.
     Partial,
 }
 
-/// What an option that isn't listed may be.
+/// How an option that isn't listed is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnknownOption {
-    /// A flag, or one that takes the next word: both readings count.
+    /// A flag, or an option that takes the next word: both readings count.
     Either,
-    /// The same, and what the program starts is uncertain then.
+    /// The same, and the commands that the program starts are uncertain then.
     Doubt,
-    /// A flag for a single letter, and else one that takes the next word; the other reading counts too.
+    /// A flag for a single letter, otherwise an option that takes the next word. The other reading counts
+    /// too.
     Value,
     /// A flag.
     Flag,
-    /// A flag if it is a long name, and else uncertain.
+    /// A flag if it is a long name, otherwise uncertain.
     LongFlag,
-    /// Something that changes how the shell reads later commands.
+    /// An option that changes how the shell parses later commands.
     ShellState,
 }
 
-/// How a program reads its words.
+/// How a program parses its words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WordSyntax {
-    /// Several single letters in one word.
+    /// Several single letters may be in one word.
     pub(crate) clusters: bool,
-    /// Long names begin with one dash, or two.
+    /// Long names begin with one dash, or with two.
     pub(crate) one_dash: bool,
-    /// Any beginning of a long name is that name.
+    /// Long names may be abbreviated.
     pub(crate) abbreviations: bool,
     /// The first word may be letters without a dash: `tar xf`.
     pub(crate) first_word_letters: bool,
@@ -106,38 +107,38 @@ pub(crate) struct WordSyntax {
     pub(crate) stop: StopRule,
 }
 
-/// What a word that begins with `+` is.
+/// The meaning of a word that begins with `+`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PlusWords {
     Operand,
     /// Letters, as after `-`.
     Options,
-    /// Something of its own.
+    /// A special value.
     Value(&'static [ValueMeaning]),
 }
 
-/// Where options end, beside at `--`.
+/// Where options end, other than at `--`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopRule {
     Never,
     /// At the first operand.
     AtOperand,
-    /// After so many operands: `ssh host -p 1 command`.
+    /// After this many operands: `ssh host -p 1 command`.
     AfterOperands(usize),
     /// Not even at `--`: the words are an expression.
     Expression,
 }
 
-/// Options that mean the same.
+/// Options with the same meaning.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OptionSpec {
-    /// Words that begin with `-` hold single letters, one that begins with `=` is a name with one dash, and others are
-    /// long names: `"-vx verbose =TT"`.
+    /// A word that begins with `-` contains single letters, one that begins with `=` is a name with one
+    /// dash, and others are long names: `"-vx verbose =TT"`.
     pub(crate) names: &'static str,
     pub(crate) filter: NameFilter,
     pub(crate) arity: ValueArity,
     pub(crate) sets: ModeBits,
-    /// Values with which nothing is set.
+    /// Values for which the modes are not set.
     pub(crate) except: &'static str,
     pub(crate) meanings: &'static [ValueMeaning],
 }
@@ -151,12 +152,12 @@ pub(crate) enum ValueArity {
     Maybe,
     /// Attached, or none.
     Attached,
-    /// The next word, also in the middle of a cluster: `set -eo pipefail`.
+    /// The next word, even in the middle of a cluster: `set -eo pipefail`.
     Next,
     Two,
-    /// Everything that follows.
+    /// All following words.
     Rest,
-    /// Everything up to `;`, or up to `+` after `{}`.
+    /// All words up to `;`, or up to `+` after `{}`.
     Until,
 }
 
@@ -169,59 +170,59 @@ pub(crate) struct OperandSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OperandPosition {
     Nth(usize),
-    /// This one and all after it.
+    /// This operand and all following ones.
     From(usize),
     Last,
     ButLast,
-    /// There is none at this place.
+    /// There is no operand at this position.
     Missing(usize),
-    /// What follows `--`.
+    /// Operands after `--`.
     AfterDashes,
-    /// What doesn't.
+    /// Operands before `--`.
     BeforeDashes,
-    /// There is some argument.
+    /// There is at least one argument.
     Argument,
     /// Whatever the arguments are.
     Always,
 }
 
-/// What else is to know of a program.
+/// Other facts about a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProgramTraits(u32);
 
 impl ProgramTraits {
     pub(crate) const NONE: ProgramTraits = ProgramTraits(0);
-    /// A word that is known only when it runs may be an option that runs or writes something.
+    /// A word that is known only at run time may be an option that runs or writes something.
     pub(crate) const GUARDS_WORDS: ProgramTraits = ProgramTraits(1);
     /// A pattern may expand to such an option.
     pub(crate) const GUARDS_PATTERNS: ProgramTraits = ProgramTraits(2);
-    /// What options name runs in a folder that isn't known.
+    /// Commands from options run in an unknown folder.
     pub(crate) const RUNS_ELSEWHERE: ProgramTraits = ProgramTraits(4);
-    /// A function of this name would change what is found.
+    /// A function of this name would change the findings.
     pub(crate) const SPECIAL: ProgramTraits = ProgramTraits(16);
     /// Works on the repository of the folder that it runs in.
     pub(crate) const OF_REPOSITORY: ProgramTraits = ProgramTraits(32);
-    /// What is expanded may be a part of the expression.
+    /// An expansion may be a part of the expression.
     pub(crate) const STRICT_WORDS: ProgramTraits = ProgramTraits(64);
-    /// Runs what it finds in the folder that it is started in.
+    /// Runs files of its working directory.
     pub(crate) const RUNS_WORKSPACE: ProgramTraits = ProgramTraits(128);
     /// The first plain argument is a script.
     pub(crate) const RUNS_SCRIPT: ProgramTraits = ProgramTraits(256);
-    /// Nothing happens but what the commands do that it is given.
+    /// Nothing happens besides the effects of the commands that it runs.
     pub(crate) const QUIET: ProgramTraits = ProgramTraits(512);
-    /// `NAME=value` may stand before the command.
+    /// `NAME=value` may precede the command.
     pub(crate) const TAKES_VARIABLES: ProgramTraits = ProgramTraits(1024);
-    /// What begins like a pattern is a file for it, whatever the pattern expands to.
+    /// A word that begins like a pattern is a file for it, whatever the pattern expands to.
     pub(crate) const PATTERNS_ARE_FILES: ProgramTraits = ProgramTraits(2048);
-    /// The first operand is a sub-command, and options may stand before it.
+    /// The first operand is a sub-command, and options may precede it.
     pub(crate) const SUBCOMMANDS: ProgramTraits = ProgramTraits(8192);
-    /// Loads modules from the folder that it is started in.
+    /// Loads modules from its working directory.
     pub(crate) const IMPORTS_MODULES: ProgramTraits = ProgramTraits(65536);
-    /// Nothing is touched but what is listed, also where something is changed.
+    /// Touches only what is listed, even if it changes something.
     pub(crate) const COMPLETE: ProgramTraits = ProgramTraits(16384);
-    /// The commands that it is given run in a folder that isn't known.
+    /// The commands that it runs are in an unknown folder.
     pub(crate) const COMMANDS_ELSEWHERE: ProgramTraits = ProgramTraits(32768);
-    /// What of its words isn't known is still written or deleted, with all that is below.
+    /// Its unknown words are still written or deleted, with everything below.
     pub(crate) const CHANGES_FILES: ProgramTraits = ProgramTraits(4096);
 
     pub(crate) const fn and(self, other: ProgramTraits) -> ProgramTraits {
@@ -252,7 +253,7 @@ pub(crate) const POSIX: WordSyntax = WordSyntax { stop: StopRule::AtOperand, ..P
 pub(crate) const EXACT: WordSyntax = PLAIN_SYNTAX;
 /// Long names with one dash.
 pub(crate) const ONE_DASH: WordSyntax = WordSyntax { clusters: false, one_dash: true, ..PLAIN_SYNTAX };
-/// Words of an expression, as of `find`.
+/// Words of an expression, such as those of `find`.
 pub(crate) const EXPRESSION: WordSyntax = WordSyntax { stop: StopRule::Expression, ..ONE_DASH };
 
 pub(crate) const fn mode_bit(number: u32) -> ModeBits {
@@ -317,51 +318,52 @@ impl ProgramEntry {
         self
     }
 
-    /// Options may stand before the sub-command.
+    /// Options may precede the sub-command.
     pub(crate) const fn has_subcommands(self) -> Self {
         self.traits(ProgramTraits::SUBCOMMANDS)
     }
 
-    /// Words and patterns that may become options are guarded against.
+    /// Words and patterns that may become options are checked.
     pub(crate) const fn guarded(self) -> Self {
         self.traits(ProgramTraits::GUARDS_WORDS).traits(ProgramTraits::GUARDS_PATTERNS)
     }
 
-    /// Patterns that may become options are guarded against.
+    /// Patterns that may become options are checked.
     pub(crate) const fn guards_patterns(self) -> Self {
         self.traits(ProgramTraits::GUARDS_PATTERNS)
     }
 
-    /// Every name of the entry.
+    /// Returns every name of the entry.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.names.split(' ')
     }
 
-    /// A sub-command by its name.
+    /// Returns a sub-command by its name.
     pub(crate) fn subcommand(&self, name: &str) -> Option<&'static ProgramEntry> {
         find_entry(self.subcommands, name)
     }
 
-    /// Every option of the entry.
+    /// Returns every option of the entry.
     pub(crate) fn all_options(&self) -> impl Iterator<Item = &'static OptionSpec> + use<> {
         self.options.iter().flat_map(|group| group.iter())
     }
 }
 
-/// An entry among others, by one of its names.
+/// Finds an entry by one of its names.
 pub(crate) fn find_entry(entries: &'static [ProgramEntry], name: &str) -> Option<&'static ProgramEntry> {
     let may_be = |entry: &&ProgramEntry| entry.filter.may_hold(name);
     entries.iter().filter(may_be).find(|entry| entry.all_names().any(|known| known == name))
 }
 
-/// Which names a list may hold, so that most lists needn't be read; computed when it is compiled.
+/// A filter for the names in a list, so that most lists needn't be searched. It is computed at compile
+/// time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NameFilter {
-    /// First byte and length of each name, mixed.
+    /// A mix of the first byte and length of each name.
     names: u64,
-    /// Single letters: those of words with a dash.
+    /// The single letters: those of words with a dash.
     letters: u64,
-    /// Some name begins with `=`.
+    /// A name begins with `=`.
     pub(crate) has_dashed: bool,
 }
 
@@ -388,7 +390,7 @@ impl NameFilter {
         1 << ((first as usize + 7 * length) % 64)
     }
 
-    /// Whether a full name may be among the names.
+    /// Returns whether a full name may be among the names.
     pub(crate) fn may_hold(self, name: &str) -> bool {
         name.bytes().next().is_none_or(|first| self.names & NameFilter::bit(first, name.len()) != 0)
     }
@@ -398,7 +400,7 @@ impl NameFilter {
     }
 }
 
-/// Options without a value that change nothing of what is listed.
+/// Options without a value that don't change the listed effects.
 pub(crate) const fn flags(names: &'static str) -> OptionSpec {
     with_arity(names, ValueArity::None, &[])
 }
@@ -408,12 +410,12 @@ pub(crate) const fn mode(names: &'static str, sets: ModeBits) -> OptionSpec {
     flags(names).sets(sets)
 }
 
-/// Options without a value that mean something.
+/// Options without a value that have a meaning.
 pub(crate) const fn act(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
     with_arity(names, ValueArity::None, meanings)
 }
 
-/// Options with a value that means nothing here.
+/// Options with a value that has no meaning here.
 pub(crate) const fn values(names: &'static str) -> OptionSpec {
     with_arity(names, ValueArity::One, &[])
 }
@@ -423,7 +425,7 @@ pub(crate) const fn value(names: &'static str, meanings: &'static [ValueMeaning]
     with_arity(names, ValueArity::One, meanings)
 }
 
-/// Options with a value in the same word, or none.
+/// Options with a value in the same word, or without one.
 pub(crate) const fn attached(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
     with_arity(names, ValueArity::Attached, meanings)
 }

@@ -24,7 +24,7 @@ const TAR: &[OptionSpec] = &[
     flags("-aBhijJklmopsSvwzZ01234567 gzip bzip2 xz zstd verbose preserve-permissions same-owner totals dereference exclude-vcs numeric-owner \
            checkpoint wildcards auto-compress"),
     values("-bHKLNV exclude strip-components transform owner group mode mtime format label blocking-factor sort"),
-    // An archive on another machine is fetched by another program.
+    // Another program fetches an archive from another machine.
     value("-f file", &[WRITE.when(CREATES), READ.unless(CREATES), when(WordTest::Holds(":"), &[CHANGES], &[])]),
     value("-C directory", &[meaning(MeaningKind::OperandFolder), WRITE_INTO.when(EXTRACTS).unless(TO_OUTPUT)]),
     value("-g listed-incremental", &[WRITE]),
@@ -44,7 +44,7 @@ const TAR_SYNTAX: WordSyntax = WordSyntax { first_word_letters: true, ..GNU };
 pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("tar", TAR_SYNTAX).family(NameFamily::Gnu).listed().guarded().version("--version").options(&[TAR]).operands(TAR_FILES),
     program("bsdtar", TAR_SYNTAX).guarded().options(&[TAR]).operands(TAR_FILES),
-    // They replace their operands, or print.
+    // These replace their operands, or print.
     program("gzip gunzip bzip2 bunzip2 xz unxz", GNU).listed().guards_patterns()
         .options(&[&[flags("-123456789dfhknNqrvV decompress uncompress force keep quiet verbose"), mode("-ctl stdout to-stdout test list", TO_OUTPUT), values("-STM")]])
         .operands(&[at(From(0), &[WRITE_LOOSE.unless(TO_OUTPUT), CHANGES.unless(TO_OUTPUT), READ_TREE.when(TO_OUTPUT)])]),

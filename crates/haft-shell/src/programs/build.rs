@@ -21,7 +21,7 @@ const MAKE_VARIABLE: KeyTable = KeyTable {
     other: &[text(Commands(&MAKE_VALUE))],
 };
 const CODEGEN: KeyTable = KeyTable { separators: &['='], fold_case: false, alone: "", keys: &[key("linker", &[PROGRAM]), key("link-arg link-args", &[UNDETERMINED])], other: &[] };
-/// The value of a cache entry of a build: some are programs that the configuration starts.
+/// The value of a build's cache entry. Some are programs that the configuration starts.
 const DEFINITION: KeyTable = KeyTable {
     separators: &['='], fold_case: true, alone: "",
     keys: &[
@@ -31,7 +31,7 @@ const DEFINITION: KeyTable = KeyTable {
     ],
     other: &[],
 };
-/// The interpreter that a manager of packages starts: a version, or a program.
+/// The interpreter that a package manager starts: a version, or a program.
 const INTERPRETER: ValueMeaning = one_of("2* 3* cpython* pypy* python python2* python3* ''", &[], &[PROGRAM]);
 
 /// A compiler: names with one dash, no clusters.
@@ -64,7 +64,7 @@ const fn runs(names: &'static str, options: &'static [&'static [OptionSpec]], op
     program(names, STOPS).unknown(UnknownOption::Doubt).options(options).operands(operands)
 }
 
-/// A manager of packages with sub-commands.
+/// A package manager with sub-commands.
 const fn manager(names: &'static str, options: &'static [&'static [OptionSpec]], subcommands: &'static [ProgramEntry]) -> ProgramEntry {
     program(names, EXACT).has_subcommands().traits(ProgramTraits::RUNS_WORKSPACE).options(options).subcommands(subcommands).operands(&[URLS])
 }
@@ -179,7 +179,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("latexmk", ONE_DASH).unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_WORKSPACE).options(&[&[
         value("e r", &[UNDETERMINED]), attached("pdflatex latex lualatex xelatex", &[PROGRAM]),
     ]]),
-    // These run what they find in the folder that they are started in.
+    // These run files of their working directory.
     program("ant composer eslint gradlew grunt gulp invoke jest mvnw nox prettier pytest task turbo vitest", EXACT)
         .unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_WORKSPACE),
     program("lint-staged pre-commit", EXACT).unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_WORKSPACE).level(RepositoryLevel::Data),

@@ -1,4 +1,4 @@
-//! Clients of databases.
+//! Database clients.
 
 use haft::effects::AccessKind::{Change, Observe};
 
@@ -7,7 +7,7 @@ use crate::model::OperandPosition::*;
 use crate::model::TextLanguage::Commands;
 use crate::model::*;
 
-/// Commands may be shortened.
+/// Commands may be abbreviated.
 const SQLITE: CommandEscapes = CommandEscapes {
     shell: &[".shell", ".system"], anywhere: None, unread: &[".load", ".read", ".excel", ".import"], signs: &["load_extension", "edit("],
     plain: "", exact: false, abbreviated: true, pipes: Some("."),
@@ -19,7 +19,7 @@ const CLIENT: CommandEscapes = CommandEscapes {
 const STATEMENT: ValueMeaning = text(Commands(&CLIENT));
 const SERVER: ValueMeaning = connect(Address, Change);
 
-/// A client whose every word may be a statement.
+/// A client whose words may all be statements.
 const fn client(names: &'static str, options: &'static [&'static [OptionSpec]], operands: &'static [OperandSpec]) -> ProgramEntry {
     program(names, EXACT).unknown(UnknownOption::Flag).options(options).operands(operands).input(STATEMENTS)
 }

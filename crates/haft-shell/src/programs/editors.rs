@@ -13,7 +13,7 @@ const PLAIN: CommandEscapes = CommandEscapes {
 const EX: CommandEscapes = CommandEscapes {
     shell: &["!"], plain: "q,q!,qa,qa!,wq,wqa,x,xa,w,wa,noswapfile,#,/…,set …", ..PLAIN
 };
-/// What follows a `!` in each line is for a shell, wherever it stands: `!x`, `r !x`, `g/a/!x`.
+/// The text after a `!` is for a shell, anywhere in a line: `!x`, `r !x`, `g/a/!x`.
 const BANGS: CommandEscapes = CommandEscapes { anywhere: Some("!"), unread: &["shell ", "system", "pipe", "python"], ..PLAIN };
 const LESS: CommandEscapes = CommandEscapes { shell: &["!", "+!"], signs: &["!", "|"], ..PLAIN };
 const DEBUGGER: CommandEscapes = CommandEscapes {

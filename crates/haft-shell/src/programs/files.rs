@@ -12,7 +12,7 @@ const INTO: ModeBits = mode_bit(4);
 const TARGET: OptionSpec = value("-t target-directory", &[meaning(MeaningKind::Head)]).sets(INTO);
 const FLAG_HELP: OptionSpec = flags("version help");
 
-/// A program that only changes what its operands name.
+/// A program that changes only what its operands name.
 const fn changes(names: &'static str) -> ProgramEntry {
     program(names, GNU).listed().traits(ProgramTraits::CHANGES_FILES).traits(ProgramTraits::PATTERNS_ARE_FILES)
 }

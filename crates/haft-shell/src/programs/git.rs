@@ -1,5 +1,5 @@
-//! git: options of its sub-commands, and how much of a repository each of them writes. What its settings start is in
-//! `haft-git`.
+//! git: the options of its sub-commands, and how much of a repository each of them writes. The programs
+//! that its settings start are in `haft-git`.
 
 use haft::effects::AccessKind::{Change, Observe};
 
@@ -16,13 +16,13 @@ const EDITS: ModeBits = mode_bit(4);
 const ELSEWHERE: ModeBits = mode_bit(5);
 
 const RUNS: &[ValueMeaning] = &[one_of("'' true false cat", &[], &[PROGRAM])];
-/// A program after `!`, or by an absolute path; else one of git's own by its name.
+/// A program after `!`, or by an absolute path; otherwise one of git's own by its name.
 const HELPER: &[ValueMeaning] = &[prefixed("!", &[PROGRAM], &[one_of("/*", &[PROGRAM], &[when(WordTest::SeveralWords, &[UNDETERMINED], &[])])])];
 const MONITOR: &[ValueMeaning] = &[one_of("'' true false 0 1", &[], &[PROGRAM])];
 const ALIAS: &[ValueMeaning] = &[prefixed("!", &[PROGRAM], &[meaning(MeaningKind::Prepend("git"))])];
 const ADDRESS: &[ValueMeaning] = &[HELPERS];
 const KEYS: KeyTable = KeyTable { separators: &['='], fold_case: true, alone: "true", keys: &SPECS, other: &[UNDETERMINED] };
-/// What keys start, row by row as `haft-git` has them.
+/// The programs that keys start, one row for each row of `haft-git`.
 const SPECS: [KeySpec; haft_git::keys::KEYS.len()] = {
     let rules = haft_git::keys::KEYS;
     let mut specs = [key("", &[]); haft_git::keys::KEYS.len()];
@@ -51,7 +51,7 @@ const TARGET: &[ValueMeaning] = &[connect(Remote(true), Change), HELPERS];
 const ADDED: &[ValueMeaning] = &[connect(Remote(false), Observe), HELPERS];
 const KNOWN_REMOTE: ValueMeaning = unknown_host("git knows the host of the remote");
 const KNOWN_REMOTES: ValueMeaning = unknown_host("git knows the hosts of its remotes");
-/// The folder that is made where none is named.
+/// The folder that is created if none is named.
 const CLONED: ValueMeaning = derived(DerivedPath::LastName(".git")).unless(TWO_OPERANDS);
 const TEMPLATE: OptionSpec = value("template", &[one_of("''", &[], &[UNDETERMINED])]);
 
@@ -70,21 +70,21 @@ const LOG: &[OptionSpec] = &[
 
 const NAME_ONLY: &[OptionSpec] = &[flags("name-only")];
 
-/// What a repository's files and those that are named elsewhere are read for.
+/// The reads of a repository's files, and of files that are named elsewhere.
 const PATHS_HERE: ValueMeaning = meaning(MeaningKind::At(".", &[meaning(MeaningKind::PrintsPaths)]));
 const IN_REPOSITORY: &[OperandSpec] = &[at(From(0), &[when(WordTest::Outside, &[READ_TREE], &[])]), at(Always, &[HERE_TREE])];
 
-/// A sub-command that only looks, with these options.
+/// A sub-command that is read-only with these options.
 const fn looks(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
     program(names, GNU).listed().traits(ProgramTraits::OF_REPOSITORY).options(options).operands(IN_REPOSITORY)
 }
 
-/// A sub-command that only looks if it is asked for a list, or without operands.
+/// A sub-command that is read-only if it lists, or has no operands.
 const fn lists(names: &'static str, options: &'static [&'static [OptionSpec]], operands: &'static [OperandSpec]) -> ProgramEntry {
     program(names, GNU).listed().traits(ProgramTraits::OF_REPOSITORY).options(options).operands(operands)
 }
 
-/// A sub-command that changes the repository or the files in it.
+/// A sub-command that changes the repository or its files.
 const fn changes(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
     program(names, GNU).options(options).level(RepositoryLevel::Data)
 }
@@ -113,7 +113,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
             value("-C", &[FOLDER]), value("git-dir work-tree", &[READ]), value("-c", SETTING), value("config-env", &[meaning(MeaningKind::HiddenKey(&KEYS)), EXACT_ONLY]),
             attached("exec-path", &[one_of("*", &[UNDETERMINED], &[])]), values("namespace super-prefix attr-source list-cmds"),
         ]]).subcommands(SUBCOMMANDS)
-        // A sub-command that isn't known, or an alias.
+        // An unknown sub-command, or an alias.
         .operands(&[at(Nth(0), &[REPOSITORY_DATA])]),
     program("bump-my-version bump2version bumpversion commitizen cz gitui lazygit lefthook overcommit prek release-it semantic-release standard-version \
              stg tig", EXACT).unknown(UnknownOption::Flag).level(RepositoryLevel::Data),
@@ -219,7 +219,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
         ]),
         changes("get list unset remove-section rename-section edit", &[&[value("-f file", &[READ]), mode("global system", WIDE)]]).operands(&[at(Always, &[CONFIGURATION.unless(WIDE)])]),
     ]),
-    // Makes a configuration for the worktree alone.
+    // Creates a configuration for the worktree alone.
     changes("sparse-checkout", &[&[flags("cone no-cone sparse-index no-sparse-index stdin end-of-options")]]).operands(&[at(Always, ADDS)]),
     changes("send-email", &[&[value("to-cmd cc-cmd sendmail-cmd header-cmd smtp-server", &[PROGRAM])]]),
     changes("hook", &[]).subcommands(&[changes("run", &[]).operands(&[at(Always, &[UNDETERMINED])])]),
@@ -228,7 +228,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     changes("web--browse", &[&[value("-bt browser tool", &[PROGRAM])]]),
     changes("credential mergetool", &[]).operands(&[at(Always, &[EXACT_ONLY.reason("starts another command")])]),
     changes("remote-ext", &[]).operands(&[at(Always, &[UNDETERMINED])]),
-    // What writes files that are named, or the configuration.
+    // Sub-commands that write named files, or the configuration.
     changes("format-patch mailsplit", &[&[flags("-nNsk123456789 stdout"), value("-o output-directory", &[WRITE_INTO]), OUTPUT]]),
     changes("checkout-index", &[&[flags("-aufnq"), value("prefix", &[WRITE_INTO])]]),
     changes("bundle", &[]).subcommands(&[changes("create", &[]).operands(&[at(Nth(0), &[WRITE])])]),

@@ -21,7 +21,7 @@ const LUA: &[&str] = &["execute", "popen", "load", "dofile", "require"];
 const TCL: &[&str] = &["exec", "open", "eval", "source", "load", "subst"];
 const OTHER: &[&str] = &["system", "shell", "exec", "run", "spawn", "popen", "eval", "process", "Command", "System", "Process", "cmd", "open_port", "Port", "`"];
 
-/// A script in a file, or code that comes in.
+/// A script in a file, or code from standard input.
 macro_rules! script_operands {
     ($signs:expr) => {
         &[
@@ -31,7 +31,7 @@ macro_rules! script_operands {
     };
 }
 
-/// An interpreter with code after some letters.
+/// An interpreter that takes code after some letters.
 macro_rules! interpreter {
     ($names:expr, $signs:expr, $code:expr, $valued:expr) => {
         program($names, WordSyntax { digits: true, ..POSIX }).family(NameFamily::Versioned).unknown(UnknownOption::Flag)
@@ -40,7 +40,7 @@ macro_rules! interpreter {
     };
 }
 
-/// A shell for an interpreter, where `!` starts a command.
+/// An interactive shell of an interpreter, where `!` starts a command.
 const PYTHON_SHELL: &[&str] = &["!", "$(", "system", "popen", "spawn", "exec", "subprocess", "eval", "__import__", "importlib", "ctypes", "getattr", "compile"];
 const PHP_SETTING: KeyTable = KeyTable {
     separators: &['='], fold_case: true, alone: "",
@@ -55,13 +55,13 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         flags("-bBdEhiIOPqsSuvx?"), value("-WX check-hash-based-pycs", &[DESCRIPTOR]),
         with_arity("-c", ValueArity::Rest, &[PYTHON_CODE]).sets(GIVEN), with_arity("-m", ValueArity::Rest, &[MODULE]).sets(GIVEN),
     ]]).operands(script_operands!(PYTHON)),
-    // Modules that run code which they are given.
+    // Modules that run the code in their arguments.
     program("-m:timeit", GNU).options(&[&[flags("-vpc"), values("-nru number repeat unit"), value("-s setup", &[PYTHON_CODE])]]).operands(&[at(From(0), &[PYTHON_CODE])]),
     program("-m:cProfile -m:profile -m:trace -m:runpy", POSIX).options(&[&[value("-o", &[WRITE]), values("-s"), with_arity("-m", ValueArity::Rest, &[MODULE])]]),
     program("-m:pdb -m:code -m:asyncio -m:idlelib", POSIX).options(&[&[value("-c", &[PYTHON_CODE.reason(TELLS), EXACT_ONLY])]]).operands(&[at(Missing(0), &[needs_input(Code(PYTHON))])]),
     interpreter!("perl", PERL, "-eEMmF", "-ICx").guards_patterns().version("--version").operands(&[
         at(Nth(0), &[script(Code(PERL)).unless(GIVEN)]), at(Missing(0), &[needs_input(Code(PERL)).when(NO_ARGUMENT), input(Code(PERL)).unless(NO_ARGUMENT | GIVEN)]),
-        // A file that begins or ends with `|` is a command for `<>`.
+        // A file name that begins or ends with `|` is a command for `<>`.
         at(From(0), &[one_of("|* *|", &[part(WordPart::Spaced('|'), &[SHELL]), UNDETERMINED], &[])]),
     ]),
     interpreter!("ruby irb", RUBY, "-e", "-rICEF").version("--version -v"),

@@ -6,7 +6,7 @@ use crate::model::AddressForm::{Address, Image};
 use crate::model::OperandPosition::*;
 use crate::model::*;
 
-/// Where images come from that name no other place.
+/// The registry of images that name no other.
 const REGISTRY: &str = "docker.io";
 const STOPS: WordSyntax = WordSyntax { stop: StopRule::AtOperand, ..EXACT };
 

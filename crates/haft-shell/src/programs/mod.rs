@@ -1,7 +1,7 @@
-//! The entries of all programs that are known, and how one is found by its name.
+//! The entries of all known programs, and how an entry is found by its program's name.
 //!
-//! Each program has one entry, which holds everything that is known of it; a new one edits one place. The page
-//! `docs/programs.md` is made from these entries.
+//! Each program has one entry with everything that is known of it, so a new program is one edit. The page
+//! `docs/programs.md` is generated from these entries.
 
 #[rustfmt::skip]
 mod archives;
@@ -41,7 +41,7 @@ use super::model::{
 use super::words::read_words;
 use super::{ArgumentUses, Word, base_name};
 
-/// Every entry.
+/// All entries.
 pub(crate) const TABLE: &[&[ProgramEntry]] = &[
     shell::ENTRIES,
     text::ENTRIES,
@@ -61,35 +61,35 @@ pub(crate) const TABLE: &[&[ProgramEntry]] = &[
 /// A pager that shows everything at once and starts nothing.
 pub(crate) const PLAIN_PAGER: &str = "cat";
 
-/// The folders in which a program of a known name is taken for the known one.
+/// The folders in which a program with a known name is assumed to be the known one.
 const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/"];
 
-/// How names of scripts end.
+/// The extensions of script files.
 const SCRIPT_ENDS: &[&str] =
     &["sh", "bash", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "php", "fish", "zsh"];
 
-/// Whether a file is a script by its name.
+/// Returns whether a file name looks like a script.
 pub(crate) fn is_script_name(name: &str) -> bool {
     let end = Path::new(name).extension().and_then(|end| end.to_str());
     end.is_some_and(|end| SCRIPT_ENDS.contains(&end))
 }
 
-/// A program that was found.
+/// A program with an entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownProgram<'n> {
     pub(crate) entry: &'static ProgramEntry,
-    /// By another name than its own.
+    /// It was called by a name other than its own.
     pub(crate) renamed: bool,
-    /// The name holds a sub-command: `git-push`.
+    /// The name contains a sub-command: `git-push`.
     pub(crate) subcommand: Option<&'n str>,
 }
 
-/// Every entry, in order.
+/// Returns every entry, in order.
 pub(crate) fn all() -> impl Iterator<Item = &'static ProgramEntry> {
     TABLE.iter().flat_map(|group| group.iter())
 }
 
-/// The entry of a program by its name without a folder.
+/// Returns the entry of a program, given by its name without a folder.
 pub(crate) fn find(name: &str) -> Option<KnownProgram<'_>> {
     static INDEX: OnceLock<HashMap<&'static str, &'static ProgramEntry>> = OnceLock::new();
     static PREFIXES: OnceLock<Vec<&'static ProgramEntry>> = OnceLock::new();
@@ -128,17 +128,17 @@ pub(crate) fn find(name: &str) -> Option<KnownProgram<'_>> {
     found.map(|entry| KnownProgram { entry, renamed: true, subcommand: None })
 }
 
-/// Whether a program has a trait.
+/// Returns whether a program has a trait.
 pub(crate) fn has_trait(name: &str, wanted: ProgramTraits) -> bool {
     find(name).is_some_and(|known| known.entry.traits.has(wanted))
 }
 
-/// Whether a program is named as usual: by its name, or by a folder of the system.
+/// Returns whether a program is called in the usual way: by its name, or by a system folder.
 pub(crate) fn is_usual(program: &str, name: &str) -> bool {
     program == name || FOLDERS.iter().any(|folder| program.strip_prefix(folder) == Some(name))
 }
 
-/// Whether the operands of a program, by its name or path, may be of a kind.
+/// Returns whether the operands of a program, given by its name or path, may be of a kind.
 fn operands_have(program: &str, wanted: fn(&MeaningKind) -> bool) -> bool {
     find(base_name(program)).is_some_and(|known| has_operand(known.entry, wanted))
 }
@@ -147,13 +147,13 @@ fn has_operand(entry: &ProgramEntry, wanted: fn(&MeaningKind) -> bool) -> bool {
     entry.operands.iter().flat_map(|spec| spec.meanings).any(|meaning| meaning.has(wanted))
 }
 
-/// Whether a program starts a command in its operands.
+/// Returns whether a program starts a command in its operands.
 pub(crate) fn starts_operands(program: &str) -> bool {
     operands_have(program, |kind| matches!(kind, MeaningKind::Command(_)))
 }
 
-/// Programs that run whatever they are given: shells, interpreters, and what starts its operands in its own way or on
-/// another machine.
+/// Returns programs that run arbitrary code: shells, interpreters, and programs that start their operands
+/// in their own way or on another machine.
 pub(crate) fn open_ended() -> impl Iterator<Item = &'static ProgramEntry> {
     let runs = |kind: &MeaningKind| match kind {
         MeaningKind::Command(form) => form.scope != AllowScope::Past,
@@ -171,7 +171,8 @@ pub(crate) fn open_ended() -> impl Iterator<Item = &'static ProgramEntry> {
     })
 }
 
-/// What a program may do with an argument that is known only when it runs; anything if its entry doesn't say.
+/// Returns what a program may do with an argument that is known only at run time. If its entry doesn't say,
+/// the result is every use.
 pub(crate) fn argument_uses(name: &str) -> ArgumentUses {
     let mut uses = ArgumentUses::default();
     let mut look = |kind: &MeaningKind| match kind {
@@ -210,7 +211,7 @@ pub(crate) fn argument_uses(name: &str) -> ArgumentUses {
     if described { uses } else { ArgumentUses::ANYTHING }
 }
 
-/// What an exit code of 1 of a command answers, if it is no failure.
+/// Returns the meaning of exit code 1 of a command, if it is not a failure.
 pub(crate) fn exit_one(argv: &[Word]) -> Option<&'static str> {
     let entry = find(base_name(argv.first()?.literal()?))?.entry;
     let reading = read_words(entry, &argv[1..]).swap_remove(0);
@@ -218,7 +219,7 @@ pub(crate) fn exit_one(argv: &[Word]) -> Option<&'static str> {
     name.and_then(|name| entry.subcommand(name)).unwrap_or(entry).exit_one
 }
 
-/// Whether a command may change the directory of the shell.
+/// Returns whether a command may change the directory of the shell.
 pub(crate) fn may_move(name: &str) -> bool {
     let moves = |kind: &MeaningKind| {
         matches!(
@@ -232,14 +233,14 @@ pub(crate) fn may_move(name: &str) -> bool {
     operands_have(name, moves)
 }
 
-/// Whether a function or alias of this name would change what is found.
+/// Returns whether a function or alias of this name would change the findings.
 pub(crate) fn is_special(name: &str) -> bool {
     let starts = |kind: &MeaningKind| matches!(kind, MeaningKind::Command(form) if matches!(form.scope, AllowScope::Past | AllowScope::Exact));
     has_trait(name, ProgramTraits::SPECIAL) || operands_have(name, starts)
 }
 
-/// The text of a command without the options in front of its sub-command, and of the sub-command of that: one for each
-/// way in which it may be read. Nothing where that changes nothing.
+/// Returns the texts of a command without the options before its sub-command, and before the sub-command's
+/// own one: one for each reading. Empty if there are no such options.
 pub(crate) fn texts_without_options(argv: &[Word]) -> Vec<String> {
     let mut texts = Vec::new();
     let Some(name) = argv.first().and_then(Word::literal).map(base_name) else { return texts };
@@ -248,7 +249,8 @@ pub(crate) fn texts_without_options(argv: &[Word]) -> Vec<String> {
         let rest = argv[from.min(argv.len())..].iter().map(Word::plain);
         names.iter().copied().chain(rest).collect::<Vec<_>>().join(" ")
     };
-    // A script is looked for like a program, and a module is one of its own: `python -m pip …` is `pip …`.
+    // A script is looked up like a program, and a module like a program of its own: `python -m pip …` is
+    // `pip …`.
     for reading in read_words(entry, &argv[1..]) {
         let named =
             |at: &&usize| argv[**at + 1].literal().is_some_and(|name| !name.contains(char::is_whitespace));
@@ -279,7 +281,7 @@ pub(crate) fn texts_without_options(argv: &[Word]) -> Vec<String> {
     texts
 }
 
-/// Where the first operand may be, from a word on.
+/// Returns where the first operand may be, from a word on.
 fn operands_from(entry: &'static ProgramEntry, argv: &[Word], from: usize) -> Vec<usize> {
     let words = &argv[from.min(argv.len())..];
     let readings = read_words(entry, words);

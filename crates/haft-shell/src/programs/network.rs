@@ -1,4 +1,4 @@
-//! Programs that reach other machines.
+//! Programs that connect to other machines.
 
 use haft::effects::AccessKind::{self, Change, Observe};
 
@@ -86,7 +86,7 @@ const LOCAL_TARGET: &[ValueMeaning] = &[COPY, when(WordTest::Remote, &[], &[
 ])];
 const COPIES: &[OperandSpec] = &[at(ButLast, LOCAL_TREE), at(Last, LOCAL_TARGET)];
 
-/// A client of which operands or options are hosts.
+/// A client whose operands or options are hosts.
 const fn client(names: &'static str, options: &'static [&'static [OptionSpec]], operands: &'static [OperandSpec]) -> ProgramEntry {
     program(names, EXACT).unknown(UnknownOption::Flag).options(options).operands(operands)
 }
@@ -97,7 +97,7 @@ const FIRST_OBSERVED: &[OperandSpec] = &[at(Nth(0), &[connect(Host, Observe)])];
 const URLS: &[OperandSpec] = &[at(From(0), &[connect(Url, Observe)])];
 const LOOKUP: &[OperandSpec] = &[at(From(0), &[prefixed("@", &[OBSERVE], &[OBSERVE])])];
 const NETCAT: &[OptionSpec] = &[values("-gGiIkmMoOpPqsTVwWX"), flags("-lnuvzNdDhrtUFCSb46"), value("-x", &[CHANGE]), value("-ec", &[PROGRAM])];
-/// `EXEC:command,option`; two addresses with `!!` between them aren't read.
+/// `EXEC:command,option`. Two addresses with `!!` between them aren't parsed.
 const SOCKET_ADDRESS: KeyTable = KeyTable {
     separators: &[':'], fold_case: true, alone: "", keys: &[key("exec system shell", &[part(WordPart::Before(','), &[SHELL])])], other: &[],
 };
@@ -135,7 +135,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     client("whois", &[&[values("-pTstig"), value("-h host", &[OBSERVE])]], FIRST_OBSERVED),
     client("nc netcat", &[NETCAT], FIRST).guards_patterns(),
     client("ncat", &[&[values("-EdgGiopstwxm"), value("proxy", &[CHANGE]), value("-ec exec sh-exec lua-exec", &[PROGRAM])]], FIRST).guards_patterns(),
-    // What follows the host, after `--`, is a command for it.
+    // The words after the host, after `--`, are a command for it.
     client("mosh", &[&[value("ssh client server", &[PROGRAM])]], &[at(Nth(0), &[connect(Host, Change)]), at(AfterDashes, &[LAUNCH_CONTAINED])]).syntax(SSH_SYNTAX),
     program("socat", EXACT).operands(&[at(From(0), SOCKETS)]),
     program("youtube-dl yt-dlp", EXACT).guards_patterns().unknown(UnknownOption::Flag).options(&[&[values("-aforpuP"), value("exec exec-before-download downloader external-downloader netrc-cmd ffmpeg-location", &[PROGRAM]), value("config-location config-locations plugin-dirs", &[UNDETERMINED])]]),

@@ -1,4 +1,4 @@
-//! The page of all programs, and checks that the entries are the only place that knows them.
+//! Generates the page of all programs, and checks that no other code knows a program by its name.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What meanings do, in one word each.
+/// Describes meanings in one word each.
 fn verbs(meanings: &[ValueMeaning]) -> BTreeSet<&'static str> {
     let verb = |meaning: &ValueMeaning| match meaning.kind {
         MeaningKind::If(_, then, otherwise) | MeaningKind::Prefixed(_, then, otherwise) => {
@@ -72,7 +72,7 @@ fn page() -> String {
     page
 }
 
-/// `HAFT_WRITE_PAGES=1` writes it.
+/// `HAFT_WRITE_PAGES=1` writes the page.
 #[test]
 fn the_page_is_current() {
     let path = root().join("docs/programs.md");
@@ -85,7 +85,7 @@ fn the_page_is_current() {
     );
 }
 
-/// The evaluator of a language, by its own name.
+/// Returns the evaluator of a language, by its own name.
 fn evaluator(language: TextLanguage) -> &'static str {
     match language {
         TextLanguage::Shell | TextLanguage::ThisShell | TextLanguage::Deferred => "shell",
@@ -99,7 +99,8 @@ fn evaluator(language: TextLanguage) -> &'static str {
     }
 }
 
-/// Ten evaluators turn text into findings: those of languages, that of `key=value` and that of addresses.
+/// Ten evaluators turn text into findings: those of languages, the one of `key=value`, and the one of
+/// addresses.
 #[test]
 fn there_are_at_most_ten_evaluators() {
     let escapes = &crate::model::CommandEscapes {
@@ -138,7 +139,7 @@ fn no_program_has_two_entries() {
     assert!(count > 450 && TABLE.len() == 13, "{count} programs");
 }
 
-/// Filters spare reading the names; one that left a name out would hide what it does.
+/// Filters avoid reading the names. A filter that missed a name would hide the program's effects.
 #[test]
 fn filters_leave_no_name_out() {
     let entries = || all().chain(all().flat_map(|entry| entry.subcommands));
@@ -153,7 +154,7 @@ fn filters_leave_no_name_out() {
     }
 }
 
-/// Names that are words of the grammar, of other languages or of messages as well.
+/// Names that are also words of the grammar, of other languages or of messages.
 const AMBIGUOUS: &[&str] = &[
     "time", "[", ".", ":", "!", "test", "system", "set", "-", ",", "host", "file", "at", "exec", "eval",
     "import", "include", "r", "n", "rc", "es", "open", "command", "script", "which", "find", "run", "write",
@@ -162,10 +163,10 @@ const AMBIGUOUS: &[&str] = &[
     "from", "http", "https", "stack", "head",
 ];
 
-/// Names that may stand in the grammar.
+/// Names that may appear in the grammar.
 const GRAMMAR: &[&str] = &["declare", "typeset", "local", "export", "readonly", "time", "["];
 
-/// Names of programs in the text of a source file, as a literal or a word in one.
+/// Returns the program names in the text of a source file, as a literal or a word in one.
 fn names_in(text: &str, names: &[&'static str]) -> Vec<&'static str> {
     let code = text.split("#[cfg(test)]").next().unwrap();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -190,7 +191,7 @@ fn only_entries_know_a_program_by_its_name() {
         known.retain(|name| !(path.ends_with("parse.rs") && GRAMMAR.contains(name)));
         assert!(known.is_empty(), "{}: {known:?}", path.display());
     }
-    // The test must be able to fail.
+    // Proves that the test can fail.
     assert_eq!(
         names_in(
             "is(\"git\") || text.starts_with(\"curl -\") || x.ends_with(\".git\") || \"docker.io\"",

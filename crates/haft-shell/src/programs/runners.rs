@@ -1,6 +1,7 @@
-//! Programs that start others by one of their sub-commands or as their whole purpose, and are allowed by their own name.
+//! Programs that start others with a sub-command or as their whole purpose, and that are allowed by their
+//! own name.
 //!
-//! Rules that allow look at the runner, as written; rules that deny or ask look past it.
+//! Allow rules match the runner as written. Deny and ask rules match the command that it runs.
 
 use crate::model::OperandPosition::*;
 use crate::model::*;
@@ -16,7 +17,7 @@ const NONE: &[&[OptionSpec]] = &[];
 const STOPS: WordSyntax = WordSyntax { stop: StopRule::AtOperand, ..EXACT };
 const STOPS_AFTER_ONE: WordSyntax = WordSyntax { stop: StopRule::AfterOperands(1), ..EXACT };
 
-/// A sub-command, or a program, that starts what follows its options.
+/// A sub-command or a program that starts the words after its options.
 const fn run(names: &'static str, options: &'static [&'static [OptionSpec]], operands: &'static [OperandSpec]) -> ProgramEntry {
     program(names, STOPS).unknown(UnknownOption::Doubt).options(options).operands(operands)
 }
@@ -26,7 +27,7 @@ const fn run_valued(names: &'static str, options: &'static [&'static [OptionSpec
     run(names, options, operands).unknown(UnknownOption::Value)
 }
 
-/// The same, where only what follows `--` is started.
+/// The same, where only the words after `--` are started.
 const fn run_dashes(names: &'static str, options: &'static [&'static [OptionSpec]], operands: &'static [OperandSpec]) -> ProgramEntry {
     program(names, EXACT).unknown(UnknownOption::Flag).options(options).operands(operands)
 }
@@ -113,7 +114,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     runner("zellij", RUN_DASHES),
     runner("heroku", &[run_valued("run", &[&[flags("exit-code no-tty"), values("-ars app remote size")]], JOINED_FIRST)]).has_subcommands()
         .traits(ProgramTraits::COMMANDS_ELSEWHERE).options(&[&[values("-ar app remote")]]),
-    // A manager of packages, perhaps with a version.
+    // A package manager, possibly with a version.
     run("corepack", NONE, PACKAGE).unknown(UnknownOption::Flag)
         .subcommands(&[program("enable disable use up install pack hydrate prepare cache", EXACT)]),
     program("just", EXACT).unknown(UnknownOption::Flag).options(&[&[with_arity("-c command", ValueArity::Rest, &[LAUNCH])]]).traits(ProgramTraits::RUNS_WORKSPACE),
@@ -154,7 +155,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
                 .options(&[&[value("F f t", MULTIPLEXED)]]).operands(&[at(From(0), MULTIPLEXED)]).unknown(UnknownOption::Flag),
         ]).operands(&[
             at(Missing(0), &[EXACT_ONLY.when(NO_ARGUMENT), UNDETERMINED.when(ANY_OPTION)]),
-            // What is sent or started: each word may be a text for a shell.
+            // Words that are sent or started: each may be a text for a shell.
             at(From(1), &[one_of("-*", &[], &[SHELL])]), at(Nth(0), &[UNDETERMINED]),
         ]),
 ];

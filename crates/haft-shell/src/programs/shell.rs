@@ -17,7 +17,7 @@ const fn builtin(names: &'static str) -> ProgramEntry {
     program(names, POSIX).total().unknown(UnknownOption::Flag)
 }
 
-/// A built-in command that sets variables or how the shell works.
+/// A built-in command that sets variables or shell options.
 const fn setter(names: &'static str, syntax: WordSyntax) -> ProgramEntry {
     program(names, syntax).total().unknown(UnknownOption::ShellState)
 }
@@ -71,7 +71,8 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         .operands(&[at(From(0), &[one_of("nullglob globstar dotglob failglob nocaseglob inherit_errexit", &[], &[SHELL_STATE])])]),
     program("eval", POSIX).traits(ProgramTraits::SPECIAL).traits(ProgramTraits::QUIET)
         .operands(&[at(From(0), &[meaning(MeaningKind::Joined(TextLanguage::ThisShell)).reason(RUNS_GIVEN)]), at(Missing(0), &[EXACT_ONLY.reason(RUNS_GIVEN)])]).total(),
-    // The script of a virtual environment sets variables for what is started later, and is a program like any other.
+    // The activation script of a virtual environment sets variables for later programs, and is otherwise an
+    // ordinary program.
     program("source .", POSIX).traits(ProgramTraits::SPECIAL).traits(ProgramTraits::RUNS_SCRIPT).operands(&[
         at(Nth(0), &[when(WordTest::Outside, &[SHELL_STATE], &[one_of("*/bin/activate", &[EXACT_ONLY.reason("takes commands from elsewhere"), READ], &[SHELL_STATE])]), LOSES_DIRECTORY]),
         at(Missing(0), &[SHELL_STATE, LOSES_DIRECTORY]),

@@ -1,4 +1,4 @@
-//! Programs that read files or print what they know, and change nothing.
+//! Programs that read files or print information, and change nothing.
 
 use crate::model::OperandPosition::*;
 use crate::model::*;
@@ -162,7 +162,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         at(Missing(0), &[HERE.unless(RECURSIVE), HERE_TREE.when(RECURSIVE)]),
     ]),
     program("grep egrep fgrep", GNU).total().exit_one("nothing matches").options(&[GREP]).operands(GREP_FILES),
-    // Without what loads a plug-in, or debug information from elsewhere.
+    // Without options that load a plug-in, or debug information from elsewhere.
     program("nm size", GNU).listed().options(&[&[
         flags("-aAbBCdDefghnoprsStTuvVx demangle dynamic defined-only undefined-only extern-only numeric-sort size-sort reverse-sort print-size"),
     ]]).operands(FILES),
@@ -191,7 +191,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         .operands(&[at(From(0), &[])]),
     program("netstat", GNU).listed().options(&[&[flags("-rigsMvWnNeopalFCtuUwx46 numeric listening all programs tcp udp route interfaces statistics")]]),
     program("lsof", EXACT).listed().options(&[&[flags("-abhlnNPRtTUvVwX"), values("-pucdg"), with_arity("-i", ValueArity::Maybe, &[])]]).operands(FILES),
-    // Without what follows `source` to other files.
+    // Without options that follow `source` to other files.
     program("shellcheck", GNU).listed().guards_patterns().options(&[&[flags("-aV check-sourced version norc"), values("-CefisSWo color exclude format include shell severity enable")]]).operands(FILES),
     program("rg", GNU).listed().exit_one("nothing matches").guarded().options(&[RG]).operands(RG_FILES),
     program("fd fdfind", GNU).listed().guarded().options(&[FD]).operands(&[at(From(1), &[READ_TREE]), at(Missing(0), &[HERE_TREE]), at(Missing(1), &[HERE_TREE])]),

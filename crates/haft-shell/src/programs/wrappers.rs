@@ -1,7 +1,7 @@
 //! Programs that start the command in their arguments.
 //!
-//! An option that isn't listed is no mistake: the command is looked for on both sides of its possible value, and what is
-//! started is uncertain.
+//! An unlisted option is not an error: the command is searched on both sides of the option's possible
+//! value, and the started command is uncertain.
 
 use crate::model::OperandPosition::*;
 use crate::model::*;
@@ -28,19 +28,19 @@ const OR_SHELL: &[OperandSpec] = &[at(From(0), &[COMMAND_ELSEWHERE]), at(Missing
 const PIPE_OR_FILE: ValueMeaning = prefixed("|", &[SHELL], &[prefixed("!", &[SHELL], &[WRITE])]);
 const MOVES: ValueMeaning = meaning(MeaningKind::LosesDirectory);
 const NOTHING: &[&[OptionSpec]] = &[];
-/// Every long name is an option without a value of its own.
+/// Every long name is an option without a separate value.
 const fn any_long(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
     wrapper(names, options).unknown(UnknownOption::LongFlag)
 }
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("kill", WordSyntax { digits: true, ..POSIX }).listed().options(&[&[mode("-0lL", LISTS)]]).operands(&[at(Always, &[CHANGES.unless(LISTS)])]),
-    // Only these are looked past by rules that allow.
+    // Allow rules ignore only these wrappers.
     program("timeout", WRAPPER).family(NameFamily::Gnu).unknown(UnknownOption::Doubt)
         .options(&[&[flags("-vfp foreground preserve-status verbose"), values("-ks kill-after signal")]]).operands(&[at(From(1), &[COMMAND_PAST])]),
     program("nice", WordSyntax { digits: true, ..WRAPPER }).family(NameFamily::Gnu).unknown(UnknownOption::Doubt)
         .options(&[&[values("-n adjustment")]]).operands(&[at(From(0), &[COMMAND_PAST])]),
-    // What the command prints goes to a file.
+    // The output of the command goes to a file.
     program("nohup", WRAPPER).family(NameFamily::Gnu).unknown(UnknownOption::Doubt).operands(&[at(From(0), &[COMMAND_LOGGED])]),
     program("stdbuf", WRAPPER).family(NameFamily::Gnu).unknown(UnknownOption::Doubt).options(&[&[values("-ioe input output error")]]).operands(&[at(From(0), &[COMMAND_PAST])]),
     program("time", WRAPPER).family(NameFamily::Gnu).unknown(UnknownOption::Doubt)
@@ -158,7 +158,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("crontab", GNU).listed().traits(ProgramTraits::COMMANDS_ELSEWHERE).unknown(UnknownOption::ShellState).options(&[&[mode("-l", LISTS), act("-r", &[CHANGES_LISTED, destroys("the table of jobs")]).sets(LISTS), values("-u"), act("-e", &[SHELL_STATE])]]).operands(&[
         at(Nth(0), &[one_of("-", &[COMMANDS_IN], &[SHELL_STATE])]), at(Missing(0), &[COMMANDS_IN.unless(LISTS)]),
     ]),
-    // The loader starts whatever it is given.
+    // The loader starts its argument.
     wrapper("ld.so ld-linux ld-musl", &[&[
         flags("list verify inhibit-cache"), values("library-path inhibit-rpath audit preload argv0 glibc-hwcaps-prepend glibc-hwcaps-mask"),
     ]]).family(NameFamily::Prefix),
@@ -234,7 +234,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     wrapper("viddy", &[&[flags("-bcdeptw"), values("-n")]]).operands(JOINED_FIRST),
     wrapper("with-lock-ex", &[&[flags("-wfqt")]]).operands(COMMAND_SECOND),
     wrapper("xvfb-run", &[&[flags("-alh auto-servernum listen-tcp"), values("-efnpsw error-file auth-file server-num xauth-protocol server-args wait")]]),
-    // These start others in ways that aren't read: every place where a command may begin counts.
+    // These start others in ways that aren't parsed: every position where a command may begin counts.
     wrapper("daemon envconsul lxc-attach lxc-execute machinectl minijail0 mispipe mpiexec mpirun orterun pee poop prun retry salloc schroot scl setarch \
              srun start-stop-daemon systemd-nspawn torchrun watchexec wsl", NOTHING)
         .operands(&[at(From(0), &[COMMAND]), at(Argument, &[UNDETERMINED])]),

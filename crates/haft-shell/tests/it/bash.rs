@@ -1,10 +1,11 @@
-//! The analysis against bash itself: whatever bash starts must have been found, with its arguments, or the command
-//! must not have been understood. The same for the files that redirections make, which holds `cd` to account.
+//! Compares the analysis with bash itself: every program that bash starts must have been found with its
+//! arguments, or the analysis must have a doubt. The same holds for the files that redirections create,
+//! which also checks `cd`.
 //!
-//! Each snippet runs in a folder of its own whose `bin` is all of `PATH`. It holds stand-ins that write down how they
-//! were called, and the real wrappers (`env`, `xargs`, `timeout` …) under their names. Names that aren't there are
-//! written down by bash's own handler. Nothing else is reachable by name, and snippets with absolute paths or
-//! their own `PATH` are left out.
+//! Each snippet runs in its own folder, whose `bin` is the whole `PATH`. It contains stubs that record how
+//! they were called, and the real wrappers (`env`, `xargs`, `timeout` …) under their names. Bash's own
+//! handler records names that don't exist. Nothing else can be called by name, and snippets with absolute
+//! paths or their own `PATH` are skipped.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -18,12 +19,12 @@ use proptest::test_runner::TestRunner;
 
 use crate::table::read;
 
-/// Programs that stand in for real ones.
+/// Programs that are replaced by stubs.
 const STUBS: &[&str] = &[
     "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "ls", "cat", "rm", "grep", "git", "curl",
     "sed", "awk", "sort", "head", "echo1", "sudo",
 ];
-/// Wrappers that are the real ones.
+/// Wrappers that are the real programs.
 const REAL: &[&str] = &[
     "env", "xargs", "timeout", "nice", "nohup", "setsid", "stdbuf", "flock", "ionice", "find", "bash", "sh",
 ];
@@ -35,7 +36,7 @@ struct World {
     bash: PathBuf,
 }
 
-/// Separators in what the stand-ins write: after each argument, and after each call.
+/// Separators in the records of stubs: after each argument, and after each call.
 const ARGUMENT: char = '\u{1f}';
 const CALL: char = '\u{1e}';
 
@@ -72,7 +73,7 @@ impl World {
         Some(World { dir, runs: std::cell::Cell::new(0), bash })
     }
 
-    /// Runs a command and returns what it started, and the files that it made.
+    /// Runs a command. Returns the programs that it started, and the files that it created.
     fn run(&self, command: &str) -> (Vec<Vec<String>>, Vec<PathBuf>) {
         let number = self.runs.get();
         self.runs.set(number + 1);
@@ -83,12 +84,13 @@ impl World {
         symlink(self.dir.path().join("programs"), home.join("bin")).unwrap();
         let handler = "() { local call; printf -v call '%s\\037' \"$@\"; printf '%s\\036' \"$call\" >> \"${PATH%/bin}/log\"; }";
         let limited = format!("ulimit -f 16 -u 4000 2>/dev/null; ulimit -t 1\n{command}\nwait");
-        // What never ends fills the log or reaches the limit of processor time, however busy the machine is.
+        // An endless command fills the log or reaches the CPU time limit, however busy the machine is.
         let mut child = Command::new("timeout")
             .args(["-s", "KILL", "60"])
             .arg(&self.bash)
             .args(["--norc", "--noprofile", "-c"])
-            // The command is given as the text of an `eval`, so that a mistake in it ends it and nothing else.
+            // The command is the text of an `eval`, so that a syntax error ends the command and nothing
+            // else.
             .arg("eval \"$0\"")
             .arg(limited)
             .env_clear()
@@ -104,7 +106,7 @@ impl World {
         child.wait().unwrap();
         let log = fs::read(home.join("log")).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
-        // A call that the limit of the log cut off is not whole.
+        // A call that the limit of the log truncated is incomplete.
         let log = log.rfind(CALL).map_or("", |end| &log[..end]);
         let calls = log.split(CALL).filter(|call| !call.is_empty()).map(|call| {
             call.strip_suffix(ARGUMENT).unwrap_or(call).split(ARGUMENT).map(str::to_owned).collect()
@@ -114,7 +116,7 @@ impl World {
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
                 let path = entry.path();
-                // `flock` makes its own, and where nothing may be looked up the log is outside of `work`.
+                // `flock` creates its own files, and the log is outside of `work`.
                 let own = ["lock", "log", "bin", "work", "nohup.out"].iter().any(|name| path.ends_with(name));
                 match entry.file_type().unwrap() {
                     kind if kind.is_dir() && !own => folders.push(path),
@@ -126,7 +128,7 @@ impl World {
         (calls.collect(), made)
     }
 
-    /// Compares what bash started with what was found. Returns how many programs were started.
+    /// Compares the programs that bash started with the analysis. Returns the number of started programs.
     fn compare(&self, command: &str) -> usize {
         let found = analyse_command(command, &ShellDirectories::new("/repo"));
         let (started, made) = self.run(command);
@@ -152,7 +154,7 @@ impl World {
     }
 }
 
-/// A path relative to the folder that a command began in.
+/// Returns a path relative to the folder in which a command began.
 fn diff(path: &Path, work: &Path) -> PathBuf {
     match path.strip_prefix(work) {
         Ok(below) => below.to_owned(),
@@ -160,7 +162,7 @@ fn diff(path: &Path, work: &Path) -> PathBuf {
     }
 }
 
-/// A relative path without `.` and with `..` only in front.
+/// Removes `.` from a relative path, and `..` except at its beginning.
 fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
@@ -175,12 +177,12 @@ fn clean(path: &Path) -> PathBuf {
     clean
 }
 
-/// Whether some layer of some command fits a call.
+/// Returns whether a layer of a command matches a call.
 fn holds(found: &CommandAnalysis, call: &[String]) -> bool {
     found.commands.iter().flat_map(|command| &command.layers).any(|layer| fits(&layer.argv, call))
 }
 
-/// Whether words fit arguments: known ones exactly, others anything, also none or several.
+/// Returns whether words match arguments: known words exactly, others any number of arguments.
 fn fits(words: &[Word], arguments: &[String]) -> bool {
     match words.split_first() {
         None => arguments.is_empty(),
@@ -191,8 +193,7 @@ fn fits(words: &[Word], arguments: &[String]) -> bool {
     }
 }
 
-/// Each starts programs named `p0` to `p9`, of which bash and the analysis must agree; they are read wrongly more easily
-/// than others.
+/// Each starts programs named `p0` to `p9`. These snippets are easier to misread than others.
 const SNIPPETS: &str = include_str!("../../testdata/snippets.txt");
 
 #[test]
@@ -210,7 +211,7 @@ fn bash_starts_nothing_that_was_not_found() {
     assert!(started > snippets.len(), "the snippets started only {started} programs, so nothing was tested");
 }
 
-/// The test itself must be able to fail: an analysis of another command doesn't hold what was started.
+/// Proves that the test can fail: the analysis of another command doesn't contain the started program.
 #[test]
 fn a_program_that_was_not_found_is_noticed() {
     let Some(world) = World::new() else { return };
@@ -222,7 +223,7 @@ fn a_program_that_was_not_found_is_noticed() {
     assert_eq!(missed, ["p3", "unknown-name"]);
 }
 
-/// Words that a snippet may not hold, because they reach past the stand-ins or the folder.
+/// Returns whether a snippet contains words that reach beyond the stubs or the folder.
 fn is_left_out(snippet: &str) -> bool {
     let reaches = [
         "PATH",
@@ -246,7 +247,7 @@ fn is_left_out(snippet: &str) -> bool {
     reaches.iter().any(|word| snippet.contains(word))
 }
 
-/// The snippets of a file in the format of tree-sitter's tests.
+/// Returns the snippets of a file in the format of tree-sitter's tests.
 fn snippets(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let rule = |line: &str| line.len() >= 3 && line.chars().all(|c| c == '=');
@@ -296,7 +297,7 @@ fn the_snippets_of_tree_sitter_bash() {
     assert!(started > 100, "only {started} programs were started");
 }
 
-/// Text in single quotes.
+/// Puts a text in single quotes.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -424,7 +425,7 @@ fn simple(script: BoxedStrategy<String>) -> impl Strategy<Value = String> {
     )
 }
 
-/// Scripts of ever more constructs. Here-documents need a line of their own, so they end with one.
+/// Generates scripts of increasing complexity. Here-documents end with a line of their own.
 fn script() -> BoxedStrategy<String> {
     let leaf = (wrapped(), program(), prop::collection::vec(literal(), 0..3), redirect()).prop_map(
         |(wrapped, program, words, redirect)| format!("{wrapped}{program} {}{redirect}", words.join(" ")),
@@ -482,7 +483,7 @@ fn script() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// Runs made-up programs; returns how many were understood and how many programs they started.
+/// Runs generated programs. Returns how many were understood, and how many programs they started.
 fn made_up(cases: usize, seed: u8) -> (usize, usize) {
     let Some(world) = World::new() else { return (usize::MAX, usize::MAX) };
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };

@@ -1,4 +1,4 @@
-//! Commands made to cost time or stack, and random ones: always an answer, soon.
+//! Commands that are designed to cost time or stack, and random ones. Each gets a result quickly.
 
 use haft_shell::{CHARS_MAX, DEPTH_MAX, Doubt, ShellDirectories, analyse_command};
 use proptest::prelude::*;
@@ -72,7 +72,7 @@ fn bombs_are_answered() {
         let bomb = filled(open, "a", close);
         let found = analyse_command(&bomb, &place());
         assert!(!found.doubts.is_empty() || found.commands.len() <= 200, "{open}");
-        // The same cut short anywhere.
+        // The same, truncated at several positions.
         for part in 1..8 {
             let cut =
                 bomb.char_indices().nth(bomb.chars().count() * part / 8).map_or(bomb.len(), |(at, _)| at);
@@ -83,7 +83,8 @@ fn bombs_are_answered() {
 
 #[test]
 fn quoted_texts_nest_to_a_bound() {
-    // `sh -c` in `sh -c`, each level quoted once more: the text grows, so the bound on length comes first.
+    // `sh -c` in `sh -c`, each level quoted once more. The text grows, so the length limit is reached
+    // first.
     let mut command = "rm x".to_owned();
     for _ in 0..8 {
         command = format!("sh -c '{}'", command.replace('\'', "'\\''"));
@@ -219,7 +220,7 @@ proptest! {
         analyse_command(&command, &place());
     }
 
-    /// What is in single quotes is only text.
+    /// Text in single quotes is only text.
     #[test]
     fn quoted_text_starts_nothing(text in "[^'\u{0}-\u{1f}\u{7f}-\u{9f}\u{202a}-\u{202e}\u{2066}-\u{2069}]{0,60}") {
         let found = analyse_command(&format!("echo '{text}'"), &place());

@@ -1,8 +1,8 @@
-//! Commands with what must be found in them, from `testdata/commands.txt` and `testdata/answers.txt`. Beside each thing
-//! that must not pass stands one that does.
+//! Commands with their expected analysis, from `testdata/commands.txt` and `testdata/answers.txt`. Each
+//! command that must not pass has a similar one that does.
 //!
-//! A section begins with `[properties] title`, and each line below is a command, or a command with the answer to the
-//! question of the section; `␤` is the end of a line in it, and `<U+00A0>` a character.
+//! A section begins with `[properties] title`. Each line below is a command, or a command with the answer
+//! to the question of the section. `␤` is a newline in it, and `<U+00A0>` a character.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ fn last(command: &str) -> SubCommand {
     found(command).commands.pop().unwrap()
 }
 
-/// The innermost commands, by their text, in order; `?` at the end if something wasn't understood.
+/// Returns the texts of the innermost commands, in order, with `?` at the end if a part wasn't understood.
 fn parts(command: &str) -> String {
     let found = found(command);
     let innermost = |one: &SubCommand| one.layers.last().map_or(one.text.clone(), |layer| layer.text.clone());
@@ -32,7 +32,7 @@ fn parts(command: &str) -> String {
     parts.chain((!found.doubts.is_empty()).then(|| "?".to_owned())).collect::<Vec<_>>().join(" | ")
 }
 
-/// A file that is opened: `|` between those that it may be, `?` if that isn't known.
+/// Formats an opened file: `|` between alternatives, `?` if it is unknown.
 fn opened(redirect: &FileRedirect) -> String {
     let paths = redirect.paths.as_ref().map_or("?".to_owned(), |paths| show(paths, "|"));
     format!("{}{paths}", if redirect.access == FileAccess::Read { "<" } else { ">" })
@@ -42,14 +42,14 @@ fn show(paths: &[PathBuf], separator: &str) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(separator)
 }
 
-/// Whether a rule that denies a program would meet some part of a command.
+/// Returns whether a rule that denies a program matches some part of a command.
 fn meets(command: &str, program: &str) -> bool {
     let commands = found(command).commands;
     let mut texts = commands.iter().flat_map(|command| command.texts_for_deny());
     texts.any(|text| text.strip_prefix(program).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
 }
 
-/// Whether a command has a property.
+/// Returns whether a command has a property.
 fn has(property: &str, command: &str) -> bool {
     let (property, program) = property.split_once('=').unwrap_or((property, "rm"));
     let (found, program) = (found(command), program.replace('_', " "));
@@ -60,34 +60,34 @@ fn has(property: &str, command: &str) -> bool {
         "understood" => found.doubts.is_empty(),
         "reads" => found.is_read_only(),
         "changes" => !found.is_read_only(),
-        // A rule that denies `rm` denies it, or doesn't.
+        // Whether a rule that denies `rm` denies it.
         "finds" => meets(command, &program),
         "clear" => !meets(command, &program),
         // A rule that denies the program denies it, or it asks.
         "noticed" => !found.doubts.is_empty() || meets(command, &program),
-        // A rule that allows `rm x` allows it behind this, or doesn't.
+        // Whether a rule that allows `rm x` allows it behind this wrapper.
         "past" => allowed().contains(&"rm x".to_owned()),
         "beside" => !allowed().contains(&"rm x".to_owned()),
-        // Nothing is gained by a rule that allows the program without the options before its sub-command.
+        // A rule that allows the program without the options before its sub-command doesn't allow this.
         "own" => allowed().iter().all(|text| !text.starts_with(&program)),
         "launched" => {
             let launched = |one: &haft_shell::CommandLayer| one.started == StartMethod::Launched;
             allowed() == [command] && last(command).layers.iter().any(launched)
         }
-        // Of repositories, so much is written.
+        // How much of a repository it writes.
         "level" => format!("{:?}", found.repository_use().level) == program,
-        // Something is destroyed beside the files that it names, or isn't.
+        // Whether it destroys something besides the files that it names.
         "destroys" => last(command).destroys.is_some() && last(command).read_only.is_err(),
         "spares" => last(command).destroys.is_none(),
         "critical" => found.critical().is_some(),
         "uncritical" => found.critical().is_none(),
         "unknown-last" => last(command).effects.is_none_or(|effects| effects.unknown),
-        // Only an exact rule allows the first or the last command, or others do as well.
+        // Whether only an exact rule allows the first or the last command.
         "exact" => first(),
         "free" => !first(),
         "exact-last" => last(command).exact_only.is_some(),
         "free-last" => last(command).exact_only.is_none(),
-        // Nothing is started beside the command itself, and a rule with a wildcard allows it.
+        // Only the command itself is started, and a rule with a wildcard allows it.
         "nothing" => {
             let alone = matches!(&found.commands[..], [one] if one.layers.len() == 1);
             found.doubts.is_empty() && alone && !first()
@@ -96,7 +96,7 @@ fn has(property: &str, command: &str) -> bool {
     }
 }
 
-/// A line of a table as text.
+/// Converts a line of a table to text.
 pub(crate) fn read(line: &str) -> String {
     let mut text = line.replace('␤', "\n").replace('␉', "\t");
     while let Some((front, rest)) = text.split_once("<U+") {
@@ -107,7 +107,7 @@ pub(crate) fn read(line: &str) -> String {
     text
 }
 
-/// The answer to a question about a command.
+/// Returns the answer to a question about a command.
 fn answer(question: &str, command: &str) -> String {
     let found = found(command);
     let effects = || found.commands.iter().flat_map(|one| &one.effects);
@@ -136,7 +136,7 @@ fn answer(question: &str, command: &str) -> String {
     }
 }
 
-/// The lines of a table with the head of their section.
+/// Returns the lines of a table with the head of their section.
 fn rows(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut section = "";
     table.lines().filter(|line| !line.is_empty()).filter_map(move |line| {
@@ -177,7 +177,7 @@ fn questions_about_commands_are_answered() {
         if !fits {
             wrong.push(format!("{question} of `{command}`: `{given}` instead of `{expected}`"));
         }
-        // What writes is never taken for looking.
+        // A command that writes never counts as read-only.
         if question == "writes" && !expected.is_empty() && has("reads", &command) {
             wrong.push(format!("`{command}` only looks"));
         }

@@ -1,9 +1,9 @@
 //! `Agent`: gives a task to another agent, in a loop of its own.
 //!
-//! The tool knows no loop and no model: it says what is to be done, and the port [`SubAgents`] does it. What the agent does
-//! is written into a log, so that an agent in the background is looked at with `TaskOutput`, waited for with `Monitor` and
-//! ended with `TaskStop` like any other task. Its calls are judged one by one, so giving a task asks nobody; only the
-//! worktree that one may be given is something by itself.
+//! The tool knows no loop and no model: it says what is to be done, and the port [`SubAgents`] does it. What
+//! the agent does is written into a log, so that an agent in the background is looked at with `TaskOutput`,
+//! waited for with `Monitor` and ended with `TaskStop` like any other task. Its calls are judged one by one,
+//! so giving a task asks nobody; only the worktree that one may be given is something by itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,12 +32,14 @@ const ABOUT_CHARS: usize = 200;
 /// The kind of agent that is meant where none is named.
 pub const USUAL_KIND: &str = "general";
 
-/// Gives a task to another agent, which works on it by itself, with tools of its own, and comes back with one answer.
+/// Gives a task to another agent, which works on it by itself, with tools of its own, and comes back with one
+/// answer.
 ///
-/// Use it for work that takes many calls and of which you need only the outcome: a search through much, an independent
-/// part of a change, a second opinion. Don't use it to read a file you know or for one search; Read and Grep are quicker.
-/// The agent knows nothing of this conversation: write into `prompt` everything that it needs, and what it should answer.
-/// Its answer is shown to you and not to the user. Several calls in one message run side by side.
+/// Use it for work that takes many calls and of which you need only the outcome: a search through much, an
+/// independent part of a change, a second opinion. Don't use it to read a file you know or for one search;
+/// Read and Grep are quicker. The agent knows nothing of this conversation: write into `prompt` everything
+/// that it needs, and what it should answer. Its answer is shown to you and not to the user. Several calls in
+/// one message run side by side.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct AgentInput {
     /// What it is about, in three to five words, for the person who watches.
@@ -50,10 +52,12 @@ pub struct AgentInput {
     /// The model that it asks, where it shouldn't be yours.
     #[serde(default)]
     pub model: Option<String>,
-    /// Answers at once with the id of a task that goes on in the background; TaskOutput shows what it does and its answer.
+    /// Answers at once with the id of a task that goes on in the background; TaskOutput shows what it does
+    /// and its answer.
     #[serde(default)]
     pub run_in_background: Option<bool>,
-    /// `worktree` lets it work in a git worktree and on a branch of its own, so that it can't get into your way.
+    /// `worktree` lets it work in a git worktree and on a branch of its own, so that it can't get into your
+    /// way.
     #[serde(default)]
     pub isolation: Option<IsolationInput>,
     /// A name for it, to send it messages with SendMessage.
@@ -274,11 +278,12 @@ fn is_plain(c: char) -> bool {
 /// Whether something can be the name of an agent.
 fn name_fits(name: &str) -> Result<(), ToolError> {
     let fits = !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(is_plain);
-    match fits && !matches!(name, "main" | "parent") {
-        true => Ok(()),
-        false => Err(ToolError::invalid_input(format!(
+    if fits && !matches!(name, "main" | "parent") {
+        Ok(())
+    } else {
+        Err(ToolError::invalid_input(format!(
             "`name` must have 1 to {NAME_CHARS_MAX} letters, digits, `-` or `_`, and not be `main` or `parent`"
-        ))),
+        )))
     }
 }
 

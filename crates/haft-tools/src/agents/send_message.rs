@@ -1,7 +1,7 @@
 //! `SendMessage`: words for an agent that runs, or for the one that gave this one its task.
 //!
-//! A message arrives before the other's next turn and stops nothing. It is bound to its sender by the host, so an agent
-//! can't speak in another's name. Words change nothing by themselves, so sending asks nobody.
+//! A message arrives before the other's next turn and stops nothing. It is bound to its sender by the host,
+//! so an agent can't speak in another's name. Words change nothing by themselves, so sending asks nobody.
 
 use haft::decision::DecisionReason;
 use haft::effects::table::ConcurrencyClass;
@@ -19,9 +19,9 @@ pub const MESSAGE_CHARS_MAX: usize = 20_000;
 
 /// Sends a message to an agent that is at work: one that you or another agent gave a task with Agent.
 ///
-/// It arrives before the agent's next turn; it does not interrupt what the agent does. Use it to correct an agent in the
-/// background or to give it news. An agent that has ended can't be reached: give a new task then. `parent` is the agent
-/// that gave you your task.
+/// It arrives before the agent's next turn; it does not interrupt what the agent does. Use it to correct an
+/// agent in the background or to give it news. An agent that has ended can't be reached: give a new task
+/// then. `parent` is the agent that gave you your task.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct SendMessageInput {
     /// The name of the agent, for example `explore-1`, or `parent`.

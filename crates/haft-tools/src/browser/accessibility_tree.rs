@@ -1,8 +1,9 @@
 //! A page as text: its accessibility tree, without what says nothing.
 //!
-//! One line for each thing that has a role, indented below what holds it: `- button "Save" [disabled] [ref=e7]`. Wrappers
-//! are left out, text that is already a name isn't said twice, and text that is torn into pieces is put together. Only what can
-//! be acted on has a ref. The text is the page's own, so everything in it is made one line and bounded.
+//! One line for each thing that has a role, indented below what holds it:
+//! `- button "Save" [disabled] [ref=e7]`. Wrappers are left out, text that is already a name isn't said
+//! twice, and text that is torn into pieces is put together. Only what can be acted on has a ref. The text is
+//! the page's own, so everything in it is made one line and bounded.
 
 use std::collections::HashMap;
 
@@ -74,7 +75,8 @@ impl AccessibilityTree {
         }
     }
 
-    /// The lines that say what is in it, or in the element of this number. `name` gives a node that can be acted on its ref.
+    /// The lines that say what is in it, or in the element of this number. `name` gives a node that can be
+    /// acted on its ref.
     pub(super) fn lines(
         &self,
         part: Option<&(String, u64)>,

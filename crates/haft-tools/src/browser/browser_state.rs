@@ -1,8 +1,10 @@
-//! What is known of a running browser: its tabs, what each waits for, what it said, and which elements have names.
+//! What is known of a running browser: its tabs, what each waits for, what it said, and which elements have
+//! names.
 //!
-//! Events change it, one after the other, from the task that reads them; calls look at it between two awaits. It decides
-//! nothing slowly: what an event asks for at once (let a request go, answer a dialog) comes back as [`BrowserCommand`]s for who has the
-//! connection. A page can say as much as it likes, so everything that is kept has a bound.
+//! Events change it, one after the other, from the task that reads them; calls look at it between two awaits.
+//! It decides nothing slowly: what an event asks for at once (let a request go, answer a dialog) comes back
+//! as [`BrowserCommand`]s for who has the connection. A page can say as much as it likes, so everything that
+//! is kept has a bound.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -145,8 +147,8 @@ impl MessageLevel {
     }
 }
 
-/// Elements by the names that the model was told. A name is never used twice, so that one of a page that is gone means
-/// nothing.
+/// Elements by the names that the model was told. A name is never used twice, so that one of a page that is
+/// gone means nothing.
 #[derive(Default)]
 struct ElementNames {
     by_node: HashMap<(String, u64), u32>,
@@ -317,7 +319,8 @@ impl BrowserState {
                 let (kind, message) =
                     (text("type").to_owned(), truncate_with_ellipsis(text("message"), NOTE_CHARS_MAX / 2));
                 if self.too_many_dialogs() {
-                    // A script that runs can't be ended alone: the browser tries to, and it goes on behind the dialog.
+                    // A script that runs can't be ended alone: the browser tries to, and it goes on behind
+                    // the dialog.
                     let owner = session.as_deref().and_then(|session| self.attached.get(session)).cloned();
                     if let Some(tab) = owner.and_then(|owner| self.tab_mut(&owner.tab)) {
                         (tab.ended, tab.loading) = (true, false);
@@ -490,9 +493,10 @@ impl BrowserState {
                 json!({"accept": true, "promptText": text})
             }
             kind => {
-                let (done, hint) = match accept {
-                    true => ("accepted", ""),
-                    false => ("dismissed", "; set `accept_dialogs` in the call that leads to it to accept"),
+                let (done, hint) = if accept {
+                    ("accepted", "")
+                } else {
+                    ("dismissed", "; set `accept_dialogs` in the call that leads to it to accept")
                 };
                 self.note(format!("the page asked ({kind}){said}; it was {done}{hint}"));
                 json!({"accept": accept})

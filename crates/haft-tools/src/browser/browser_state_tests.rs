@@ -114,8 +114,8 @@ fn names_are_never_used_twice() {
     assert_eq!(book.name("T", "S", 7, || "link".into()), Some(one + 1));
 }
 
-/// Whatever is counted between two calls begins anew with each: a page that asks a question for every click is none that asks
-/// without end.
+/// Whatever is counted between two calls begins anew with each: a page that asks a question for every click
+/// is none that asks without end.
 #[test]
 fn dialogs_without_end_end_the_page_and_a_few_do_not() {
     let mut book = book();
@@ -135,10 +135,8 @@ fn dialogs_without_end_end_the_page_and_a_few_do_not() {
         book.take_notes();
     }
     for at in 0..DIALOGS_MAX + 5 {
-        let expected: &[&str] = match at < DIALOGS_MAX {
-            true => &["Page.handleJavaScriptDialog"],
-            false => &["Page.crash"],
-        };
+        let expected: &[&str] =
+            if at < DIALOGS_MAX { &["Page.handleJavaScriptDialog"] } else { &["Page.crash"] };
         assert_eq!(open(&mut book, at), expected, "{at}");
     }
     assert!(book.take_notes().iter().any(|note| note.contains("was ended with the next")));

@@ -1,9 +1,10 @@
 //! Starts Chromium: which one, with which flags, in whose hands.
 //!
-//! It is started as every other child, by the host's [`Processes`](haft::ports::Processes), and talked to over two pipes; no
-//! port is opened. A few lines of shell are around it: they join the pipes to the descriptors that Chromium expects, make a
-//! folder for its profile where temporary files go, and remove it. In the sandbox that folder is in memory, the rest of the
-//! disk is there to be read at most, and Chromium's own sandbox is off, because no namespaces can be made inside of ours.
+//! It is started as every other child, by the host's [`Processes`](haft::ports::Processes), and talked to
+//! over two pipes; no port is opened. A few lines of shell are around it: they join the pipes to the
+//! descriptors that Chromium expects, make a folder for its profile where temporary files go, and remove it.
+//! In the sandbox that folder is in memory, the rest of the disk is there to be read at most, and Chromium's
+//! own sandbox is off, because no namespaces can be made inside of ours.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -34,8 +35,8 @@ const LOOKING_MAX: usize = 16;
 const NAMES: &str = "chromium chromium-browser google-chrome google-chrome-stable chrome microsoft-edge brave-browser \
                      chromium-headless-shell";
 
-/// `$1` is the program or nothing, `$2` whether the sandbox is around it, `$3` the names to look for, and then come the flags.
-/// Tells three lines first: the proxy, the folder, the program.
+/// `$1` is the program or nothing, `$2` whether the sandbox is around it, `$3` the names to look for, and
+/// then come the flags. Tells three lines first: the proxy, the folder, the program.
 const AROUND: &str = r#"p=$1; inside=$2; names=$3; shift 3
 if [ -z "$p" ]; then for n in $names; do p=$(command -v "$n") && break; done
 else p=$(command -v "$p"); fi

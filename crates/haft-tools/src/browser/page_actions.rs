@@ -1,8 +1,8 @@
 //! What is done in a page: looked at, clicked, typed into.
 //!
-//! A click is a click: the element is scrolled to, and the mouse is pressed where it is, so that whatever a person would hit is
-//! hit. Where something else lies over it that is said, and nothing is clicked. Only in a frame that has a process of its own
-//! the element is told to click itself.
+//! A click is a click: the element is scrolled to, and the mouse is pressed where it is, so that whatever a
+//! person would hit is hit. Where something else lies over it that is said, and nothing is clicked. Only in a
+//! frame that has a process of its own the element is told to click itself.
 
 use std::path::Path;
 
@@ -260,8 +260,8 @@ const COVERED: &str = "function(){const r=this.getClientRects();for(const b of r
     for(const l of this.labels||[])if(l===e||l.contains(e))return null;\
     return (e.tagName.toLowerCase()+(e.id?'#'+e.id:'')+' '+(e.innerText||'').trim().slice(0,40)).trim()}return null}";
 
-/// Puts the cursor into an element and selects what is to be replaced: nothing or an error in words; `1` where it takes a value
-/// and no keys.
+/// Puts the cursor into an element and selects what is to be replaced: nothing or an error in words; `1`
+/// where it takes a value and no keys.
 const READY: &str = "function(append){const t=this.tagName;if(this.disabled)return 'is disabled';if(this.readOnly)return 'is read-only';\
     if(t==='SELECT')return 'is a choice; BrowserSelect chooses';\
     if(t==='INPUT'&&/^(file)$/.test(this.type))return 'takes a file, which this browser does not upload';\

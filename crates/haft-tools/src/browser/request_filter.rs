@@ -1,9 +1,10 @@
 //! Which requests of pages may go, as far as that is this tool's to say.
 //!
-//! In the sandbox every request but those to its own loopback goes through the session's proxy, which knows the rules, looks
-//! names up and refuses; here only the loopback is left to judge, by port. Without a sandbox there is no such proxy, and every
-//! request is looked at before it goes, by the check of the session's processes. That is weaker: the browser looks the name up once
-//! more by itself, and connections that aren't requests (WebSockets) aren't seen.
+//! In the sandbox every request but those to its own loopback goes through the session's proxy, which knows
+//! the rules, looks names up and refuses; here only the loopback is left to judge, by port. Without a sandbox
+//! there is no such proxy, and every request is looked at before it goes, by the check of the session's
+//! processes. That is weaker: the browser looks the name up once more by itself, and connections that aren't
+//! requests (WebSockets) aren't seen.
 
 use std::net::IpAddr;
 
@@ -49,8 +50,9 @@ impl RequestFilter {
         self.proxy.as_ref().and_then(|proxy| Some((proxy.username(), proxy.password()?)))
     }
 
-    /// Lets pages reach what a call was allowed to open. Addresses are opened by rules that name them, and this machine by a
-    /// rule with the port; but the loopback of a sandbox has only what the session itself started.
+    /// Lets pages reach what a call was allowed to open. Addresses are opened by rules that name them, and
+    /// this machine by a rule with the port; but the loopback of a sandbox has only what the session itself
+    /// started.
     pub(super) fn grant(&mut self, url: &Url) {
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else { return };
         if is_local(&host) {

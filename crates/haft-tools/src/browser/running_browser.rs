@@ -1,4 +1,5 @@
-//! A browser that runs, and what calls do with it: commands, waiting until a page has settled, and what is told afterwards.
+//! A browser that runs, and what calls do with it: commands, waiting until a page has settled, and what is
+//! told afterwards.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -27,8 +28,8 @@ const QUIET: Duration = Duration::from_millis(150);
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 /// The largest file that a page may save.
 pub const DOWNLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How long a call that wants to save a file waits until the download begins: on a busy machine the browser reports it only
-/// after the page has settled.
+/// How long a call that wants to save a file waits until the download begins: on a busy machine the browser
+/// reports it only after the page has settled.
 const DOWNLOAD_BEGIN_LIMIT: Duration = Duration::from_secs(10);
 /// How long a download may take.
 pub const DOWNLOAD_LIMIT: Duration = Duration::from_secs(120);
@@ -85,8 +86,9 @@ impl RunningBrowser {
         Ok(())
     }
 
-    /// Makes the proxy known to the browser. It gives the password for a page that is opened, and not for a picture of another host: what
-    /// a page of the loopback wants would be refused without a word. So one address is opened that no proxy lets through.
+    /// Makes the proxy known to the browser. It gives the password for a page that is opened, and not for a
+    /// picture of another host: what a page of the loopback wants would be refused without a word. So one
+    /// address is opened that no proxy lets through.
     pub(super) async fn greet(&self) -> Result<(), ToolError> {
         let made =
             self.browser("Target.createTarget", json!({"url": "about:blank", "background": true})).await?;
@@ -157,8 +159,8 @@ impl RunningBrowser {
         }
     }
 
-    /// Opens a new tab in place of one that crashed. What crashed is not brought back: a page that was ended in the middle
-    /// of a dialog never gets well again.
+    /// Opens a new tab in place of one that crashed. What crashed is not brought back: a page that was ended
+    /// in the middle of a dialog never gets well again.
     pub(super) async fn replace(&self, target: &str) -> Result<(), ToolError> {
         let (until, mut news) = (Instant::now() + CRASH_LIMIT, self.news());
         while self.book().tab(target).is_some_and(|tab| !tab.crashed)
@@ -299,8 +301,8 @@ impl RunningBrowser {
 
     /// Stops the script that a page runs, which would block every later command.
     ///
-    /// A page that runs no script, because it waits for a promise, stops the next one and answers only then: an empty
-    /// script is sent along.
+    /// A page that runs no script, because it waits for a promise, stops the next one and answers only then:
+    /// an empty script is sent along.
     pub(super) async fn stop_script(&self, session: &str) {
         self.wire.tell(Some(session), "Runtime.terminateExecution", &json!({}));
         let _ = self.page_within(session, "Runtime.evaluate", json!({"expression": "0"}), STOP_LIMIT).await;
@@ -387,7 +389,8 @@ impl RunningBrowser {
 
     /// The file that a page has saved, whole.
     ///
-    /// The folder is the browser's own, so the browser hands it out: an empty page of ours is given the file to read.
+    /// The folder is the browser's own, so the browser hands it out: an empty page of ours is given the file
+    /// to read.
     pub(super) async fn downloaded(&self) -> Result<(FileDownload, Vec<u8>), ToolError> {
         let (begin, until) = (Instant::now() + DOWNLOAD_BEGIN_LIMIT, Instant::now() + DOWNLOAD_LIMIT);
         let mut news = self.news();

@@ -1,7 +1,7 @@
 //! The tools with a real Chromium, on pages that the test serves on the loopback.
 //!
-//! There is no sandbox here, since a test has no program of its own to be its helper; the tests of the program have one. What
-//! no sandbox sees to is asked of the check, which the test answers.
+//! There is no sandbox here, since a test has no program of its own to be its helper; the tests of the
+//! program have one. What no sandbox sees to is asked of the check, which the test answers.
 
 mod pages;
 mod safety;
@@ -23,8 +23,8 @@ use super::Browser;
 
 /// The browser of these tests; `None` and a message if none is installed.
 ///
-/// The headless shell is Chromium without its own windows and starts in a third of the time. The tests of the program use
-/// the whole of Chromium.
+/// The headless shell is Chromium without its own windows and starts in a third of the time. The tests of the
+/// program use the whole of Chromium.
 fn chromium() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("HAFT_TEST_CHROMIUM").filter(|named| !named.is_empty()) {
         return Some(named.into());

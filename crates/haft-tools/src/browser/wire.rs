@@ -1,8 +1,9 @@
 //! The connection to Chromium: JSON messages that end with a NUL, over two pipes.
 //!
-//! A command has a number and waits for the answer with that number, for so long; an event is handed to who hears them, from
-//! the task that reads, before anything behind it is looked at. A message that is too long is left out as it comes; if it is
-//! an answer, who waits for it is told. Nothing here knows what commands mean.
+//! A command has a number and waits for the answer with that number, for so long; an event is handed to who
+//! hears them, from the task that reads, before anything behind it is looked at. A message that is too long
+//! is left out as it comes; if it is an answer, who waits for it is told. Nothing here knows what commands
+//! mean.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -113,7 +114,8 @@ impl WirePipes {
         }
     }
 
-    /// Begins to talk. `hear` is called for every event, in order, and once more with nothing when it is over.
+    /// Begins to talk. `hear` is called for every event, in order, and once more with nothing when it is
+    /// over.
     pub(super) fn open(
         self,
         mut hear: impl FnMut(&Arc<BrowserWire>, Option<BrowserEvent>) + Send + 'static,

@@ -1,7 +1,7 @@
 //! `CronCreate`: a prompt for later, once or again and again.
 //!
-//! What is planned for this session only asks nobody: it comes back to the model that wrote it, marked as planned. What is kept
-//! for later sessions outlives what the user sees now, and asks.
+//! What is planned for this session only asks nobody: it comes back to the model that wrote it, marked as
+//! planned. What is kept for later sessions outlives what the user sees now, and asks.
 
 use std::sync::Arc;
 
@@ -19,15 +19,18 @@ use crate::cron::{
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
 
-/// Plans a prompt: when its time comes it is said to you, as soon as you are idle or between two of your turns.
+/// Plans a prompt: when its time comes it is said to you, as soon as you are idle or between two of your
+/// turns.
 ///
-/// Use it to look at something again later, or regularly: a build, a deployment, a page. Times are those of the user's time
-/// zone. The session has to be open when the time comes; times that were missed are not made up for, but one that was to come
-/// once and is `durable`. Don't plan what a background task with Monitor can wait for.
+/// Use it to look at something again later, or regularly: a build, a deployment, a page. Times are those of
+/// the user's time zone. The session has to be open when the time comes; times that were missed are not made
+/// up for, but one that was to come once and is `durable`. Don't plan what a background task with Monitor can
+/// wait for.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct CronCreateInput {
-    /// Five fields: minute, hour, day of the month, month, day of the week. `*/10 * * * *` is every ten minutes, `30 8 * * 1-5`
-    /// at half past eight from Monday to Friday. For a single time give all of minute, hour, day and month.
+    /// Five fields: minute, hour, day of the month, month, day of the week. `*/10 * * * *` is every ten
+    /// minutes, `30 8 * * 1-5` at half past eight from Monday to Friday. For a single time give all of
+    /// minute, hour, day and month.
     pub cron: String,
     /// What is said to you then, with all that you need to know.
     pub prompt: String,
@@ -71,9 +74,10 @@ impl Tool for CronCreate {
     }
 
     fn effects(&self, input: &CronCreateInput) -> Effects {
-        match input.durable == Some(true) {
-            true => Effects::writes_state(STATE).and(Effects::writes_state(KEPT)),
-            false => Effects::writes_state(STATE),
+        if input.durable == Some(true) {
+            Effects::writes_state(STATE).and(Effects::writes_state(KEPT))
+        } else {
+            Effects::writes_state(STATE)
         }
     }
 

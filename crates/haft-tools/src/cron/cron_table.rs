@@ -1,9 +1,9 @@
 //! The planned prompts of a session, and the wait for the next.
 //!
-//! Time is read from a clock that people and networks change, so nothing relies on how long a wait took: after each, and at
-//! least twice a minute, the clock is read again. A slot that the clock jumped over is due at once, several of one prompt
-//! together once. A clock that is put back by less than three hours repeats nothing; if it is put back further, what was planned
-//! by the wrong time is planned anew.
+//! Time is read from a clock that people and networks change, so nothing relies on how long a wait took:
+//! after each, and at least twice a minute, the clock is read again. A slot that the clock jumped over is due
+//! at once, several of one prompt together once. A clock that is put back by less than three hours repeats
+//! nothing; if it is put back further, what was planned by the wrong time is planned anew.
 
 use std::fmt;
 use std::path::Path;
@@ -180,15 +180,16 @@ impl CronTable {
         self
     }
 
-    /// Nobody waits for what is due before it [begins](CronTable::begin): only what is kept for later can be planned.
+    /// Nobody waits for what is due before it [begins](CronTable::begin): only what is kept for later can be
+    /// planned.
     #[must_use]
     pub fn without_firing(mut self) -> CronTable {
         self.fires = AtomicBool::new(false);
         self
     }
 
-    /// To be called when a session begins, and somebody waits for what is due: what comes again and was missed meanwhile waits
-    /// for its next time; what was to come once is still due.
+    /// To be called when a session begins, and somebody waits for what is due: what comes again and was
+    /// missed meanwhile waits for its next time; what was to come once is still due.
     pub fn begin(&self) {
         self.fires.store(true, Ordering::Relaxed);
         let now = self.now();
@@ -365,8 +366,8 @@ impl CronTable {
         CronState::new(kept_id(id), NewCron { cron, prompt, recurring, durable: true }, self.shown(next))
     }
 
-    /// One that was missed while no session was open: it waits for its next time if it comes again, as [`begin`] has it, and
-    /// is told at once if it doesn't.
+    /// One that was missed while no session was open: it waits for its next time if it comes again, as
+    /// [`begin`] has it, and is told at once if it doesn't.
     ///
     /// [`begin`]: CronTable::begin
     fn as_it_will_be(&self, cron: &PersistentCron) -> (i64, CronState) {

@@ -15,7 +15,8 @@ use crate::cron::{CronTable, KEPT, NO_TABLE, STATE, require_table};
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
 
-/// Forgets a prompt that was planned with CronCreate, also one that was kept for later sessions. CronList has the names.
+/// Forgets a prompt that was planned with CronCreate, also one that was kept for later sessions. CronList has
+/// the names.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct CronDeleteInput {
     /// The name, as in `cron-1` or `kept-2`.
@@ -61,9 +62,10 @@ impl Tool for CronDelete {
     }
 
     fn effects(&self, input: &CronDeleteInput) -> Effects {
-        match input.is_kept() {
-            true => Effects::writes_state(STATE).and(Effects::writes_state(KEPT)),
-            false => Effects::writes_state(STATE),
+        if input.is_kept() {
+            Effects::writes_state(STATE).and(Effects::writes_state(KEPT))
+        } else {
+            Effects::writes_state(STATE)
         }
     }
 
@@ -82,9 +84,10 @@ impl Tool for CronDelete {
             }
             None => {
                 let known: Vec<String> = crons.list().iter().map(|cron| format!("`{}`", cron.id)).collect();
-                let known = match known.is_empty() {
-                    true => "nothing is planned".to_owned(),
-                    false => format!("there are {}", known.join(", ")),
+                let known = if known.is_empty() {
+                    "nothing is planned".to_owned()
+                } else {
+                    format!("there are {}", known.join(", "))
                 };
                 let id = truncate_chars(&input.id, 60);
                 Err(ToolError::invalid_input(format!("no planned prompt `{id}`; {known}")))

@@ -1,12 +1,13 @@
 //! When something is due: five fields, and the next time that fits them.
 //!
-//! A *slot* is a minute that fits. What happens where the clocks of a zone are changed follows from one rule: a time of day
-//! happens once, and every hour happens as often as there are hours.
+//! A *slot* is a minute that fits. What happens where the clocks of a zone are changed follows from one rule:
+//! a time of day happens once, and every hour happens as often as there are hours.
 //!
-//! * Hours are named (`30 2 * * *`): a slot is a minute of the calendar. One that is skipped comes as much later as the clocks
-//!   were put forward, so nothing is left out; one that is repeated comes the first time only.
-//! * Every hour fits (`*/10 * * * *`): a slot is a minute that really passes. Skipped ones aren't there, repeated ones come again,
-//!   so that what runs every ten minutes does.
+//! * Hours are named (`30 2 * * *`): a slot is a minute of the calendar. One that is skipped comes as much
+//!   later as the clocks were put forward, so nothing is left out; one that is repeated comes the first time
+//!   only.
+//! * Every hour fits (`*/10 * * * *`): a slot is a minute that really passes. Skipped ones aren't there,
+//!   repeated ones come again, so that what runs every ten minutes does.
 
 use std::fmt;
 
@@ -24,8 +25,9 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// Minute, hour, day of the month, month, day of the week, as cron has them: `*`, numbers, `1-5`, `*/10`, `1-30/5`, lists of
-/// them with commas, names of months and weekdays. Where both days are given, either may fit.
+/// Minute, hour, day of the month, month, day of the week, as cron has them: `*`, numbers, `1-5`, `*/10`,
+/// `1-30/5`, lists of them with commas, names of months and weekdays. Where both days are given, either may
+/// fit.
 ///
 /// ```
 /// use haft_tools::cron::{CronExpression, TimeZone, Timestamp};

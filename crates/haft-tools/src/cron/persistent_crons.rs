@@ -1,8 +1,8 @@
 //! Planned prompts that outlive a session: one small file for each workspace.
 //!
-//! Several sessions may have the same workspace. Whoever changes the file holds a lock on another beside it, reads it anew, and
-//! puts the new one in its place in one step; who takes a slot writes down the next one before it tells anybody. So a slot is
-//! taken once, whoever dies when.
+//! Several sessions may have the same workspace. Whoever changes the file holds a lock on another beside it,
+//! reads it anew, and puts the new one in its place in one step; who takes a slot writes down the next one
+//! before it tells anybody. So a slot is taken once, whoever dies when.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};

@@ -1,10 +1,11 @@
-//! `ApplyPatch`: changes of several files in the patch form that GPT models are trained on, all of them or none.
+//! `ApplyPatch`: changes of several files in the patch form that GPT models are trained on, all of them or
+//! none.
 //!
-//! The whole patch is worked out in memory first (`place`), file by file in its order, so a file may be named twice. Then
-//! it is written (`changes`). A file that moves is renamed, so it keeps its mode and owner.
+//! The whole patch is worked out in memory first (`place`), file by file in its order, so a file may be named
+//! twice. Then it is written (`changes`). A file that moves is renamed, so it keeps its mode and owner.
 //!
-//! The decision to question: a file that changed since the session read it is changed all the same if every place is found
-//! to the letter and only once, as by `Edit`.
+//! The decision to question: a file that changed since the session read it is changed all the same if every
+//! place is found to the letter and only once, as by `Edit`.
 
 mod hunk_placement;
 mod parse;
@@ -36,7 +37,8 @@ const SECTIONS_MAX: usize = 200;
 
 /// Applies a patch to one or more files: all of it, or nothing if a part of it has no place.
 ///
-/// The patch is text in this form; every line of a change begins with a space (stays), `-` (goes) or `+` (comes):
+/// The patch is text in this form; every line of a change begins with a space (stays), `-` (goes) or `+`
+/// (comes):
 ///
 /// *** Begin Patch
 /// *** Add File: path/new.txt
@@ -50,12 +52,14 @@ const SECTIONS_MAX: usize = 200;
 /// *** Delete File: path/gone.txt
 /// *** End Patch
 ///
-/// Give about three lines that stay around each change. `@@ line` names a line above the place, such as the head of its
-/// function, where the lines alone are not unique. Changes of one file come in its order. `*** Move to:` is optional.
-/// Read files before you change them. For a change or two in one file, Edit is simpler.
+/// Give about three lines that stay around each change. `@@ line` names a line above the place, such as the
+/// head of its function, where the lines alone are not unique. Changes of one file come in its order.
+/// `*** Move to:` is optional. Read files before you change them. For a change or two in one file, Edit is
+/// simpler.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ApplyPatchInput {
-    /// The patch, from `*** Begin Patch` to `*** End Patch`. Paths are absolute, or relative to the working directory.
+    /// The patch, from `*** Begin Patch` to `*** End Patch`. Paths are absolute, or relative to the working
+    /// directory.
     pub input: String,
 }
 

@@ -1,9 +1,9 @@
 //! Files whose text is not UTF-8, for the tools that change files.
 //!
-//! What a model gives is UTF-8. A file in UTF-16 with a byte order mark is decoded, changed, and encoded as it was. Put into
-//! a file of another encoding, the model's text makes one that is in neither, which no program shows as it was meant. ASCII
-//! is the same in all of those, so only what goes beyond it is refused. A byte gone wrong in a file that otherwise has
-//! characters of UTF-8 is no other encoding.
+//! What a model gives is UTF-8. A file in UTF-16 with a byte order mark is decoded, changed, and encoded as
+//! it was. Put into a file of another encoding, the model's text makes one that is in neither, which no
+//! program shows as it was meant. ASCII is the same in all of those, so only what goes beyond it is refused.
+//! A byte gone wrong in a file that otherwise has characters of UTF-8 is no other encoding.
 
 use haft::ToolError;
 
@@ -18,7 +18,8 @@ pub(crate) enum Utf16Order {
 }
 
 impl Utf16Order {
-    /// The encoding of a file that begins with the mark. Text in a legacy encoding may begin so, too, but has no zero byte.
+    /// The encoding of a file that begins with the mark. Text in a legacy encoding may begin so, too, but has
+    /// no zero byte.
     pub(crate) fn detect(bytes: &[u8]) -> Option<Utf16Order> {
         let encoding = match bytes {
             [0xff, 0xfe, ..] => Utf16Order::LittleEndian,
@@ -31,7 +32,8 @@ impl Utf16Order {
     /// The text of a file, without the mark.
     ///
     /// # Errors
-    /// The file is not UTF-16 throughout, and would not be the same bytes when it is encoded again; the end of a sentence.
+    /// The file is not UTF-16 throughout, and would not be the same bytes when it is encoded again; the end
+    /// of a sentence.
     pub(crate) fn decode(self, bytes: &[u8]) -> Result<String, String> {
         let (units, rest) = bytes.as_chunks::<2>();
         let units = units.iter().map(|unit| match self {

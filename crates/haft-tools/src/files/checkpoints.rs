@@ -1,16 +1,17 @@
 //! What files were before each change: the memory behind `Rewind`.
 //!
-//! The tools that change files tell it what was there and what is there now. Of each file it keeps one whole text, the
-//! newest, and for every older version the part that differs, so a thousand small edits of a large file cost little more
-//! than the file. A version is put together backwards from the newest, never from the disk: what somebody else wrote
-//! meanwhile doesn't matter, and is kept as a version of its own.
+//! The tools that change files tell it what was there and what is there now. Of each file it keeps one whole
+//! text, the newest, and for every older version the part that differs, so a thousand small edits of a large
+//! file cost little more than the file. A version is put together backwards from the newest, never from the
+//! disk: what somebody else wrote meanwhile doesn't matter, and is kept as a version of its own.
 //!
-//! It lasts as long as the session: where that has a folder, what is recorded is written down there too ([`log`]), and is
-//! there again when the session is continued. What outlives a session is the business of version control. Of what commands
-//! change, only that is here which their text names. It has a bound; the oldest changes are forgotten first.
+//! It lasts as long as the session: where that has a folder, what is recorded is written down there too
+//! ([`log`]), and is there again when the session is continued. What outlives a session is the business of
+//! version control. Of what commands change, only that is here which their text names. It has a bound; the
+//! oldest changes are forgotten first.
 //!
-//! Numbers of changes are given once for all sessions: a number alone says which session it belongs to, so that effects
-//! can be derived from a call that only names a number.
+//! Numbers of changes are given once for all sessions: a number alone says which session it belongs to, so
+//! that effects can be derived from a call that only names a number.
 
 mod log;
 
@@ -226,13 +227,14 @@ impl CheckpointStore {
         (changes, kept.forgotten.get(session).copied())
     }
 
-    /// The first change that is undone together with this one. A file that moved is two changes, the old name that went and
-    /// the new one that came; to undo the second alone would leave the file nowhere.
+    /// The first change that is undone together with this one. A file that moved is two changes, the old name
+    /// that went and the new one that came; to undo the second alone would leave the file nowhere.
     pub(crate) fn begin(&self, number: u64) -> u64 {
         self.lock().begin(number)
     }
 
-    /// The files that changed from this change on, in the session that it belongs to; and whether each was there before.
+    /// The files that changed from this change on, in the session that it belongs to; and whether each was
+    /// there before.
     pub(crate) fn files_since(&self, number: u64) -> BTreeMap<PathBuf, bool> {
         let kept = self.lock();
         let number = kept.begin(number);
@@ -334,9 +336,10 @@ impl CheckpointMemory {
         let Some(track) = self.tracks.get_mut(&key) else { return };
         self.bytes -= track.bytes();
         track.forget_until(change.version);
-        match track.deltas.is_empty() {
-            true => drop(self.tracks.remove(&key)),
-            false => self.bytes += track.bytes(),
+        if track.deltas.is_empty() {
+            drop(self.tracks.remove(&key))
+        } else {
+            self.bytes += track.bytes()
         }
         if self.changes.iter().all(|other| other.session != key.session) && self.forgotten.len() > CHANGES_MAX
         {

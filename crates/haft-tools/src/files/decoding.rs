@@ -1,7 +1,8 @@
-//! Decoders of foreign data, in a child process: a crash, a loop or a decompression bomb is an error of one call.
+//! Decoders of foreign data, in a child process: a crash, a loop or a decompression bomb is an error of one
+//! call.
 //!
-//! The child gets the data as a descriptor and sees no file of the user's. Its memory and its time are limited; what a
-//! decoder would unpack is counted nowhere.
+//! The child gets the data as a descriptor and sees no file of the user's. Its memory and its time are
+//! limited; what a decoder would unpack is counted nowhere.
 
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ const MEMORY_BYTES_MAX: u64 =
 /// How long a decoder may take.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Runs a decoder on `content`. `failure` begins the text of errors: "`a.pdf`, a PDF document, can't be read".
+/// Runs a decoder on `content`. `failure` begins the text of errors: "`a.pdf`, a PDF document, can't be
+/// read".
 ///
 /// # Cancel safety
 /// Dropping the future kills the child.

@@ -30,8 +30,8 @@ const TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Compares two text files and returns their differences as a unified diff.
 ///
-/// Lines that are only in `a` begin with `-`, those only in `b` with `+`. Use it to see how two files differ without
-/// reading both. Line ends count as part of a line. For what changed in a repository use git.
+/// Lines that are only in `a` begin with `-`, those only in `b` with `+`. Use it to see how two files differ
+/// without reading both. Line ends count as part of a line. For what changed in a repository use git.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct DiffInput {
     /// Path of the first, older file: absolute, or relative to the working directory.
@@ -133,9 +133,10 @@ fn compare_texts(old: &[u8], new: &[u8], a: &str, b: &str, context: usize) -> (S
     let mut text = diff.unified_diff().context_radius(context).header(a, b).to_string();
     if text.is_empty() {
         // Otherwise they differ in bytes that are no UTF-8, which are shown alike.
-        text = match is_decoded {
-            true => format!("[`{a}` and `{b}` have the same text, and differ only in how it is encoded]"),
-            false => format!("[`{a}` and `{b}` differ only in bytes that are not UTF-8]"),
+        text = if is_decoded {
+            format!("[`{a}` and `{b}` have the same text, and differ only in how it is encoded]")
+        } else {
+            format!("[`{a}` and `{b}` differ only in bytes that are not UTF-8]")
         };
     }
     let counts = lines.counts();

@@ -1,12 +1,13 @@
 //! `Edit`: one text for another in a file. [`MultiEdit`](crate::multi_edit) does the same several times.
 //!
-//! The old text has to be there exactly, and once. The file's own line ends count: text that was given with `\n` finds
-//! `\r\n`, and what is put in its place has them too. Everything else stays to the byte: a byte order mark, a missing
-//! end of the last line, bytes that are no UTF-8, the mode. A file in UTF-16 with a byte order mark stays in UTF-16.
+//! The old text has to be there exactly, and once. The file's own line ends count: text that was given with
+//! `\n` finds `\r\n`, and what is put in its place has them too. Everything else stays to the byte: a byte
+//! order mark, a missing end of the last line, bytes that are no UTF-8, the mode. A file in UTF-16 with a
+//! byte order mark stays in UTF-16.
 //!
-//! A file that changed since the session read it is not edited, also where the old text is still there: what was to be
-//! changed may stand in another light by now. It has to be read again. A file that somebody else changes between the
-//! look at it and the write is looked at again, so no change is lost whoever makes them.
+//! A file that changed since the session read it is not edited, also where the old text is still there: what
+//! was to be changed may stand in another light by now. It has to be read again. A file that somebody else
+//! changes between the look at it and the write is looked at again, so no change is lost whoever makes them.
 
 mod find_text;
 
@@ -38,10 +39,11 @@ const NUMBERS_SHOWN: usize = 10;
 
 /// Replaces a text in a file by another one.
 ///
-/// `old_string` must be in the file exactly as it is there, white space and indentation included, and only once; give
-/// as many lines around the change as make it unique. To replace it everywhere, set `replace_all`. The line numbers that
-/// Read shows, and the tab after them, are not part of the file. Read a file before you edit it; one that has changed
-/// since you read it is not edited. For a new file, or one that changes nearly everywhere, use Write.
+/// `old_string` must be in the file exactly as it is there, white space and indentation included, and only
+/// once; give as many lines around the change as make it unique. To replace it everywhere, set `replace_all`.
+/// The line numbers that Read shows, and the tab after them, are not part of the file. Read a file before you
+/// edit it; one that has changed since you read it is not edited. For a new file, or one that changes nearly
+/// everywhere, use Write.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct EditInput {
     /// Path of the file: absolute, or relative to the working directory.
@@ -233,8 +235,8 @@ struct EditPlan {
 }
 
 impl EditRequest {
-    /// What the file is, and what becomes of it. Who `trusts` takes it for what the session left of it, and finds out when
-    /// it is written; so a file that is edited again and again isn't read each time.
+    /// What the file is, and what becomes of it. Who `trusts` takes it for what the session left of it, and
+    /// finds out when it is written; so a file that is edited again and again isn't read each time.
     async fn look(
         self: Arc<EditRequest>,
         seen: &ReadTracker,

@@ -1,7 +1,8 @@
 //! `Glob`: files by the pattern of their path, newest first.
 //!
-//! The walk begins where the pattern stops being plain text, and so does the declared effect: `src/**/*.rs` reads
-//! `src`. Rules of `.gitignore` have no effect, so that what was just built can be found; `.git` itself is left out.
+//! The walk begins where the pattern stops being plain text, and so does the declared effect: `src/**/*.rs`
+//! reads `src`. Rules of `.gitignore` have no effect, so that what was just built can be found; `.git` itself
+//! is left out.
 
 use std::collections::BinaryHeap;
 use std::ffi::OsStr;
@@ -31,9 +32,10 @@ const PATTERN_BYTES_MAX: usize = 4_096;
 /// Finds files by a pattern of their path and returns the paths, the file that changed last first.
 ///
 /// Use it when you know something of a file's name or place, such as `**/*.rs`, `src/**/*_test.py` or
-/// `{README,CHANGES}*`. `*` is any part of one name, `**` any directories, `?` one character, `[a-z]` one of these,
-/// `{a,b}` one of these. Without `**/`, only the directory itself is looked at. It returns up to 100 files, hidden and
-/// ignored ones included, but nothing in `.git`, no directories and no links. To search what is in files, use Grep.
+/// `{README,CHANGES}*`. `*` is any part of one name, `**` any directories, `?` one character, `[a-z]` one of
+/// these, `{a,b}` one of these. Without `**/`, only the directory itself is looked at. It returns up to 100
+/// files, hidden and ignored ones included, but nothing in `.git`, no directories and no links. To search
+/// what is in files, use Grep.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct GlobInput {
     /// The pattern, relative to `path`, or an absolute one.
@@ -169,7 +171,8 @@ fn no_match_text(input: &GlobInput, cx: &Context) -> String {
     }
 }
 
-/// Whether braces at the very beginning have a part that begins elsewhere: `{/etc,src}/*` begins in two places.
+/// Whether braces at the very beginning have a part that begins elsewhere: `{/etc,src}/*` begins in two
+/// places.
 fn leads_apart(pattern: &str) -> bool {
     // For each brace that is open, whether it is at the beginning.
     let mut open: Vec<bool> = Vec::new();

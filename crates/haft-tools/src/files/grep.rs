@@ -1,10 +1,11 @@
 //! `Grep`: lines, files and counts by a regular expression, with ripgrep's own search.
 //!
-//! What is searched is what `rg --hidden --no-require-git --glob '!.git'` searches: no ignored files, nothing in `.git`,
-//! nothing binary, no links. Rules outside of what the call may read, such as the user's own for git, have no effect.
+//! What is searched is what `rg --hidden --no-require-git --glob '!.git'` searches: no ignored files, nothing
+//! in `.git`, nothing binary, no links. Rules outside of what the call may read, such as the user's own for
+//! git, have no effect.
 //!
-//! The order of a result doesn't depend on threads: lines and counts stand by path, files by age. Where only the first
-//! so many are asked for, what lies behind them is not searched once they are there (`results.rs`).
+//! The order of a result doesn't depend on threads: lines and counts stand by path, files by age. Where only
+//! the first so many are asked for, what lies behind them is not searched once they are there (`results.rs`).
 
 mod query;
 mod results;
@@ -34,28 +35,30 @@ const ENTRIES: u32 = 250;
 /// Lines around a match at most.
 const CONTEXT_MAX: u32 = 1_000;
 
-/// Searches files with a regular expression and returns matching lines, the files that have any, or how many each has.
+/// Searches files with a regular expression and returns matching lines, the files that have any, or how many
+/// each has.
 ///
-/// Use it to find where something is said or done, in one file or in a whole directory; to find files by name, use
-/// Glob. The syntax is that of ripgrep: `log.*Error`, `fn \w+\(`, `\bTODO\b`; put `\` before a sign that is meant as
-/// itself, as in `interface\{\}`. Files that .gitignore names, `.git` and binary files are left out. A pattern matches
-/// within one line unless `multiline` is set.
+/// Use it to find where something is said or done, in one file or in a whole directory; to find files by
+/// name, use Glob. The syntax is that of ripgrep: `log.*Error`, `fn \w+\(`, `\bTODO\b`; put `\` before a sign
+/// that is meant as itself, as in `interface\{\}`. Files that .gitignore names, `.git` and binary files are
+/// left out. A pattern matches within one line unless `multiline` is set.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct GrepInput {
     /// The regular expression.
     pub pattern: String,
-    /// File or directory to search: absolute, or relative to the working directory. Default: the working directory.
+    /// File or directory to search: absolute, or relative to the working directory. Default: the working
+    /// directory.
     #[serde(default)]
     pub path: Option<PathBuf>,
-    /// Only files whose path matches, such as `*.rs` or `src/**/*.{ts,tsx}`. Several are separated by commas; one that
-    /// begins with `!` leaves files out.
+    /// Only files whose path matches, such as `*.rs` or `src/**/*.{ts,tsx}`. Several are separated by commas;
+    /// one that begins with `!` leaves files out.
     #[serde(default)]
     pub glob: Option<String>,
     /// Only files of this type, such as `rust`, `py`, `js` or `md`.
     #[serde(default, rename = "type")]
     pub file_type: Option<String>,
-    /// What to return. `files_with_matches`, the default: paths, the file that changed last first. `content`: the
-    /// matching lines. `count`: how many lines match in each file.
+    /// What to return. `files_with_matches`, the default: paths, the file that changed last first. `content`:
+    /// the matching lines. `count`: how many lines match in each file.
     #[serde(default)]
     pub output_mode: Option<OutputMode>,
     /// Lines to show after each match. Only with `content`.
@@ -76,13 +79,15 @@ pub struct GrepInput {
     /// Whether upper and lower case are the same. Default: false.
     #[serde(default, rename = "-i")]
     pub ignore_case: Option<bool>,
-    /// Whether to show only the part of a line that matches, one for each match. Only with `content`. Default: false.
+    /// Whether to show only the part of a line that matches, one for each match. Only with `content`.
+    /// Default: false.
     #[serde(default, rename = "-o")]
     pub only_matching: Option<bool>,
     /// How many lines, files or counts to return at most; 0 is all. Default: 250.
     #[serde(default)]
     pub head_limit: Option<u32>,
-    /// How many lines, files or counts to leave out at the beginning, to go on where a result was cut. Default: 0.
+    /// How many lines, files or counts to leave out at the beginning, to go on where a result was cut.
+    /// Default: 0.
     #[serde(default)]
     pub offset: Option<u32>,
     /// Whether a match may go over several lines, and `.` matches the end of a line too. Default: false.
@@ -156,7 +161,8 @@ impl Tool for Grep {
         let place = paths::normalize_path(&path, cx);
         let view = search_title(&input.pattern, input.path.as_deref());
         let cwd = cx.cwd().to_owned();
-        // A pattern may take long to compile, and an answer to write: all of it is done on the thread for that.
+        // A pattern may take long to compile, and an answer to write: all of it is done on the thread for
+        // that.
         let compile = {
             let (place, cwd) = (place.clone(), cwd.clone());
             move || GrepQuery::compile(&input, &place, &cwd)
@@ -199,7 +205,8 @@ fn search_title(pattern: &str, path: Option<&Path>) -> CallView {
     CallView::titled(paths::search_subject(&format!("\"{pattern}\""), path))
 }
 
-/// Searches a file that the call names. It may be a link, and binary; ignored or of another type it may be too.
+/// Searches a file that the call names. It may be a link, and binary; ignored or of another type it may be
+/// too.
 fn one_file(file: BlockingFile<'_>, path: &Path, query: GrepQuery) -> Result<GrepResults, ToolError> {
     let search = GrepSearch::new(query, false);
     let modified = file.file.metadata().modified;

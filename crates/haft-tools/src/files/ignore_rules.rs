@@ -1,11 +1,12 @@
 //! Which files ripgrep would not search: `.gitignore`, `.ignore`, `.rgignore` and `.git/info/exclude`.
 //!
-//! The matchers are those of the crate `ignore`; the files come through the port, so a rule that lies outside of what
-//! a call may read has no effect. The rules of a directory hold below it; a nearer one wins, and one kind of file wins
-//! over another: `.rgignore`, `.ignore`, `.gitignore`, `exclude`. Those of git end at the repository's own directory.
+//! The matchers are those of the crate `ignore`; the files come through the port, so a rule that lies outside
+//! of what a call may read has no effect. The rules of a directory hold below it; a nearer one wins, and one
+//! kind of file wins over another: `.rgignore`, `.ignore`, `.gitignore`, `exclude`. Those of git end at the
+//! repository's own directory.
 //!
-//! The decision to question: a `.gitignore` counts whether or not there is a repository (`rg --no-require-git`). A
-//! session that works in a part of a repository can't see the `.git` above it.
+//! The decision to question: a `.gitignore` counts whether or not there is a repository
+//! (`rg --no-require-git`). A session that works in a part of a repository can't see the `.git` above it.
 
 use std::ffi::OsStr;
 use std::io::Read as _;

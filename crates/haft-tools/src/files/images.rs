@@ -1,8 +1,8 @@
 //! Pictures as models take them: one of four formats, not too large.
 //!
-//! Every picture is decoded, so that one which is damaged is an error here and not at the provider. One that fits is passed
-//! on as it is, to the byte; another is turned as its camera said, scaled and written anew. Of an animation that is too
-//! large the first frame is left.
+//! Every picture is decoded, so that one which is damaged is an error here and not at the provider. One that
+//! fits is passed on as it is, to the byte; another is turned as its camera said, scaled and written anew. Of
+//! an animation that is too large the first frame is left.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -189,12 +189,11 @@ fn encode_image(
             image = image.resize(edge, edge, FilterType::Triangle);
         }
         let mut bytes = Vec::new();
-        let (media_type, done) = match lossless {
-            true => ("image/png", image.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png)),
-            false => {
-                let encoder = JpegEncoder::new_with_quality(&mut bytes, QUALITY);
-                ("image/jpeg", image.to_rgb8().write_with_encoder(encoder))
-            }
+        let (media_type, done) = if lossless {
+            ("image/png", image.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png))
+        } else {
+            let encoder = JpegEncoder::new_with_quality(&mut bytes, QUALITY);
+            ("image/jpeg", image.to_rgb8().write_with_encoder(encoder))
         };
         done.map_err(|error| format!("it can't be written anew ({error})"))?;
         if bytes.len() <= BYTES_MAX {
@@ -204,10 +203,7 @@ fn encode_image(
             }
             return Ok(ModelImage { media_type, bytes: bytes.into(), words });
         }
-        match lossless {
-            true => lossless = false,
-            false => edge = image.width().max(image.height()) * 3 / 4,
-        }
+        if lossless { lossless = false } else { edge = image.width().max(image.height()) * 3 / 4 }
     }
     Err(format!("it can't be made smaller than {BYTES_MAX} bytes"))
 }

@@ -1,8 +1,8 @@
 //! `LS`: what is in a directory and below it, as a tree with sizes.
 //!
-//! The tree is read level by level, so that a cut takes from the deep end: what is near the top is always all there, as far
-//! as one directory shows its entries. Like `Glob` it shows hidden and ignored files and goes into no `.git`; links are shown
-//! and not followed.
+//! The tree is read level by level, so that a cut takes from the deep end: what is near the top is always all
+//! there, as far as one directory shows its entries. Like `Glob` it shows hidden and ignored files and goes
+//! into no `.git`; links are shown and not followed.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -38,9 +38,10 @@ const PATTERN_BYTES_MAX: usize = 1_024;
 
 /// Shows what is in a directory, as a tree with the sizes of files.
 ///
-/// Use it to get to know a directory. It shows two levels unless `depth` says more, up to 1000 entries, directories first
-/// in each; where something is left out the result says how much. Hidden and ignored files are shown, but nothing in
-/// `.git`; links are not followed. To find files by name use Glob, to search what is in them use Grep.
+/// Use it to get to know a directory. It shows two levels unless `depth` says more, up to 1000 entries,
+/// directories first in each; where something is left out the result says how much. Hidden and ignored files
+/// are shown, but nothing in `.git`; links are not followed. To find files by name use Glob, to search what
+/// is in them use Grep.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct LsInput {
     /// The directory: absolute, or relative to the working directory. Default: the working directory.

@@ -1,6 +1,7 @@
 //! `MultiEdit`: several edits of one file, all of them or none.
 //!
-//! Each is what `Edit` does, on what the one before it left; the file is written once, when all have found their place.
+//! Each is what `Edit` does, on what the one before it left; the file is written once, when all have found
+//! their place.
 
 use std::path::PathBuf;
 
@@ -23,15 +24,16 @@ const EDITS_MAX: usize = 1_000;
 
 /// Replaces several texts in one file, all of them or none.
 ///
-/// Use it instead of several calls of Edit on the same file. The edits are done in order, each on what the one before
-/// it left: an `old_string` must be in the file, exactly and only once, when its turn comes, or `replace_all` be set.
-/// If one of them fails, the file stays as it was and the error says which. Read the file before you edit it. For several
-/// files use several calls, or ApplyPatch.
+/// Use it instead of several calls of Edit on the same file. The edits are done in order, each on what the
+/// one before it left: an `old_string` must be in the file, exactly and only once, when its turn comes, or
+/// `replace_all` be set. If one of them fails, the file stays as it was and the error says which. Read the
+/// file before you edit it. For several files use several calls, or ApplyPatch.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MultiEditInput {
     /// Path of the file: absolute, or relative to the working directory.
     pub file_path: PathBuf,
-    /// The edits, in the order in which they are done. An empty `old_string` in the first one creates the file.
+    /// The edits, in the order in which they are done. An empty `old_string` in the first one creates the
+    /// file.
     #[schemars(length(min = 1, max = 1000))]
     pub edits: Vec<TextReplacement>,
 }

@@ -1,9 +1,9 @@
 //! Jupyter notebooks: their cells, and changes of one cell that leave everything else to the byte.
 //!
-//! A notebook is JSON whose layout belongs to whoever wrote it: order of keys, indentation, how numbers are written. So
-//! nothing is parsed into values and written again but the cell that changes. The text is read as raw parts, the places of the
-//! cells in it are known, and a change is put there. What a part of a cell holds that stays (metadata, attachments) is
-//! copied as it stands.
+//! A notebook is JSON whose layout belongs to whoever wrote it: order of keys, indentation, how numbers are
+//! written. So nothing is parsed into values and written again but the cell that changes. The text is read as
+//! raw parts, the places of the cells in it are known, and a change is put there. What a part of a cell holds
+//! that stays (metadata, attachments) is copied as it stands.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -124,7 +124,8 @@ impl<'a> Notebook<'a> {
         self.with(cut, "")
     }
 
-    /// The notebook with another source of a cell, and perhaps another type. What it once printed goes with the old source.
+    /// The notebook with another source of a cell, and perhaps another type. What it once printed goes with
+    /// the old source.
     pub(crate) fn replaced(&self, at: usize, source: &str, to: Option<CellType>) -> String {
         let cell = &self.cells[at];
         let kind = to.unwrap_or_else(|| cell.kind());

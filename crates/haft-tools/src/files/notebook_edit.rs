@@ -1,8 +1,8 @@
 //! `NotebookEdit`: one cell of a Jupyter notebook.
 //!
-//! Ids, metadata and layout of everything else stay to the byte; see `notebook`. Rules about files that changed since
-//! they were read are those of `Edit`, but for one: a cell is named and not quoted, so a notebook that changed has to be
-//! read again.
+//! Ids, metadata and layout of everything else stay to the byte; see `notebook`. Rules about files that
+//! changed since they were read are those of `Edit`, but for one: a cell is named and not quoted, so a
+//! notebook that changed has to be read again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,17 +29,18 @@ const RESULT_CHARS: usize = 4_000;
 /// Ids that an error names.
 const IDS_SHOWN: usize = 20;
 
-/// Changes one cell of a Jupyter notebook (`.ipynb`): replaces its source, inserts a new cell, or deletes one.
+/// Changes one cell of a Jupyter notebook (`.ipynb`): replaces its source, inserts a new cell, or deletes
+/// one.
 ///
-/// Read the notebook first: it shows the id of each cell. Replacing a code cell clears its outputs, as they belong to the
-/// old source. Everything else in the notebook stays as it is. A new cell goes after the one that `cell_id` names, or to the
-/// beginning. For other files use Edit.
+/// Read the notebook first: it shows the id of each cell. Replacing a code cell clears its outputs, as they
+/// belong to the old source. Everything else in the notebook stays as it is. A new cell goes after the one
+/// that `cell_id` names, or to the beginning. For other files use Edit.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct NotebookEditInput {
     /// Path of the notebook: absolute, or relative to the working directory.
     pub notebook_path: PathBuf,
-    /// The id of the cell as Read shows it; or `cell-N`, its place counted from 0. Left out only to insert at the
-    /// beginning.
+    /// The id of the cell as Read shows it; or `cell-N`, its place counted from 0. Left out only to insert at
+    /// the beginning.
     #[serde(default)]
     pub cell_id: Option<String>,
     /// The whole source of the cell. Not used to delete.

@@ -1,7 +1,8 @@
-//! What to say of a path that leads nowhere: which part of it is missing, and what is there with a name like it.
+//! What to say of a path that leads nowhere: which part of it is missing, and what is there with a name like
+//! it.
 //!
-//! Only directories that the call may read are looked into, so a suggestion tells nothing that the tool could not
-//! have listed.
+//! Only directories that the call may read are looked into, so a suggestion tells nothing that the tool could
+//! not have listed.
 
 use std::path::Path;
 

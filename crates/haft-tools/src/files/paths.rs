@@ -74,7 +74,8 @@ pub(crate) fn describe_location(path: &Path, cx: &Context) -> Option<String> {
     is_elsewhere.then(|| format!("[on the host it is `{shown}`, until this session ends]"))
 }
 
-/// A line for the end of a result that names files whose names can't be given in a call, because JSON has only text.
+/// A line for the end of a result that names files whose names can't be given in a call, because JSON has
+/// only text.
 pub(crate) fn unnameable_note<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<String> {
     let names = match paths.filter(|path| path.to_str().is_none()).count() {
         0 => return None,

@@ -1,15 +1,17 @@
 //! PDF: the text of pages, and pictures of them.
 //!
-//! The library draws a page on a device; ours draws nothing and keeps the characters with their places. They stay in the order
-//! in which the page draws them, which is the order of reading in nearly all documents, also in columns. A line ends where
-//! the next character stands higher or lower, and a gap as wide as a space is one.
+//! The library draws a page on a device; ours draws nothing and keeps the characters with their places. They
+//! stay in the order in which the page draws them, which is the order of reading in nearly all documents,
+//! also in columns. A line ends where the next character stands higher or lower, and a gap as wide as a space
+//! is one.
 //!
-//! What a file doesn't say can't be known: characters of a font without a table to Unicode are counted as unreadable, and
-//! a scanned page has no text at all. For both there are pictures.
+//! What a file doesn't say can't be known: characters of a font without a table to Unicode are counted as
+//! unreadable, and a scanned page has no text at all. For both there are pictures.
 //!
-//! All of it runs in a child process ([`decoding`](crate::decoding)), which has limits of memory and time. Where a page has
-//! said all that is kept of it, the way out of the library is to unwind ([`StopDrawing`]). What draws a picture is the library's
-//! own; what it would have to draw is weighed before, so that one page doesn't take the time of all.
+//! All of it runs in a child process ([`decoding`](crate::decoding)), which has limits of memory and time.
+//! Where a page has said all that is kept of it, the way out of the library is to unwind ([`StopDrawing`]).
+//! What draws a picture is the library's own; what it would have to draw is weighed before, so that one page
+//! doesn't take the time of all.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -49,7 +51,8 @@ pub(crate) struct PdfDocument {
     pdf: Pdf,
 }
 
-/// What leads out of the library when enough is known of a page. It is no panic, and no hook for panics is called.
+/// What leads out of the library when enough is known of a page. It is no panic, and no hook for panics is
+/// called.
 struct StopDrawing;
 
 fn stop_drawing() -> ! {
@@ -75,7 +78,8 @@ pub(crate) struct PageText {
     pub(crate) has_pictures: bool,
 }
 
-/// Decodes the text of a document that came from the web: its first pages. `failure` begins the text of errors.
+/// Decodes the text of a document that came from the web: its first pages. `failure` begins the text of
+/// errors.
 #[cfg(feature = "web")]
 pub(crate) fn decode_text(failure: String, resources: &ChildResources) -> Result<String, ToolError> {
     let document = PdfDocument::open(resources.read_content()?);
@@ -108,17 +112,15 @@ impl PdfDocument {
             LoadPdfError::Decryption(_) => "it is encrypted, and its encryption is damaged".to_owned(),
             LoadPdfError::Invalid => "it is damaged: its structure can't be read".to_owned(),
         })?;
-        match pdf.pages().is_empty() {
-            true => Err("it has no pages".to_owned()),
-            false => Ok(PdfDocument { pdf }),
-        }
+        if pdf.pages().is_empty() { Err("it has no pages".to_owned()) } else { Ok(PdfDocument { pdf }) }
     }
 
     pub(crate) fn pages(&self) -> usize {
         self.pdf.pages().len()
     }
 
-    /// The text of pages, counted from 0, as long as `more` wants them. What pages have in common is read once.
+    /// The text of pages, counted from 0, as long as `more` wants them. What pages have in common is read
+    /// once.
     pub(crate) fn texts(
         &self,
         pages: impl Iterator<Item = usize>,
@@ -273,8 +275,8 @@ impl FontLetter {
     }
 }
 
-/// The letters of a run that were looked up; all of them are of one font. To look one up takes as long as all the rest, and
-/// most of them come again.
+/// The letters of a run that were looked up; all of them are of one font. To look one up takes as long as all
+/// the rest, and most of them come again.
 struct FontCache {
     /// In which run each was looked up, by its code.
     known: Vec<(u64, FontLetter)>,
@@ -443,7 +445,8 @@ impl<'a> Device<'a> for TextDevice {
 pub(crate) mod tests {
     use super::*;
 
-    /// A document of these pages, each a stream of drawing instructions; fonts `F1` (Helvetica) and `F2` (Times).
+    /// A document of these pages, each a stream of drawing instructions; fonts `F1` (Helvetica) and `F2`
+    /// (Times).
     pub(crate) fn sample(pages: &[&str]) -> Vec<u8> {
         let mut objects: Vec<String> = Vec::new();
         let kids: Vec<String> = (0..pages.len()).map(|at| format!("{} 0 R", 5 + 2 * at)).collect();

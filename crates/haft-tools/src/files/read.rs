@@ -1,15 +1,18 @@
-//! `Read`: what is in a file, whatever it is: text by pages, pictures, PDF, notebooks; and what is in a directory.
+//! `Read`: what is in a file, whatever it is: text by pages, pictures, PDF, notebooks; and what is in a
+//! directory.
 //!
-//! The kind is found by the first bytes, never by the name alone. What isn't plain text is read by a part of its own, each
-//! a feature of the crate, and only once such a file is met. Those decode what others wrote, so they run in a child
-//! process with limits of memory and time, and a crash of one is an error like any other (`decoding`).
+//! The kind is found by the first bytes, never by the name alone. What isn't plain text is read by a part of
+//! its own, each a feature of the crate, and only once such a file is met. Those decode what others wrote, so
+//! they run in a child process with limits of memory and time, and a crash of one is an error like any other
+//! (`decoding`).
 //!
-//! Results are never kept in a file, because they come from one: the tool pages by itself. A page of text ends at `limit`
-//! lines, at a number of characters, or at a number of bytes read, whichever comes first, and says how to read on.
+//! Results are never kept in a file, because they come from one: the tool pages by itself. A page of text
+//! ends at `limit` lines, at a number of characters, or at a number of bytes read, whichever comes first, and
+//! says how to read on.
 //!
-//! The rule for what is not text: a NUL byte or the signature of a known format at the beginning, or too many characters
-//! that no text has. A few wrong bytes in UTF-8 are shown as `�`, and said to be: a log with one broken line should be
-//! readable. Where nothing is UTF-8 the encoding is detected.
+//! The rule for what is not text: a NUL byte or the signature of a known format at the beginning, or too many
+//! characters that no text has. A few wrong bytes in UTF-8 are shown as `�`, and said to be: a log with one
+//! broken line should be readable. Where nothing is UTF-8 the encoding is detected.
 
 #[cfg(feature = "encodings")]
 mod encoding;
@@ -45,13 +48,14 @@ const ENTRIES_MAX: usize = 1_000;
 
 /// Reads a file and shows what is in it.
 ///
-/// Use it to look at a file whose path you know. Text comes as lines, each as its number, a tab and the text: up to 2000 of
-/// them; when more follow, the last line says so and gives the `offset` to read on with. Lines longer than 2000
-/// characters are cut, and say so. For a large file, give `offset` and `limit` to read only the part you need. Text that is
-/// not UTF-8 is decoded. Pictures (PNG, JPEG, GIF, WebP) are shown to you, scaled down if they are large. Of a PDF you get
-/// the text of its pages, up to 100 at once; give `pages` for some of them, and `images` to see them as they look. Of a
-/// notebook (`.ipynb`) you get the cells with their outputs; with `offset` or `limit`, its lines of JSON. Of a
-/// directory you get the names in it. Ask for several files at once by several calls.
+/// Use it to look at a file whose path you know. Text comes as lines, each as its number, a tab and the text:
+/// up to 2000 of them; when more follow, the last line says so and gives the `offset` to read on with. Lines
+/// longer than 2000 characters are cut, and say so. For a large file, give `offset` and `limit` to read only
+/// the part you need. Text that is not UTF-8 is decoded. Pictures (PNG, JPEG, GIF, WebP) are shown to you,
+/// scaled down if they are large. Of a PDF you get the text of its pages, up to 100 at once; give `pages` for
+/// some of them, and `images` to see them as they look. Of a notebook (`.ipynb`) you get the cells with their
+/// outputs; with `offset` or `limit`, its lines of JSON. Of a directory you get the names in it. Ask for
+/// several files at once by several calls.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ReadInput {
     /// Path of the file: absolute, or relative to the working directory.
@@ -277,7 +281,8 @@ async fn list_directory(path: &Path, cx: &Context) -> Result<ToolOutput, ToolErr
     Ok(lines.join("\n").into_output()?.with_view(view))
 }
 
-/// Pages of a document, as a call names them: ranges, counted from 1; one without an end goes to the last page.
+/// Pages of a document, as a call names them: ranges, counted from 1; one without an end goes to the last
+/// page.
 #[derive(Debug, PartialEq)]
 #[cfg_attr(feature = "pdf", derive(serde::Serialize, serde::Deserialize))]
 struct PageRanges(Vec<(usize, Option<usize>)>);
@@ -387,12 +392,13 @@ impl FileContentKind {
         }
         let mut odd = OddBytes::default();
         odd.read(head);
-        match odd.is_too_much() {
-            true => FileContentKind::Refused(
+        if odd.is_too_much() {
+            FileContentKind::Refused(
                 "not text that can be decoded",
                 "; if it is text, convert it to UTF-8 first",
-            ),
-            false => FileContentKind::Text,
+            )
+        } else {
+            FileContentKind::Text
         }
     }
 }
@@ -413,8 +419,8 @@ pub(crate) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// How a PDF begins.
 const PDF: &[u8] = b"%PDF-";
 
-/// Formats that are known by their first bytes. Those that a text could begin with are only believed of a file that
-/// has NUL bytes too, but for PDF, which may have none for long.
+/// Formats that are known by their first bytes. Those that a text could begin with are only believed of a
+/// file that has NUL bytes too, but for PDF, which may have none for long.
 const SIGNATURES: &[(&[u8], &str)] = &[
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),

@@ -1,16 +1,16 @@
 //! What a session has seen of files: the memory that `Read`, `Write` and `Edit` share.
 //!
-//! A file that was read and has changed since may not be what the model thinks it is. It is remembered by session and
-//! path, and by its identity, so that a second name of it is the same file. What counts is the content: a file that
-//! was only touched has not changed. Where only a part was read the content isn't known, and time, length and identity
-//! are compared instead.
+//! A file that was read and has changed since may not be what the model thinks it is. It is remembered by
+//! session and path, and by its identity, so that a second name of it is the same file. What counts is the
+//! content: a file that was only touched has not changed. Where only a part was read the content isn't known,
+//! and time, length and identity are compared instead.
 //!
-//! Once all of a file was known and it has changed, only all of it makes it known again: pages from the first line to
-//! the end. One page tells nothing about the rest.
+//! Once all of a file was known and it has changed, only all of it makes it known again: pages from the first
+//! line to the end. One page tells nothing about the rest.
 //!
-//! What was never read may still be replaced where a host has no memory between calls, as a single `haft call` has none;
-//! a host that has one says so ([`ReadTracker::reads_first`]). The memory has a bound; what was
-//! not used for longest is forgotten, and then counts as never read.
+//! What was never read may still be replaced where a host has no memory between calls, as a single
+//! `haft call` has none; a host that has one says so ([`ReadTracker::reads_first`]). The memory has a bound;
+//! what was not used for longest is forgotten, and then counts as never read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -103,7 +103,8 @@ impl ContentHash {
 
 /// A content that is read in pieces; how it is cut makes no difference.
 ///
-/// It tells contents apart that differ by accident; nobody gains anything by making two alike, as an edit has to find its text.
+/// It tells contents apart that differ by accident; nobody gains anything by making two alike, as an edit has
+/// to find its text.
 #[derive(Default)]
 pub(crate) struct ContentHasher {
     hasher: Hasher,
@@ -129,7 +130,8 @@ impl ReadTracker {
         self
     }
 
-    /// The same, with what files were before each change in the folders of sessions; the one with this id goes on.
+    /// The same, with what files were before each change in the folders of sessions; the one with this id
+    /// goes on.
     #[must_use]
     pub(crate) fn kept_in(
         mut self,
@@ -148,8 +150,8 @@ impl ReadTracker {
         self.reads_first && now.len > 0 && self.lock().find(&TrackerKey::for_path(cx, path), now.id).is_none()
     }
 
-    /// What a session has come to know of files since this was asked last, by path, in a form that [`ReadTracker::restore`]
-    /// takes: for who keeps a session.
+    /// What a session has come to know of files since this was asked last, by path, in a form that
+    /// [`ReadTracker::restore`] takes: for who keeps a session.
     pub fn news(&self, session: &str) -> BTreeMap<String, Value> {
         let mut memory = self.lock();
         let new = memory.news.replace(HashSet::new());
@@ -189,8 +191,8 @@ impl ReadTracker {
         self.lock().put(TrackerKey::for_path(cx, path), metadata.id, sight);
     }
 
-    /// What a file was when the session changed it last, if nothing says that it is another one by now. It may be one all
-    /// the same: whoever builds on this compares before it writes.
+    /// What a file was when the session changed it last, if nothing says that it is another one by now. It
+    /// may be one all the same: whoever builds on this compares before it writes.
     pub(crate) fn left(&self, cx: &Context, path: &Path, now: &FileMetadata) -> Option<Bytes> {
         // By its name: under another one it has other checkpoints.
         let sight = self.lock().files.get(&TrackerKey::for_path(cx, path))?.what.clone();
@@ -198,8 +200,8 @@ impl ReadTracker {
         self.checkpoints.tip(cx, path).filter(|tip| tip.len() as u64 == whole.len)
     }
 
-    /// The session has seen a page of a file. Pages that follow each other to the end are the whole, if the file stayed
-    /// the same; any other page tells nothing about the rest.
+    /// The session has seen a page of a file. Pages that follow each other to the end are the whole, if the
+    /// file stayed the same; any other page tells nothing about the rest.
     ///
     /// Says whether the file is another one than the session saw before, as far as the page can tell.
     pub(crate) fn page(&self, cx: &Context, path: &Path, metadata: &FileMetadata, page: &ShownPage) -> bool {

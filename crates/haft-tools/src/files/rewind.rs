@@ -1,11 +1,11 @@
 //! `Rewind`: undoes changes of files, by going back to before one of them.
 //!
-//! What was there before each change is kept by `checkpoints`; this tool lists, compares and restores. Going back
-//! is a change like any other, so it can be undone too. It covers what the file tools did, also those of sub-agents, and
-//! what a command was known to do.
+//! What was there before each change is kept by `checkpoints`; this tool lists, compares and restores. Going
+//! back is a change like any other, so it can be undone too. It covers what the file tools did, also those of
+//! sub-agents, and what a command was known to do.
 //!
-//! What a call will write follows from the number that it names. Should another call change one more file before this one
-//! runs, that file was not declared, and the call is refused rather than done by half.
+//! What a call will write follows from the number that it names. Should another call change one more file
+//! before this one runs, that file was not declared, and the call is refused rather than done by half.
 
 use std::path::{Path, PathBuf};
 
@@ -28,26 +28,28 @@ const RESULT_CHARS: usize = 30_000;
 /// Changes that a list shows, the newest.
 const LISTED_MAX: usize = 200;
 
-/// Undoes changes of files that were made in this session by Write, Edit, MultiEdit, NotebookEdit, ApplyPatch, Rewind and Bash.
+/// Undoes changes of files that were made in this session by Write, Edit, MultiEdit, NotebookEdit,
+/// ApplyPatch, Rewind and Bash.
 ///
-/// `list` shows the changes, each with a number. `preview` shows what going back would change, and `restore` goes back: every
-/// file that changed becomes what it was before the change with the number `to`. So `to` 1 more than the last change that
-/// shall stay undoes everything after it, also over several calls. A restore is a change too, and can be undone.
-/// Of what commands changed, only files are known here that Bash could tell from the text of a command; use git for the rest.
+/// `list` shows the changes, each with a number. `preview` shows what going back would change, and `restore`
+/// goes back: every file that changed becomes what it was before the change with the number `to`. So `to` 1
+/// more than the last change that shall stay undoes everything after it, also over several calls. A restore
+/// is a change too, and can be undone. Of what commands changed, only files are known here that Bash could
+/// tell from the text of a command; use git for the rest.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RewindInput {
     /// What to do.
     pub action: RewindAction,
-    /// The number of the first change to undo, as `list` shows it; it and all after it are undone. Needed for `preview` and
-    /// `restore`.
+    /// The number of the first change to undo, as `list` shows it; it and all after it are undone. Needed for
+    /// `preview` and `restore`.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub to: Option<u64>,
     /// Only these files; the others stay as they are. Default: all that changed.
     #[serde(default)]
     pub paths: Option<Vec<PathBuf>>,
-    /// Whether to restore also files that something else has changed since; what it wrote is lost, but can be brought
-    /// back by undoing the restore. Default: false.
+    /// Whether to restore also files that something else has changed since; what it wrote is lost, but can be
+    /// brought back by undoing the restore. Default: false.
     #[serde(default)]
     pub force: Option<bool>,
 }

@@ -69,8 +69,8 @@ impl LineDiff {
     }
 }
 
-/// How many bytes two texts have in common at the beginning, in whole lines but for the last few; how many lines those are;
-/// and how many bytes at the end.
+/// How many bytes two texts have in common at the beginning, in whole lines but for the last few; how many
+/// lines those are; and how many bytes at the end.
 fn same_ends(old: &[u8], new: &[u8]) -> (usize, usize, usize) {
     let newline = |byte: &u8| *byte == b'\n';
     let prefix = common_prefix(old, new);

@@ -1,11 +1,12 @@
 //! Changes of several files, all of them or none.
 //!
-//! Each file is replaced in one step, several are not: there is no such step. What was done before one fails is undone,
-//! and if that fails too the error says which files are left changed. Once begun, the work goes on even if nobody waits
-//! for it any more, so that a call that is cut off leaves all or nothing as well.
+//! Each file is replaced in one step, several are not: there is no such step. What was done before one fails
+//! is undone, and if that fails too the error says which files are left changed. Once begun, the work goes on
+//! even if nobody waits for it any more, so that a call that is cut off leaves all or nothing as well.
 //!
-//! Nothing of somebody else is lost: a file is replaced or removed only if it is still what it was when the change was made
-//! up, also at the last moment. If it isn't, the change is made up anew, on what the file is by then ([`RetryCounter`]).
+//! Nothing of somebody else is lost: a file is replaced or removed only if it is still what it was when the
+//! change was made up, also at the last moment. If it isn't, the change is made up anew, on what the file is
+//! by then ([`RetryCounter`]).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use haft::{Context, ToolError};
 
 use crate::paths;
 
-/// How often a change is made up anew because somebody else was faster. With eight who change one file as fast as they
-/// can, one in eight comes through each time; so many failures in a row don't happen.
+/// How often a change is made up anew because somebody else was faster. With eight who change one file as
+/// fast as they can, one in eight comes through each time; so many failures in a row don't happen.
 const TRIES_MAX: u32 = 400;
 
 /// Counts how often a change was made up.
@@ -24,8 +25,8 @@ const TRIES_MAX: u32 = 400;
 pub(crate) struct RetryCounter(u32);
 
 impl RetryCounter {
-    /// Whether a change that failed may be made up anew: the file was changed by somebody else just then. Lets others
-    /// go first, a little more so each time.
+    /// Whether a change that failed may be made up anew: the file was changed by somebody else just then.
+    /// Lets others go first, a little more so each time.
     pub(crate) async fn may_try(&mut self, error: FileErrorKind) -> bool {
         self.0 += 1;
         let lost = matches!(error, FileErrorKind::Changed | FileErrorKind::AlreadyExists);
@@ -96,9 +97,10 @@ pub(crate) async fn apply_changes(
                     ));
                 }
             }
-            let state = match left.is_empty() {
-                true => "nothing was changed".to_owned(),
-                false => format!("undoing the rest failed: {} changed", left.join(", ")),
+            let state = if left.is_empty() {
+                "nothing was changed".to_owned()
+            } else {
+                format!("undoing the rest failed: {} changed", left.join(", "))
             };
             let undone = left.is_empty().then(|| error.kind());
             let error = ToolError::new(format!("{error}; {state}")).with_source(error);

@@ -1,11 +1,11 @@
 //! Walking a tree on several threads, by descriptors.
 //!
-//! A directory is listed by one thread; its directories, and its files in portions, become jobs for whoever is free.
-//! The newest job goes first, so the walk goes down before it goes on, and few directories are open at once. What is
-//! wanted of an entry, and what is done with a file, is the [`WalkVisitor`]'s business.
+//! A directory is listed by one thread; its directories, and its files in portions, become jobs for whoever
+//! is free. The newest job goes first, so the walk goes down before it goes on, and few directories are open
+//! at once. What is wanted of an entry, and what is done with a file, is the [`WalkVisitor`]'s business.
 //!
-//! `ignore` has a parallel walker too. It opens by path, and a directory that is swapped for a link while it walks
-//! leads it out of what was granted, so only its matchers are used.
+//! `ignore` has a parallel walker too. It opens by path, and a directory that is swapped for a link while it
+//! walks leads it out of what was granted, so only its matchers are used.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,8 +1,8 @@
 //! `Write`: a whole file, all of it or nothing.
 //!
-//! The file is written beside its place and put there in one step, keeping its mode; see [`Files::write`]. What is
-//! written is what was given, to the byte: line ends and a final one are the model's business. A file in UTF-16 with a
-//! byte order mark stays in UTF-16.
+//! The file is written beside its place and put there in one step, keeping its mode; see [`Files::write`].
+//! What is written is what was given, to the byte: line ends and a final one are the model's business. A file
+//! in UTF-16 with a byte order mark stays in UTF-16.
 //!
 //! [`Files::write`]: haft::files::Files::write
 
@@ -29,9 +29,9 @@ const NOTE_BYTES: usize = 64;
 
 /// Writes a whole file: creates it, with the directories that lead to it, or replaces all that is in it.
 ///
-/// Use it for new files, and for files that change nearly everywhere; for a change in a part of a file use Edit. Read a
-/// file that exists before you replace it: what you don't write again is gone. A file that was not read in this session,
-/// or that changed since, is not replaced.
+/// Use it for new files, and for files that change nearly everywhere; for a change in a part of a file use
+/// Edit. Read a file that exists before you replace it: what you don't write again is gone. A file that was
+/// not read in this session, or that changed since, is not replaced.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct WriteInput {
     /// Path of the file: absolute, or relative to the working directory.
@@ -139,9 +139,10 @@ impl Tool for Write {
         })
         .await?;
         if let Ok(now) = now {
-            match kept {
-                true => self.seen.wrote(cx, &path, &now, content),
-                false => self.seen.whole(cx, &path, &now, content),
+            if kept {
+                self.seen.wrote(cx, &path, &now, content)
+            } else {
+                self.seen.whole(cx, &path, &now, content)
             }
         }
         let location = if written.existed { None } else { paths::describe_location(&path, cx) };

@@ -1,8 +1,9 @@
-//! `AskUserQuestion`: questions that only the user can answer, with choices, several choices, or words of their own.
+//! `AskUserQuestion`: questions that only the user can answer, with choices, several choices, or words of
+//! their own.
 //!
-//! Each question goes to the host's [`Asker`], one after the other, so a terminal, a plain line and a
-//! client of a server all show it in their own way. The port knows choices or free text; that a user may also say something
-//! that isn't among the choices is one more choice here, and a second question for the words.
+//! Each question goes to the host's [`Asker`], one after the other, so a terminal, a plain line and a client
+//! of a server all show it in their own way. The port knows choices or free text; that a user may also say
+//! something that isn't among the choices is one more choice here, and a second question for the words.
 
 use haft::effects::table::ConcurrencyClass;
 use haft::ports::{AnswerChoice, Asker, UserQuestion};
@@ -30,9 +31,10 @@ const OTHER: &str = "something else …";
 
 /// Asks the user up to four questions and returns the answers.
 ///
-/// Use it when you can't go on well without something that only the user knows: what they prefer, which of several readings
-/// of their words is meant. Don't ask what you can find out with other tools, nor for permission to make a call: that is asked
-/// by itself. To have a plan approved use ExitPlanMode. The user may always answer something that is not among the options.
+/// Use it when you can't go on well without something that only the user knows: what they prefer, which of
+/// several readings of their words is meant. Don't ask what you can find out with other tools, nor for
+/// permission to make a call: that is asked by itself. To have a plan approved use ExitPlanMode. The user may
+/// always answer something that is not among the options.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct AskUserQuestionInput {
     /// The questions, 1 to 4.
@@ -47,7 +49,8 @@ pub struct AskedQuestion {
     /// What it is about, in a word or two.
     #[serde(default)]
     pub header: Option<String>,
-    /// What can be chosen, at most 8, the one that you would take first. Leave it out for an answer in the user's own words.
+    /// What can be chosen, at most 8, the one that you would take first. Leave it out for an answer in the
+    /// user's own words.
     #[serde(default)]
     pub options: Vec<AskOption>,
     /// Whether several can be chosen.

@@ -17,11 +17,11 @@ const RESULT_CHARS: usize = 20_000;
 /// How many characters of one value are shown.
 const VALUE_CHARS_MAX: usize = 600;
 
-/// Says which settings are in force in this session and where each comes from: a file and its line, a flag, an answer of the
-/// user.
+/// Says which settings are in force in this session and where each comes from: a file and its line, a flag,
+/// an answer of the user.
 ///
-/// Use it to explain why a call was asked about or denied, or what would have to be changed for the user. It changes nothing,
-/// and keys and passwords are masked.
+/// Use it to explain why a call was asked about or denied, or what would have to be changed for the user. It
+/// changes nothing, and keys and passwords are masked.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ConfigInput {
     /// Only settings whose key begins with this, as in `permissions` or `permissions.allow`; all if left out.
@@ -42,8 +42,8 @@ pub struct Setting {
     pub left_out: Option<String>,
 }
 
-/// Returns all values that count now; of lists one for each entry, strongest first. It returns at once, and what looks like a
-/// secret is masked: anybody may be shown what it returns.
+/// Returns all values that count now; of lists one for each entry, strongest first. It returns at once, and
+/// what looks like a secret is masked: anybody may be shown what it returns.
 pub type SettingsSource = Arc<dyn Fn() -> Vec<Setting> + Send + Sync>;
 
 /// Why the tool is not offered without settings.
@@ -109,9 +109,10 @@ impl Tool for Config {
             let mut keys: Vec<&str> =
                 all.iter().map(|setting| setting.key.split('.').next().unwrap_or_default()).collect();
             keys.dedup();
-            let words = match wanted.is_empty() {
-                true => "nothing is set: every setting has its default".to_owned(),
-                false => format!("nothing is set under `{wanted}`; something is under: {}", keys.join(", ")),
+            let words = if wanted.is_empty() {
+                "nothing is set: every setting has its default".to_owned()
+            } else {
+                format!("nothing is set under `{wanted}`; something is under: {}", keys.join(", "))
             };
             return Ok(ToolOutput::from(ResultBlock::text(words))
                 .with_view(CallView::titled(wanted).summary("not set")));

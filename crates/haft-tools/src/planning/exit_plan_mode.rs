@@ -1,8 +1,9 @@
 //! `ExitPlanMode`: the user sees the plan, and approves it or sends it back.
 //!
-//! The approval is that of any call: the tool wants every call of it asked, in every mode, so the user has the same answers as
-//! always (yes, no, no because, another input) wherever they are asked, and no rule and no hook before the call can say yes in
-//! their place. Where nobody can be asked the plan isn't approved, and the session goes on planning.
+//! The approval is that of any call: the tool wants every call of it asked, in every mode, so the user has
+//! the same answers as always (yes, no, no because, another input) wherever they are asked, and no rule and
+//! no hook before the call can say yes in their place. Where nobody can be asked the plan isn't approved, and
+//! the session goes on planning.
 
 use haft::call_log::CallLog;
 use haft::decision::DecisionReason;
@@ -18,14 +19,15 @@ use crate::plan::{ApprovedPlan, PLAN_CHARS_MAX, SessionPlans, own_agent, permiss
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 60_000;
 
-/// Shows your plan to the user, who approves it or sends it back with a reason. Once it is approved you can begin.
+/// Shows your plan to the user, who approves it or sends it back with a reason. Once it is approved you can
+/// begin.
 ///
-/// Call it in plan mode when the plan is whole, and only for work that changes something. If it is sent back, change the plan
-/// and call again. Don't ask by other means whether the plan is good.
+/// Call it in plan mode when the plan is whole, and only for work that changes something. If it is sent back,
+/// change the plan and call again. Don't ask by other means whether the plan is good.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ExitPlanModeInput {
-    /// The plan in Markdown: what is to be reached, then numbered steps, each with the files that it changes and the commands
-    /// that it runs, in backticks.
+    /// The plan in Markdown: what is to be reached, then numbered steps, each with the files that it changes
+    /// and the commands that it runs, in backticks.
     pub plan: String,
 }
 
@@ -37,8 +39,8 @@ pub struct ExitPlanMode {
 }
 
 impl ExitPlanMode {
-    /// The tool with the memory of the others, and the calls that the session has made: `VerifyPlan` looks at those after
-    /// the approval.
+    /// The tool with the memory of the others, and the calls that the session has made: `VerifyPlan` looks at
+    /// those after the approval.
     pub fn new(plans: &SessionPlans, calls: Option<CallLog>) -> ExitPlanMode {
         ExitPlanMode { plans: plans.clone(), calls }
     }

@@ -1,7 +1,8 @@
 //! Plans: what `EnterPlanMode`, `ExitPlanMode` and `VerifyPlan` share of a session.
 //!
-//! That nothing is changed while a plan is made is the permission mode's work, for all agents of a session and whatever tool
-//! tries: nothing here blocks anything. What is remembered is the mode from before, and the plan that was approved.
+//! That nothing is changed while a plan is made is the permission mode's work, for all agents of a session
+//! and whatever tool tries: nothing here blocks anything. What is remembered is the mode from before, and the
+//! plan that was approved.
 
 pub(crate) mod steps;
 pub(crate) mod verify_steps;
@@ -37,7 +38,8 @@ impl Default for SessionPlans {
 /// What is known of one session.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PlanState {
-    /// The mode from before, if a call began the planning. Not kept: a session that is continued may have been given less.
+    /// The mode from before, if a call began the planning. Not kept: a session that is continued may have
+    /// been given less.
     #[serde(skip)]
     pub(crate) before: Option<PermissionMode>,
     /// Whether a call began the planning and no plan was approved since.
@@ -62,9 +64,11 @@ impl SessionPlans {
         SessionPlans(PerSession::new(shelf, "plan.json"))
     }
 
-    /// Whether a session planned when it was last kept: a call had begun that, and no plan was approved since.
+    /// Whether a session planned when it was last kept: a call had begun that, and no plan was approved
+    /// since.
     ///
-    /// A host that continues it sets the mode `plan` again, so that nothing is changed that nobody has approved.
+    /// A host that continues it sets the mode `plan` again, so that nothing is changed that nobody has
+    /// approved.
     pub fn is_planning(&self, session: &str) -> bool {
         self.0.kept(session).is_some_and(|planned| planned.plans)
     }

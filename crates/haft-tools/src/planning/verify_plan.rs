@@ -1,7 +1,7 @@
 //! `VerifyPlan`: the work held against the plan, step by step.
 //!
-//! The plan is the approved one, or one that is given; the work are the calls of the session that succeeded, as the host
-//! remembers them. See `plan/compare.rs` for what counts as done.
+//! The plan is the approved one, or one that is given; the work are the calls of the session that succeeded,
+//! as the host remembers them. See `plan/compare.rs` for what counts as done.
 
 use haft::call_log::CallLog;
 use haft::effects::table::ConcurrencyClass;
@@ -19,11 +19,11 @@ const RESULT_CHARS: usize = 30_000;
 /// Why the tool is not offered without a record of calls.
 const NO_CALLS: &str = "this session keeps no record of its calls";
 
-/// Holds the work of this session against the plan, and says of each step whether it is done, missing or different, with the
-/// calls that show it; and what was changed that no step names.
+/// Holds the work of this session against the plan, and says of each step whether it is done, missing or
+/// different, with the calls that show it; and what was changed that no step names.
 ///
-/// Use it when you think that the work is finished, before you say so. It looks at which files were changed and which commands
-/// succeeded, not at whether the change is right: that is for tests and your own eyes.
+/// Use it when you think that the work is finished, before you say so. It looks at which files were changed
+/// and which commands succeeded, not at whether the change is right: that is for tests and your own eyes.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct VerifyPlanInput {
     /// A plan to hold the work against, in Markdown; leave it out for the one that the user approved.
@@ -39,7 +39,8 @@ pub struct VerifyPlan {
 }
 
 impl VerifyPlan {
-    /// The tool with the memory of the others, and the calls that the session has made. Without these it is not offered.
+    /// The tool with the memory of the others, and the calls that the session has made. Without these it is
+    /// not offered.
     pub fn new(plans: &SessionPlans, calls: Option<CallLog>) -> VerifyPlan {
         VerifyPlan { plans: plans.clone(), calls }
     }

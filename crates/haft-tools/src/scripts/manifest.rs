@@ -1,8 +1,8 @@
 //! `tool.json`: its fields, the schema that is published for it, and what is wrong with one.
 //!
-//! The schema is made from the type below and is what a file is held against, so the two can't disagree; what no schema
-//! can say (a template that names no argument, claims that contradict each other) is checked after it. All problems of a
-//! file are said at once.
+//! The schema is made from the type below and is what a file is held against, so the two can't disagree; what
+//! no schema can say (a template that names no argument, claims that contradict each other) is checked after
+//! it. All problems of a file are said at once.
 
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
@@ -36,8 +36,8 @@ pub struct ScriptManifest {
     /// The JSON Schema of what it prints; only with `"output": "json"`.
     #[serde(default)]
     pub output_schema: Option<Map<String, Value>>,
-    /// The program and its arguments. A program that begins with `./` lies in this folder; others are absolute or looked
-    /// for on PATH. It runs in the working directory.
+    /// The program and its arguments. A program that begins with `./` lies in this folder; others are
+    /// absolute or looked for on PATH. It runs in the working directory.
     #[schemars(length(min = 1), inner(length(min = 1)))]
     pub command: Vec<String>,
     /// What standard output is: text (default), or one JSON value.
@@ -52,15 +52,16 @@ pub struct ScriptManifest {
     /// Destroys what can't be brought back, whatever the effects say.
     #[serde(default)]
     pub destructive: Option<bool>,
-    /// May run beside others although it changes something, because it takes care of that itself; or, if false, must run
-    /// alone.
+    /// May run beside others although it changes something, because it takes care of that itself; or, if
+    /// false, must run alone.
     #[serde(default)]
     pub concurrency_safe: Option<bool>,
     /// How long a call may take, in milliseconds. Default: ten minutes.
     #[serde(default)]
     #[schemars(range(min = 1, max = TIMEOUT_MS_MAX))]
     pub timeout_ms: Option<u64>,
-    /// How many characters of a result a model sees at once; a longer one is kept in a file. Default: 100,000.
+    /// How many characters of a result a model sees at once; a longer one is kept in a file. Default:
+    /// 100,000.
     #[serde(default)]
     #[schemars(schema_with = "limit_schema")]
     pub max_result_chars: Option<ResultLimit>,
@@ -123,7 +124,8 @@ impl From<OnInterrupt> for Interrupt {
     }
 }
 
-/// What a call touches. In each text, `{name}` stands for the argument of that name; `{{` and `}}` for braces.
+/// What a call touches. In each text, `{name}` stands for the argument of that name; `{{` and `}}` for
+/// braces.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptEffects {
@@ -143,8 +145,8 @@ pub struct ScriptEffects {
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub runs: Vec<String>,
-    /// Hosts that are reached: `api.example.com` where it only looks something up, `change api.example.com` where it may
-    /// change something there.
+    /// Hosts that are reached: `api.example.com` where it only looks something up, `change api.example.com`
+    /// where it may change something there.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub reaches: Vec<String>,

@@ -1,8 +1,8 @@
 //! What a script declares, and what that means for one call.
 //!
-//! The declaration is the user's own: it decides what runs beside what, and what is shown. It can't be enforced without a
-//! sandbox, which is why it allows nothing by itself. A call whose arguments say nothing of what it would touch is refused: as
-//! an unknown one it would be less bound than one that says it.
+//! The declaration is the user's own: it decides what runs beside what, and what is shown. It can't be
+//! enforced without a sandbox, which is why it allows nothing by itself. A call whose arguments say nothing
+//! of what it would touch is refused: as an unknown one it would be less bound than one that says it.
 
 use haft::Effects;
 use haft::effects::table::{ConcurrencyClass, EffectFacts};

@@ -1,7 +1,7 @@
 //! One call of a script: arguments in, result out.
 //!
-//! Standard output is the result and nothing else; standard error is read only when the program fails. How the program is
-//! started, bounded and ended is the business of the host's `Processes`.
+//! Standard output is the result and nothing else; standard error is read only when the program fails. How
+//! the program is started, bounded and ended is the business of the host's `Processes`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! `Bash`: a command in a shell, with what it may do enforced by whoever starts it.
 //!
-//! What a call touches is read from the command itself, by the same analysis that the rules use, so that both say the
-//! same: `ls` runs beside `cat`, `rm` alone, and what isn't understood is unknown. One that only looks runs where nothing
-//! can be written, if the host can do that; so nobody has to believe the analysis.
+//! What a call touches is read from the command itself, by the same analysis that the rules use, so that both
+//! say the same: `ls` runs beside `cat`, `rm` alone, and what isn't understood is unknown. One that only
+//! looks runs where nothing can be written, if the host can do that; so nobody has to believe the analysis.
 //!
-//! Every run prints into a log that can be read while it runs. At its time limit a command goes on in the background
-//! instead of dying, as a task of the session; `TaskOutput` and `TaskStop` reach it there.
+//! Every run prints into a log that can be read while it runs. At its time limit a command goes on in the
+//! background instead of dying, as a task of the session; `TaskOutput` and `TaskStop` reach it there.
 //!
 //! - `clean` makes text of what programs print for terminals.
 //! - `log` keeps it: in memory, then in a file.
@@ -65,20 +65,23 @@ const QUESTION_POLL: Duration = Duration::from_millis(500);
 /// How many characters of a command are said where a task is listed.
 const ABOUT_CHARS: usize = 200;
 
-/// Runs a command in bash and returns what it prints, standard output and standard error in the order in which they came.
+/// Runs a command in bash and returns what it prints, standard output and standard error in the order in
+/// which they came.
 ///
-/// Use it for builds, tests, git and other programs. Don't use it to read, search or change files where Read, Grep, Glob,
-/// Edit and Write can do it. The working directory is carried from one call to the next as long as it stays inside of the
-/// allowed directories; variables and functions are not. There is no terminal and nothing to type: give options that keep
-/// programs from asking. Whatever the command starts and leaves behind (`server &`) ends with it; for what should go on
-/// set `run_in_background`, then use TaskOutput to see what it prints and TaskStop to end it. A command that takes longer
-/// than its time goes on in the background.
+/// Use it for builds, tests, git and other programs. Don't use it to read, search or change files where Read,
+/// Grep, Glob, Edit and Write can do it. The working directory is carried from one call to the next as long
+/// as it stays inside of the allowed directories; variables and functions are not. There is no terminal and
+/// nothing to type: give options that keep programs from asking. Whatever the command starts and leaves
+/// behind (`server &`) ends with it; for what should go on set `run_in_background`, then use TaskOutput to
+/// see what it prints and TaskStop to end it. A command that takes longer than its time goes on in the
+/// background.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BashInput {
-    /// The command, as one would type it: pipes, `&&`, here-documents and several lines are fine. Quote paths with blanks.
+    /// The command, as one would type it: pipes, `&&`, here-documents and several lines are fine. Quote paths
+    /// with blanks.
     pub command: String,
-    /// How long it may take, in milliseconds: 120000 unless said, at most 600000. In the background 1800000 unless said, at
-    /// most 7200000; it is ended then.
+    /// How long it may take, in milliseconds: 120000 unless said, at most 600000. In the background 1800000
+    /// unless said, at most 7200000; it is ended then.
     #[serde(default)]
     pub timeout: Option<u64>,
     /// What it does, in five to ten words, for the person who watches.
@@ -87,7 +90,8 @@ pub struct BashInput {
     /// Answers at once with the id of a task that goes on in the background.
     #[serde(default)]
     pub run_in_background: Option<bool>,
-    /// Runs it without the sandbox. Only where the user's settings allow that, and the user is asked each time.
+    /// Runs it without the sandbox. Only where the user's settings allow that, and the user is asked each
+    /// time.
     #[serde(default, rename = "dangerouslyDisableSandbox")]
     pub dangerously_disable_sandbox: Option<bool>,
 }
@@ -149,8 +153,8 @@ impl Bash {
         self
     }
 
-    /// What analyses the commands, with the place where they run. A session gives the same one to its policy, so that each
-    /// command is analysed once. Default: one of its own, without a home.
+    /// What analyses the commands, with the place where they run. A session gives the same one to its policy,
+    /// so that each command is analysed once. Default: one of its own, without a home.
     #[must_use]
     pub fn analyzer(self, analyzer: ShellAnalyzer) -> Bash {
         self.set(|options| options.analyzer = analyzer)
@@ -162,22 +166,23 @@ impl Bash {
         self.set(|options| options.allow_unsandboxed = allow)
     }
 
-    /// Keeps what files were before commands that are known to change or remove them, where the other tools keep it.
+    /// Keeps what files were before commands that are known to change or remove them, where the other tools
+    /// keep it.
     #[cfg(feature = "files")]
     #[must_use]
     pub(crate) fn checkpoints(self, seen: &crate::ReadTracker) -> Bash {
         self.set(|options| options.checkpoints = Some(seen.checkpoints().clone()))
     }
 
-    /// Commands that run without the sandbox: a program, or its first words (`docker`, `git push`). One line of which only
-    /// a part is meant runs in it. They ask unless a rule allows them. Default: none.
+    /// Commands that run without the sandbox: a program, or its first words (`docker`, `git push`). One line
+    /// of which only a part is meant runs in it. They ask unless a rule allows them. Default: none.
     #[must_use]
     pub fn excluded(self, commands: impl IntoIterator<Item = String>) -> Bash {
         self.set(|options| options.excluded.extend(first_words(commands)))
     }
 
-    /// Commands that write a repository, beside those that are known to: a program, or its first words (`make release`).
-    /// Default: none.
+    /// Commands that write a repository, beside those that are known to: a program, or its first words
+    /// (`make release`). Default: none.
     #[must_use]
     pub fn git_writers(self, commands: impl IntoIterator<Item = String>) -> Bash {
         self.set(|options| options.git_writers.extend(first_words(commands)))
@@ -191,9 +196,10 @@ impl Bash {
             layers.into_iter().any(|layer| writers.iter().any(|writer| begins_with(&layer.text, writer)))
         };
         let found = analysis.repository_use();
-        match analysis.commands.iter().any(writes) {
-            true => found.and(RepositoryUse::new(RepositoryLevel::Data, None)),
-            false => found,
+        if analysis.commands.iter().any(writes) {
+            found.and(RepositoryUse::new(RepositoryLevel::Data, None))
+        } else {
+            found
         }
     }
 
@@ -208,8 +214,8 @@ impl Bash {
                 && commands.iter().all(|command| excluded(&command.text)))
     }
 
-    /// How long a command runs in the foreground unless the call says, and how long a call may say. Default: [`TIMEOUT`]
-    /// and [`TIMEOUT_MAX`].
+    /// How long a command runs in the foreground unless the call says, and how long a call may say. Default:
+    /// [`TIMEOUT`] and [`TIMEOUT_MAX`].
     #[must_use]
     pub fn timeouts(self, timeout: Duration, max: Duration) -> Bash {
         self.set(|options| (options.timeout, options.timeout_max) = (timeout.min(max), max))
@@ -221,7 +227,8 @@ impl Bash {
         self.set(|options| options.moves = moves)
     }
 
-    /// What a command is, as far as its text says. Paths stay relative: they are resolved where the call runs.
+    /// What a command is, as far as its text says. Paths stay relative: they are resolved where the call
+    /// runs.
     pub(crate) fn analyse(&self, command: &str) -> Arc<CommandAnalysis> {
         self.options.analyzer.analyse(command)
     }
@@ -230,13 +237,11 @@ impl Bash {
     pub(crate) fn effects_of(&self, analysis: &CommandAnalysis) -> Effects {
         let effects = analysis.effects();
         // Who comes after it runs where it leaves.
-        match analysis
-            .commands
-            .iter()
-            .any(|command| matches!(command.program(), Some("cd" | "pushd" | "popd")))
+        if analysis.commands.iter().any(|command| matches!(command.program(), Some("cd" | "pushd" | "popd")))
         {
-            true => effects.exclusive(),
-            false => effects,
+            effects.exclusive()
+        } else {
+            effects
         }
     }
 
@@ -244,14 +249,15 @@ impl Bash {
     pub(crate) fn confinement(&self, analysis: &CommandAnalysis, cx: &Context) -> ConfinementLevel {
         let held = Held { reads_outside: false, overwrites: false, confined: true };
         let looks = analysis.is_read_only() && analysis.effects().judge(&held).read_only;
-        match looks && cx.access().write.is_empty() {
-            true => ConfinementLevel::ReadOnly,
-            false => ConfinementLevel::Session,
+        if looks && cx.access().write.is_empty() {
+            ConfinementLevel::ReadOnly
+        } else {
+            ConfinementLevel::Session
         }
     }
 
-    /// Whether a command goes on when its time is over: not one that only waits, and not git, which would leave a
-    /// repository locked that later calls need.
+    /// Whether a command goes on when its time is over: not one that only waits, and not git, which would
+    /// leave a repository locked that later calls need.
     fn moves(&self, analysis: &CommandAnalysis) -> bool {
         let waits = |at: usize, program: &str| program == "git" || (at == 0 && program == "sleep");
         let programs = analysis.commands.iter().enumerate();
@@ -267,9 +273,10 @@ impl Bash {
     /// # Errors
     /// It wants more than it may.
     fn limit(&self, timeout: Option<u64>, background: bool) -> Result<Duration, ToolError> {
-        let (usual, max) = match background {
-            true => (BACKGROUND_TIMEOUT, BACKGROUND_TIMEOUT_MAX),
-            false => (self.options.timeout, self.options.timeout_max),
+        let (usual, max) = if background {
+            (BACKGROUND_TIMEOUT, BACKGROUND_TIMEOUT_MAX)
+        } else {
+            (self.options.timeout, self.options.timeout_max)
         };
         match timeout.map(Duration::from_millis) {
             None => Ok(usual),
@@ -336,9 +343,10 @@ impl Tool for Bash {
 
     fn effects(&self, input: &BashInput) -> Effects {
         let analysis = self.analyse(&input.command);
-        match self.is_outside(input, &analysis) {
-            true => Effects::unknown().and(self.effects_of(&analysis)),
-            false => self.effects_of(&analysis),
+        if self.is_outside(input, &analysis) {
+            Effects::unknown().and(self.effects_of(&analysis))
+        } else {
+            self.effects_of(&analysis)
         }
     }
 
@@ -382,9 +390,10 @@ impl Tool for Bash {
         let background = input.run_in_background == Some(true);
         let limit = self.limit(input.timeout, background)?;
         let moves = cx.ports().tasks().is_some() && self.moves(&analysis);
-        let confinement = match self.is_outside(&input, &analysis) {
-            true => ConfinementLevel::Outside,
-            false => self.confinement(&analysis, cx),
+        let confinement = if self.is_outside(&input, &analysis) {
+            ConfinementLevel::Outside
+        } else {
+            self.confinement(&analysis, cx)
         };
         let mut launch = CommandLaunch {
             command: input.command.clone(),
@@ -460,7 +469,8 @@ impl Tool for Bash {
     }
 }
 
-/// The editor that a command starts to be used by hand, if it does. Options may make it a program like any other.
+/// The editor that a command starts to be used by hand, if it does. Options may make it a program like any
+/// other.
 fn waits_for_keys(command: &SubCommand) -> Option<&str> {
     let editor = command.program()?;
     let bare = |word: &Word| word.literal().is_some_and(|text| !text.starts_with(['-', '+']));
@@ -497,7 +507,8 @@ fn finish_run(ended: CommandEnd, mut facts: RunFacts<'_>, cx: &Context) -> Resul
 /// Runs a command to its end in the foreground.
 ///
 /// # Errors
-/// The answer of the call, if there is one before: it was cancelled, can't be started, or goes on in the background.
+/// The answer of the call, if there is one before: it was cancelled, can't be started, or goes on in the
+/// background.
 async fn to_its_end(
     input: &BashInput,
     launch: CommandLaunch,
@@ -622,9 +633,10 @@ fn goes_on(input: &BashInput, task: TaskId, so_far: String, words: String, limit
     let how = format!(
         "{words}; it is ended after {seconds} s\nTaskOutput {{\"task_id\": \"{task}\"}} shows what it prints, TaskStop ends it"
     );
-    let text = match so_far.trim().is_empty() {
-        true => how,
-        false => format!("{}\n{how}", so_far.strip_suffix('\n').unwrap_or(&so_far)),
+    let text = if so_far.trim().is_empty() {
+        how
+    } else {
+        format!("{}\n{how}", so_far.strip_suffix('\n').unwrap_or(&so_far))
     };
     let view = render_result::with_tail(
         CallView::titled(render_result::command_title(&input.command)).summary(words),

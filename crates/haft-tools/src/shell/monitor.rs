@@ -1,8 +1,8 @@
 //! `Monitor`: waits for something to happen instead of looking again and again.
 //!
-//! For a line that a task prints, for its end, or for a file. A command can be given as well; it is judged and run as
-//! `Bash` would judge and run it, as a task in the background, and ends with the wait unless it is to stay. Waiting
-//! changes nothing, so other calls that only look run beside it.
+//! For a line that a task prints, for its end, or for a file. A command can be given as well; it is judged
+//! and run as `Bash` would judge and run it, as a task in the background, and ends with the wait unless it is
+//! to stay. Waiting changes nothing, so other calls that only look run beside it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -44,10 +44,10 @@ const LINES_SHOWN: usize = 20;
 
 /// Waits until a background task prints a line or ends, or until a file is there or changes.
 ///
-/// Give exactly one of `task_id`, `command` and `file`. With a `pattern` it waits for the first line that matches it, else
-/// for the end of the task or command, or for the file. A `command` is run as Bash runs it, and ended when the wait is
-/// over unless `persistent` is set. Use it instead of `sleep` in a loop: for a server that gets ready, a build that ends,
-/// a file that another program writes.
+/// Give exactly one of `task_id`, `command` and `file`. With a `pattern` it waits for the first line that
+/// matches it, else for the end of the task or command, or for the file. A `command` is run as Bash runs it,
+/// and ended when the wait is over unless `persistent` is set. Use it instead of `sleep` in a loop: for a
+/// server that gets ready, a build that ends, a file that another program writes.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MonitorInput {
     /// What is waited for, in a few words, for the person who watches.

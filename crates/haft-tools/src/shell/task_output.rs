@@ -1,7 +1,8 @@
 //! `TaskOutput`: what runs in the background, and what it prints.
 //!
-//! A look at a task shows what is new since the last look; where that was, the task's log knows. A position can be given instead, to page through what was printed. It only looks: it runs
-//! beside anything, and a task doesn't notice.
+//! A look at a task shows what is new since the last look; where that was, the task's log knows. A position
+//! can be given instead, to page through what was printed. It only looks: it runs beside anything, and a task
+//! doesn't notice.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -33,11 +34,12 @@ const LISTED_MAX: usize = 100;
 pub(crate) const PATTERN_BYTES_MAX: usize = 1_000;
 const PROGRAM_BYTES_MAX: usize = 1024 * 1024;
 
-/// Shows what commands and agents in the background do, and how they stand. Without a `task_id` it lists all background tasks.
+/// Shows what commands and agents in the background do, and how they stand. Without a `task_id` it lists all
+/// background tasks.
 ///
-/// With one it shows what is new since you last looked, whether the task still runs, and how it ended. Use it for commands
-/// and agents that were started with `run_in_background` or went on there; an agent's answer is shown with its end. To wait for one line or for the end of one use Monitor,
-/// to end one use TaskStop.
+/// With one it shows what is new since you last looked, whether the task still runs, and how it ended. Use it
+/// for commands and agents that were started with `run_in_background` or went on there; an agent's answer is
+/// shown with its end. To wait for one line or for the end of one use Monitor, to end one use TaskStop.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct TaskOutputInput {
     /// The task, for example `task-1`. Without it all are listed.

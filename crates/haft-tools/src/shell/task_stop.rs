@@ -1,7 +1,7 @@
 //! `TaskStop`: ends a background task, and says how it ended.
 //!
-//! The task is asked to end and killed if it doesn't; how is the business of whoever runs it. A task was started by a call
-//! that was allowed, so ending it asks nobody.
+//! The task is asked to end and killed if it doesn't; how is the business of whoever runs it. A task was
+//! started by a call that was allowed, so ending it asks nobody.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ pub const END_WAIT: Duration = Duration::from_secs(10);
 
 /// Ends a background task: a command or an agent that was started with `run_in_background` or went on there.
 ///
-/// What it printed stays readable with TaskOutput. It is asked to end first, and killed if it does not, with everything
-/// that it started.
+/// What it printed stays readable with TaskOutput. It is asked to end first, and killed if it does not, with
+/// everything that it started.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct TaskStopInput {
     /// The task, for example `task-1`.

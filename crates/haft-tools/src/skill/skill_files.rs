@@ -1,8 +1,8 @@
 //! Skills on disk: folders with a `SKILL.md`.
 //!
-//! What a skill may do without being asked is read once, when it is loaded, since that is what was trusted; its words are read
-//! when it is used. Which folders are looked at is the host's decision. Where a folder belongs to a workspace, nothing outside
-//! of it is read through a link.
+//! What a skill may do without being asked is read once, when it is loaded, since that is what was trusted;
+//! its words are read when it is used. Which folders are looked at is the host's decision. Where a folder
+//! belongs to a workspace, nothing outside of it is read through a link.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -211,8 +211,8 @@ fn parse_front(file: &str) -> Result<FrontMatter, String> {
     Ok(front_matter::parse_front_matter(file)?.unwrap_or_else(whole))
 }
 
-/// The names of a list, or of a text that has them one after the other, with commas or blanks between: what is in parentheses
-/// stays together, as in `Read, Bash(git add *)`.
+/// The names of a list, or of a text that has them one after the other, with commas or blanks between: what
+/// is in parentheses stays together, as in `Read, Bash(git add *)`.
 fn parse_names(key: Option<&FrontMatterKey>) -> Result<Vec<String>, String> {
     let Some(key) = key else { return Ok(Vec::new()) };
     let texts = match key.understood()? {

@@ -16,9 +16,9 @@ const RESULT_CHARS: usize = 2_000;
 
 /// Puts a task on the list of this session.
 ///
-/// Use it for work of several steps, so that nothing is forgotten and the user sees how far you are; not for a single quick
-/// step. One task for each step that can be completed by itself. Set the task in progress with TaskUpdate when you begin
-/// it, and completed as soon as it is done. Sub-agents see the same list.
+/// Use it for work of several steps, so that nothing is forgotten and the user sees how far you are; not for
+/// a single quick step. One task for each step that can be completed by itself. Set the task in progress with
+/// TaskUpdate when you begin it, and completed as soon as it is done. Sub-agents see the same list.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct TaskCreateInput {
     /// What is to be done, in a few words, as an instruction: "Run the tests".

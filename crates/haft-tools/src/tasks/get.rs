@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use crate::tasks::{RESULT_CHARS, STATE, TaskLists};
 
-/// Returns one task of the session's list with its description, status, owner, and what it waits for and blocks.
+/// Returns one task of the session's list with its description, status, owner, and what it waits for and
+/// blocks.
 ///
 /// Read a task before you begin it, above all one that somebody else wrote down.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -84,7 +84,8 @@ async fn cycles_are_refused_and_nothing_of_the_call_counts() {
     assert!(update(json!({"taskId": "1", "addBlockedBy": ["3"]})).await.starts_with("#1 [pending]"));
 }
 
-/// Every set of dependencies that was taken can be worked off; every one that was refused would close a circle.
+/// Every set of dependencies that was taken can be worked off; every one that was refused would close a
+/// circle.
 #[test]
 fn what_is_taken_never_has_a_cycle() {
     let mut seed = 7u64;

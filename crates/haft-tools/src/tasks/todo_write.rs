@@ -1,8 +1,8 @@
 //! `TodoWrite`: the whole task list in one call.
 //!
-//! The simple form of the same list that `TaskCreate` and the others work on. A task is known again by its words, so that its
-//! number, owner and dependencies stay; what is not written again is gone. What a status means is the model's own business
-//! here: nothing is refused for a dependency.
+//! The simple form of the same list that `TaskCreate` and the others work on. A task is known again by its
+//! words, so that its number, owner and dependencies stay; what is not written again is gone. What a status
+//! means is the model's own business here: nothing is refused for a dependency.
 
 use std::collections::BTreeSet;
 
@@ -22,9 +22,9 @@ const RESULT_CHARS: usize = 2_000;
 
 /// Writes the task list of this session: all of it, each time.
 ///
-/// Use it for work of several steps, so that nothing is forgotten and the user sees how far you are; not for a single quick
-/// step. Keep one task in progress, and set it completed as soon as it is done, before you begin the next. What you leave out
-/// is taken off the list.
+/// Use it for work of several steps, so that nothing is forgotten and the user sees how far you are; not for
+/// a single quick step. Keep one task in progress, and set it completed as soon as it is done, before you
+/// begin the next. What you leave out is taken off the list.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct TodoWriteInput {
     /// All tasks, in the order in which they are to be done.

@@ -19,8 +19,9 @@ const MAIN: &str = "main";
 
 /// Changes a task of the session's list: its status, owner, words, and what it waits for.
 ///
-/// Set a task in progress when you begin it, and completed only when it is wholly done: tests pass, nothing is left. One that
-/// turns out to be unneeded is deleted. A task that waits for others can't be begun before they are completed.
+/// Set a task in progress when you begin it, and completed only when it is wholly done: tests pass, nothing
+/// is left. One that turns out to be unneeded is deleted. A task that waits for others can't be begun before
+/// they are completed.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct TaskUpdateInput {
     /// The number of the task, as in "3".

@@ -1,7 +1,8 @@
 //! How the bytes of a page are meant: as browsers find it out, and a little further.
 //!
-//! A byte order mark wins, then the header, then what the page says of itself at its start. Where nobody says anything, bytes
-//! that are UTF-8 are that, and others are guessed from what they look like and where they come from.
+//! A byte order mark wins, then the header, then what the page says of itself at its start. Where nobody says
+//! anything, bytes that are UTF-8 are that, and others are guessed from what they look like and where they
+//! come from.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
@@ -36,7 +37,8 @@ fn decode_with(bytes: &[u8], label: Option<&str>, tld: Option<&str>) -> String {
     encoding.decode(bytes).0.into_owned()
 }
 
-/// What the start of a page says: `<meta charset=…>`, `<meta … content="…; charset=…">`, `<?xml encoding=…?>`.
+/// What the start of a page says: `<meta charset=…>`, `<meta … content="…; charset=…">`,
+/// `<?xml encoding=…?>`.
 fn of_page(bytes: &[u8]) -> Option<&'static Encoding> {
     let start = &bytes[..bytes.len().min(LOOKED_AT_MAX)];
     let lower = start.to_ascii_lowercase();

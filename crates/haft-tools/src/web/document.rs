@@ -1,7 +1,8 @@
 //! What came of an answer: text, a picture, a PDF.
 //!
-//! Servers say what they send, and some are wrong: pictures and PDFs are known by their first bytes whatever the header says, and
-//! what is said to be text and holds zeros is none. Everything else is taken as it is announced.
+//! Servers say what they send, and some are wrong: pictures and PDFs are known by their first bytes whatever
+//! the header says, and what is said to be text and holds zeros is none. Everything else is taken as it is
+//! announced.
 
 #[cfg(feature = "images")]
 use haft::ResultBlock;
@@ -236,7 +237,8 @@ fn media_type(header: &str) -> (String, Option<String>) {
     (said, charset)
 }
 
-/// A picture as models take it: decoded, so that a damaged one is an error here, and scaled if it is too large.
+/// A picture as models take it: decoded, so that a damaged one is an error here, and scaled if it is too
+/// large.
 #[cfg(feature = "images")]
 async fn fit_image(bytes: Vec<u8>, media_type: &str, cx: &Context) -> Result<(String, Vec<u8>), ToolError> {
     let failure = format!("it is a picture ({media_type}) that can't be shown");

@@ -1,12 +1,13 @@
 //! A page as Markdown: what is worth reading of it.
 //!
-//! One pass over the tokens, straight into text. What surrounds the content (navigation, banners, footers, what isn't shown)
-//! is left out, and where the page says what its content is (`main`, a single `article`), only that is kept; if too little
-//! would be left, the page is read again with everything. Headings, lists, tables, code, links and emphasis stay.
+//! One pass over the tokens, straight into text. What surrounds the content (navigation, banners, footers,
+//! what isn't shown) is left out, and where the page says what its content is (`main`, a single `article`),
+//! only that is kept; if too little would be left, the page is read again with everything. Headings, lists,
+//! tables, code, links and emphasis stay.
 //!
-//! Text is not escaped: the reader is a model, and a stray `*` costs it less than a backslash in every name. What can't be seen
-//! on the page is not told either, since nobody who looks at it could know of it: what an attribute or the page's own styles
-//! hide, on any element but the whole page.
+//! Text is not escaped: the reader is a model, and a stray `*` costs it less than a backslash in every name.
+//! What can't be seen on the page is not told either, since nobody who looks at it could know of it: what an
+//! attribute or the page's own styles hide, on any element but the whole page.
 
 mod elements;
 mod entities;
@@ -104,7 +105,8 @@ enum Role {
 #[derive(Debug)]
 struct Skipped {
     name: ElementName,
-    /// Its place among the open elements. None if what is in it can't be followed: what was hidden is rather lost than shown.
+    /// Its place among the open elements. None if what is in it can't be followed: what was hidden is rather
+    /// lost than shown.
     place: Option<usize>,
 }
 

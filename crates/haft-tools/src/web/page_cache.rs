@@ -1,4 +1,5 @@
-//! What was fetched lately, so that a second question about a page doesn't fetch it again. Bounded by age, number and bytes.
+//! What was fetched lately, so that a second question about a page doesn't fetch it again. Bounded by age,
+//! number and bytes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -43,13 +43,15 @@ fn remove_marks(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// The text without [hidden](is_hidden) characters. A page can't tell a model with them what it doesn't tell a person.
+/// The text without [hidden](is_hidden) characters. A page can't tell a model with them what it doesn't tell
+/// a person.
 pub(crate) fn visible_text(text: &str) -> Cow<'_, str> {
     let mut before = None;
     let mut is_seen = |character: char| !is_hidden(character, before.replace(character));
-    match text.is_ascii() && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
-        true => Cow::Borrowed(text),
-        false => Cow::Owned(text.chars().filter(|character| is_seen(*character)).collect()),
+    if text.is_ascii() && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.chars().filter(|character| is_seen(*character)).collect())
     }
 }
 

@@ -1,8 +1,8 @@
 //! `EnterWorktree`: a git worktree and a branch of its own, and the agent's scope moves there.
 //!
-//! From the next call on relative paths start in it, commands run in it, and the checkout around it is outside. Where it
-//! will be is known before anybody is asked: a name that wasn't given is made by a guard, so that the question, the rules
-//! and the call see the same one.
+//! From the next call on relative paths start in it, commands run in it, and the checkout around it is
+//! outside. Where it will be is known before anybody is asked: a name that wasn't given is made by a guard,
+//! so that the question, the rules and the call see the same one.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,11 +23,12 @@ pub const RESULT_CHARS: usize = 2_000;
 /// How many filters are named.
 const NAMED_MAX: usize = 5;
 
-/// Makes a git worktree with a branch of its own and moves into it: your next calls work there and leave the checkout alone.
+/// Makes a git worktree with a branch of its own and moves into it: your next calls work there and leave the
+/// checkout alone.
 ///
-/// Use it only when the user asks for a worktree or for work apart from the checkout. Changes of the checkout that were not
-/// committed are not in it. With the name of a worktree that is there already you go on in that one. Leave it with
-/// ExitWorktree.
+/// Use it only when the user asks for a worktree or for work apart from the checkout. Changes of the checkout
+/// that were not committed are not in it. With the name of a worktree that is there already you go on in that
+/// one. Leave it with ExitWorktree.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct EnterWorktreeInput {
     /// What it is called, for example `fix-parser`; the branch is `haft/NAME`. Without it one is made.
@@ -95,21 +96,21 @@ impl Tool for EnterWorktree {
     async fn call(&self, input: EnterWorktreeInput, cx: &Context) -> Result<ToolOutput, ToolError> {
         let name = input.name.unwrap_or_else(new_name);
         let worktree = GitWorktree::named(&cx.cwd().join(self.folder()), &name);
-        let entered = match worktree.exists(cx).await? {
-            true => "went on in the worktree that was there already".to_owned(),
-            false => {
-                let NewWorktree { commit, filters } = worktree.add(cx).await?;
-                let commit = commit.get(..12).unwrap_or(&commit);
-                let filters = match filters.is_empty() {
-                    true => String::new(),
-                    false => format!(
-                        "\nthe repository has filters, which were not run; files that need one are as they were \
+        let entered = if worktree.exists(cx).await? {
+            "went on in the worktree that was there already".to_owned()
+        } else {
+            let NewWorktree { commit, filters } = worktree.add(cx).await?;
+            let commit = commit.get(..12).unwrap_or(&commit);
+            let filters = if filters.is_empty() {
+                String::new()
+            } else {
+                format!(
+                    "\nthe repository has filters, which were not run; files that need one are as they were \
                          committed: {}",
-                        list_names(&filters)
-                    ),
-                };
-                format!("made at commit {commit}; changes that were not committed are not in it{filters}")
-            }
+                    list_names(&filters)
+                )
+            };
+            format!("made at commit {commit}; changes that were not committed are not in it{filters}")
         };
         cx.location().enter(&worktree.path).map_err(ToolError::new)?;
         let (path, branch) = (worktree.path.display(), &worktree.branch);

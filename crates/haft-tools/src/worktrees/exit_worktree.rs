@@ -1,7 +1,8 @@
 //! `ExitWorktree`: back to the checkout; the worktree stays, or goes if nothing is lost with it.
 //!
-//! Changes that were not committed and commits that no other branch has are removed only where the call says so and the
-//! user says yes to exactly these, in every mode. What a person is asked about is counted again when it is removed.
+//! Changes that were not committed and commits that no other branch has are removed only where the call says
+//! so and the user says yes to exactly these, in every mode. What a person is asked about is counted again
+//! when it is removed.
 
 use haft::decision::DecisionReason;
 use haft::effects::WORKTREES;
@@ -17,8 +18,9 @@ pub const RESULT_CHARS: usize = 4_000;
 
 /// Leaves the worktree that you entered with EnterWorktree and goes back to the checkout.
 ///
-/// `keep` leaves it and its branch as they are. `remove` removes both; what was not committed and commits that no other
-/// branch has are in its way: merge or keep them, or set `discard_changes`, and the user is asked.
+/// `keep` leaves it and its branch as they are. `remove` removes both; what was not committed and commits
+/// that no other branch has are in its way: merge or keep them, or set `discard_changes`, and the user is
+/// asked.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ExitWorktreeInput {
     /// What becomes of it; `keep` unless said.
@@ -115,10 +117,8 @@ impl Tool for ExitWorktree {
                 kept_back(&worktree, &losses)?;
             }
             worktree.remove(&losses, input.discards(), cx).await?;
-            let lost = match losses.is_empty() {
-                true => String::new(),
-                false => format!(", and with it {}", losses.words()),
-            };
+            let lost =
+                if losses.is_empty() { String::new() } else { format!(", and with it {}", losses.words()) };
             (format!("the worktree `{name}` and its branch `{branch}` were removed{lost}"), "removed")
         } else {
             let words = format!(
@@ -149,14 +149,15 @@ fn entered_worktree(cx: &Context) -> Result<GitWorktree, ToolError> {
 
 /// Says what is in the way of removing a worktree.
 fn kept_back(worktree: &GitWorktree, losses: &WorktreeLosses) -> Result<(), ToolError> {
-    match losses.is_empty() {
-        true => Ok(()),
-        false => Err(ToolError::invalid_input(format!(
+    if losses.is_empty() {
+        Ok(())
+    } else {
+        Err(ToolError::invalid_input(format!(
             "the worktree `{}` was not removed: it has {}\n{}\ncommit and merge them, use `keep`, or set \
              `discard_changes` if the user wants them gone",
             worktree.name,
             losses.words(),
             losses.list()
-        ))),
+        )))
     }
 }

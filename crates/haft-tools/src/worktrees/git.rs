@@ -1,13 +1,14 @@
 //! git, run by tools themselves: one way to start it, with nothing in it that runs by itself.
 //!
-//! What only looks runs where nothing can be written, like any command that looks. What makes or removes a worktree has to
-//! write what no command of the model may, so it runs outside of the sandbox; hooks, the file system monitor and questions
-//! are switched off for it, and its arguments are ours but for names that were judged before.
+//! What only looks runs where nothing can be written, like any command that looks. What makes or removes a
+//! worktree has to write what no command of the model may, so it runs outside of the sandbox; hooks, the file
+//! system monitor and questions are switched off for it, and its arguments are ours but for names that were
+//! judged before.
 //!
-//! A repository names programs of its own as well: filters and drivers, which its attributes then call for. Their names are
-//! free, so git is asked for them where it is to run, and each is given an empty command. The price is that a filter of the
-//! user's (`lfs`) does not run here either: what it finds on its way is configured by the repository too. Nothing is fetched
-//! for the same reason: a remote names programs.
+//! A repository names programs of its own as well: filters and drivers, which its attributes then call for.
+//! Their names are free, so git is asked for them where it is to run, and each is given an empty command. The
+//! price is that a filter of the user's (`lfs`) does not run here either: what it finds on its way is
+//! configured by the repository too. Nothing is fetched for the same reason: a remote names programs.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -69,7 +70,8 @@ pub(crate) async fn run_reading<S: AsRef<OsStr>>(
     run_git(cx, dir, &drivers, args, ConfinementLevel::ReadOnly).await
 }
 
-/// Runs git to change something outside of what commands may change; `also` is a worktree that it looks into beside.
+/// Runs git to change something outside of what commands may change; `also` is a worktree that it looks into
+/// beside.
 ///
 /// # Errors
 /// Its complaint, or that it could not be run.
@@ -101,8 +103,9 @@ pub(crate) async fn configured_filters(cx: &Context, dir: &Path) -> Result<Vec<S
 struct AttributeDrivers(BTreeSet<String>);
 
 impl AttributeDrivers {
-    /// Those that hold in these directories: what is included may differ from one worktree to the next. They are looked for
-    /// where git will run, because a sandbox hides files that it would read outside; listing settings starts nothing.
+    /// Those that hold in these directories: what is included may differ from one worktree to the next. They
+    /// are looked for where git will run, because a sandbox hides files that it would read outside; listing
+    /// settings starts nothing.
     async fn for_directories(
         cx: &Context,
         dirs: &[&Path],

@@ -152,15 +152,14 @@ impl Fields {
                 skipped = Some((second + (now - before), before));
             }
             let time = shown(second, now);
-            let fits = match self.hours.len() == 24 {
-                true => self.fits(time),
-                false => {
-                    let own = seen.insert(time) && self.fits(time);
-                    let late = skipped
-                        .filter(|(until, _)| second < *until)
-                        .is_some_and(|(_, before)| self.fits(shown(second, before)));
-                    own || late
-                }
+            let fits = if self.hours.len() == 24 {
+                self.fits(time)
+            } else {
+                let own = seen.insert(time) && self.fits(time);
+                let late = skipped
+                    .filter(|(until, _)| second < *until)
+                    .is_some_and(|(_, before)| self.fits(shown(second, before)));
+                own || late
             };
             if fits && second > from {
                 found.push(second);

@@ -237,8 +237,8 @@ fn a_file_that_changed_since_it_was_read_has_to_be_read_again() {
     );
 }
 
-/// What the session itself left isn't read again for the next edit. That it is still that is found out all the same, also
-/// where nothing but the bytes tells it.
+/// What the session itself left isn't read again for the next edit. That it is still that is found out all
+/// the same, also where nothing but the bytes tells it.
 #[test]
 fn what_an_edit_left_is_believed_only_as_long_as_it_is_there() {
     let room = Room::with(&[("f", "one\ntwo\nkey\n")]);

@@ -1,7 +1,7 @@
 //! Somebody swaps directories, parents and files for links to the outside while the tools work.
 //!
-//! A round is one call through an engine while the racer runs. The control does what is often done instead: resolve the
-//! path, compare it with the root, then open it. It leaks, so the race is one.
+//! A round is one call through an engine while the racer runs. The control does what is often done instead:
+//! resolve the path, compare it with the root, then open it. It leaks, so the race is one.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -46,8 +46,8 @@ impl Arena {
         Arena { _temp: temp, work, outside }
     }
 
-    /// Swaps everything, there and back, until told to stop: in one step (RENAME_EXCHANGE), so that the name always leads
-    /// somewhere, and in two, so that at times it doesn't. Counts.
+    /// Swaps everything, there and back, until told to stop: in one step (RENAME_EXCHANGE), so that the name
+    /// always leads somewhere, and in two, so that at times it doesn't. Counts.
     fn race(&self, stop: &AtomicBool, swaps: &AtomicU64) {
         let base = self.work.parent().unwrap();
         let exchange = |a: &Path, b: &Path| rustix::fs::renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE);
@@ -132,8 +132,8 @@ fn call(round: usize) -> (&'static str, Value) {
     }
 }
 
-/// Runs so many rounds, and more until enough calls have succeeded and enough was swapped: on a busy machine either side
-/// may have to wait. Returns how many calls succeeded.
+/// Runs so many rounds, and more until enough calls have succeeded and enough was swapped: on a busy machine
+/// either side may have to wait. Returns how many calls succeeded.
 fn rounds(arena: &Arena, rounds: usize, swaps: &AtomicU64) -> usize {
     let is_enough =
         |succeeded: usize| succeeded > rounds / 10 && swaps.load(Ordering::Relaxed) > rounds as u64;

@@ -132,7 +132,8 @@ impl Recorder for DecidedRequests {
     }
 }
 
-/// A script asks for hosts as commands do, its failure says what would open one, and the journal has what was decided.
+/// A script asks for hosts as commands do, its failure says what would open one, and the journal has what was
+/// decided.
 #[tokio::test]
 async fn a_script_asks_for_hosts() {
     let place = Place::new();
@@ -324,7 +325,8 @@ async fn a_long_result_is_kept_in_one_file() {
     assert_eq!(fs::read_dir(place.path("results")).unwrap().count(), 2, "no result is written twice");
 }
 
-/// Neither with the smallest limit, nor without one where the turn has a budget: the whole is in a file that is named.
+/// Neither with the smallest limit, nor without one where the turn has a budget: the whole is in a file that
+/// is named.
 #[tokio::test]
 async fn nothing_is_lost_by_a_limit() {
     let place = Place::new();

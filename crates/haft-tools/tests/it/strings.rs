@@ -1,4 +1,5 @@
-//! Naughty strings and broken UTF-8 in every text field of the tools that start nothing: an error or a result, never a panic.
+//! Naughty strings and broken UTF-8 in every text field of the tools that start nothing: an error or a
+//! result, never a panic.
 
 use std::path::Path;
 
@@ -71,7 +72,8 @@ fn calls() -> Vec<(&'static str, Value, Vec<&'static str>)> {
     ]
 }
 
-/// Puts each string into each field for which `is_tried` holds; it is given their numbers. Returns the number of calls.
+/// Puts each string into each field for which `is_tried` holds; it is given their numbers. Returns the number
+/// of calls.
 fn check(strings: &[String], is_tried: impl Fn(usize, usize) -> bool) -> usize {
     let room = Room::in_memory();
     room.put("f", "x\n");

@@ -86,7 +86,8 @@ fn a_person_sees_the_change_or_the_beginning() {
     assert_eq!(before.summary.as_deref(), Some("1 line"));
 }
 
-/// A protected file has a second name inside of what may be written: that name gets a new file, the old one stays.
+/// A protected file has a second name inside of what may be written: that name gets a new file, the old one
+/// stays.
 #[test]
 fn a_second_name_of_a_protected_file_does_not_lead_to_it() {
     let room = Room::with(&[("keep/settings", "protected"), ("f", "x")]);
@@ -163,7 +164,8 @@ fn a_file_in_utf16_stays_so_and_another_encoding_is_said_to_be_utf8_now() {
     assert!(!room.text("Write", write("g", "y\n")).contains("UTF-8"));
 }
 
-/// A person who gave a file an attribute, an access control list or a second name finds them again, or is told.
+/// A person who gave a file an attribute, an access control list or a second name finds them again, or is
+/// told.
 #[test]
 fn what_belongs_to_a_file_is_kept_or_said() {
     let room = Room::with(&[("f", "one\n"), ("plain", "one\n"), ("named", "one\n")]);

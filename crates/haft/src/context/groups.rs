@@ -61,8 +61,8 @@ impl<'a> AgentLocation<'a> {
         call.workspace.as_deref().unwrap_or(&call.host.workspace)
     }
 
-    /// Moves the working directory of this agent, for the calls that begin after this one has ended. Relative paths of
-    /// later calls start there, in rules and in tools.
+    /// Moves the working directory of this agent, for the calls that begin after this one has ended. Relative
+    /// paths of later calls start there, in rules and in tools.
     ///
     /// # Errors
     /// A message: it is not a directory, or is outside of the directories that the session works in.
@@ -70,14 +70,15 @@ impl<'a> AgentLocation<'a> {
         self.0.call.host.move_to(self.0.cwd(), dir)
     }
 
-    /// Moves the working directory of this agent back to where the session began, or to where its scope was moved.
+    /// Moves the working directory of this agent back to where the session began, or to where its scope was
+    /// moved.
     pub fn move_back(self) {
         lock(&self.0.call.host.place).moved = None;
     }
 
-    /// Moves the scope of this agent into a directory of the workspace, for the calls that begin after this one has ended:
-    /// relative paths start there, and the rest of the working directory that contains it is outside. Other directories of
-    /// the workspace stay inside.
+    /// Moves the scope of this agent into a directory of the workspace, for the calls that begin after this
+    /// one has ended: relative paths start there, and the rest of the working directory that contains it is
+    /// outside. Other directories of the workspace stay inside.
     ///
     /// # Errors
     /// A message: it is not a directory, or is outside of the directories that the session works in.
@@ -101,8 +102,8 @@ impl<'a> AgentLocation<'a> {
     }
 }
 
-/// What the host offers to calls: [`Context::ports`]. A host without a port returns `None`; a tool that can't do without
-/// one names it in its spec.
+/// What the host offers to calls: [`Context::ports`]. A host without a port returns `None`; a tool that can't
+/// do without one names it in its spec.
 #[derive(Clone, Copy)]
 pub struct ContextPorts<'a>(pub(super) &'a Context);
 
@@ -122,8 +123,8 @@ impl<'a> ContextPorts<'a> {
         self.0.call.host.ports.available_asker()
     }
 
-    /// Where a child process of this call asks for hosts that the call wasn't granted, while the call runs; `None` where
-    /// nothing confines children.
+    /// Where a child process of this call asks for hosts that the call wasn't granted, while the call runs;
+    /// `None` where nothing confines children.
     pub fn child_requests(self) -> Option<ChildRequests> {
         self.0.call.running.child_requests()
     }
@@ -148,8 +149,8 @@ impl<'a> ContextPorts<'a> {
         self.0.call.host.ports.tasks.as_deref()
     }
 
-    /// Stores results that are too long for the model, for a tool whose output can be too long for memory: see
-    /// [`OffloadStore::begin`]. `None` in the child process of an [isolated](crate::isolated) tool.
+    /// Stores results that are too long for the model, for a tool whose output can be too long for memory:
+    /// see [`OffloadStore::begin`]. `None` in the child process of an [isolated](crate::isolated) tool.
     pub fn result_store(self) -> Option<&'a Arc<OffloadStore>> {
         self.0.call.host.results.as_ref()
     }
@@ -160,10 +161,10 @@ impl<'a> ContextPorts<'a> {
 pub struct BackgroundControl<'a>(pub(super) &'a Context);
 
 impl<'a> BackgroundControl<'a> {
-    /// Continues work in the background after this call has its result, as a task of the session: `cancel`, which should
-    /// be a [child](Cancel::child) of this call's, is cancelled with the session and stops the task. Results of calls that
-    /// overlap with the task carry a note. Slot and locks are free as soon as the call returns, so return at once, with the
-    /// task's id.
+    /// Continues work in the background after this call has its result, as a task of the session: `cancel`,
+    /// which should be a [child](Cancel::child) of this call's, is cancelled with the session and stops the
+    /// task. Results of calls that overlap with the task carry a note. Slot and locks are free as soon as the
+    /// call returns, so return at once, with the task's id.
     ///
     /// # Errors
     /// The work itself, unchanged, and the reason: the host has no background tasks, or too many run already.
@@ -179,13 +180,14 @@ impl<'a> BackgroundControl<'a> {
         self.0.call.running.task()
     }
 
-    /// Sets where the call shows its output while it runs, for readers once it is in the background. Only the first log
-    /// counts.
+    /// Sets where the call shows its output while it runs, for readers once it is in the background. Only the
+    /// first log counts.
     pub fn set_log(self, log: Arc<dyn TaskLog>) {
         self.0.call.running.prints_to(log);
     }
 
-    /// Whether this call has moved to the background, or leaves something there: for the processes that it starts.
+    /// Whether this call has moved to the background, or leaves something there: for the processes that it
+    /// starts.
     pub fn state(self) -> &'a BackgroundFlag {
         self.0.call.running.background()
     }
@@ -202,8 +204,8 @@ impl CallTracing<'_> {
         crate::future::catch_panic(|| tracer.context(self.place())).ok().flatten()
     }
 
-    /// Adds an attribute to the trace of this call, by its name in the conventions of OpenTelemetry. `value` is computed
-    /// only where the call is traced.
+    /// Adds an attribute to the trace of this call, by its name in the conventions of OpenTelemetry. `value`
+    /// is computed only where the call is traced.
     pub fn note(self, name: &'static str, value: impl FnOnce() -> serde_json::Value) {
         if let Some(tracer) = &self.0.call.host.ports.tracer {
             let _ = crate::future::catch_panic(|| tracer.note(self.place(), name, value()));

@@ -1,7 +1,7 @@
 //! What a person should know before they allow a call.
 //!
-//! A warning is about something that is known. A call of which nothing is known is reported as such by the question
-//! itself, and warns of nothing: a warning on every build isn't read.
+//! A warning is about something that is known. A call of which nothing is known is reported as such by the
+//! question itself, and warns of nothing: a warning on every build isn't read.
 
 use std::fmt;
 
@@ -45,7 +45,8 @@ impl fmt::Display for CallWarning {
 }
 
 impl CallWarning {
-    /// The warnings that follow from what a call declares, without knowledge of names, settings or checkpoints.
+    /// The warnings that follow from what a call declares, without knowledge of names, settings or
+    /// checkpoints.
     pub fn from_effects(request: &AuthorizationRequest<'_>) -> Vec<CallWarning> {
         let (effects, declared) = (request.effects, request.declared());
         if !declared.needs_warning() {

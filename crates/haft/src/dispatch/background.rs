@@ -1,7 +1,7 @@
 //! Calls that moved to the background: an answer was given, the work goes on.
 //!
-//! Slot and locks are free again, so later calls may meet what a background task still does. They are not stopped;
-//! they are told.
+//! Slot and locks are free again, so later calls may meet what a background task still does. They are not
+//! stopped; they are told.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -54,8 +54,8 @@ impl BackgroundCalls {
         self.count.store(running.len(), Ordering::Release);
     }
 
-    /// Adds the background tasks, other than its `own`, that a call meets. Of one that may touch anything every agent is
-    /// told once: it meets every call, and says nothing about any of them.
+    /// Adds the background tasks, other than its `own`, that a call meets. Of one that may touch anything
+    /// every agent is told once: it meets every call, and says nothing about any of them.
     pub(crate) fn add_conflicts(
         &self,
         resolved: &ResolvedEffects,
@@ -68,7 +68,8 @@ impl BackgroundCalls {
             return;
         }
         let keys = conflict_keys(resolved, u64::from(entry.number()), host.confined);
-        // What only looks at the session, as who lists tasks does, has nothing to fear from a program on the disk.
+        // What only looks at the session, as who lists tasks does, has nothing to fear from a program on the
+        // disk.
         let declared = &resolved.declared;
         let inward = !declared.unknown
             && !declared.has_paths()

@@ -1,8 +1,8 @@
 //! Locks on the files that calls change, across all agents of a session.
 //!
-//! Within a turn the scheduler keeps conflicting calls apart; between agents, each with turns of its own, these locks
-//! do. A call takes all it needs at once, just before it runs and never while somebody is asked, so there is nothing
-//! to deadlock on. Who came first goes first. Child processes are outside of this.
+//! Within a turn the scheduler keeps conflicting calls apart; between agents, each with turns of its own,
+//! these locks do. A call takes all it needs at once, just before it runs and never while somebody is asked,
+//! so there is nothing to deadlock on. Who came first goes first. Child processes are outside of this.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,8 +31,8 @@ struct ClaimQueue {
 impl FileLocks {
     /// Waits for the files that a call changes; nothing for a call that changes none.
     ///
-    /// What an ancestor of the call holds is not in its way: the ancestor waits for this call, not the other way
-    /// round. Nor is who waits for that ancestor, or for one who does, and so on.
+    /// What an ancestor of the call holds is not in its way: the ancestor waits for this call, not the other
+    /// way round. Nor is who waits for that ancestor, or for one who does, and so on.
     pub(crate) async fn take(
         self: &Arc<FileLocks>,
         resolved: &ResolvedEffects,

@@ -34,12 +34,14 @@ use crate::result::{ToolResult, within_budget};
 
 /// The calls of one message.
 ///
-/// Made by [`Engine::turn`](crate::Engine::turn), which pins the tools: what is sent to the model is what can be
-/// called. While the message is still arriving, [`push`](Turn::push) each call as it is complete: those that change
-/// nothing start at once, the rest wait for [`finish`](Turn::finish), which says that the message ended well.
+/// Made by [`Engine::turn`](crate::Engine::turn), which pins the tools: what is sent to the model is what can
+/// be called. While the message is still arriving, [`push`](Turn::push) each call as it is complete: those
+/// that change nothing start at once, the rest wait for [`finish`](Turn::finish), which says that the message
+/// ended well.
 ///
-/// All calls of an engine are in one order, that of arrival: a call waits for those of earlier turns that it conflicts
-/// with, and all of them share the engine's slots. Results, interrupts and siblings are each turn's own.
+/// All calls of an engine are in one order, that of arrival: a call waits for those of earlier turns that it
+/// conflicts with, and all of them share the engine's slots. Results, interrupts and siblings are each turn's
+/// own.
 ///
 /// Dropping a turn cancels everything in it.
 pub struct Turn {
@@ -124,7 +126,8 @@ impl Turn {
         at
     }
 
-    /// Says that the message is complete, runs what is left, and gives one result for each call, in call order.
+    /// Says that the message is complete, runs what is left, and gives one result for each call, in call
+    /// order.
     ///
     /// # Cancel safety
     /// Dropping the future drops the turn and cancels everything in it.
@@ -135,9 +138,10 @@ impl Turn {
         let results = self.shared.batch.results().await;
         self.finished = true;
         let engine = &self.shared.engine;
-        let results = match engine.hooks.batch.is_empty() || results.is_empty() {
-            true => results,
-            false => Box::pin(pipeline::hook::run_batch_hooks(engine, self.shared.number, results)).await,
+        let results = if engine.hooks.batch.is_empty() || results.is_empty() {
+            results
+        } else {
+            Box::pin(pipeline::hook::run_batch_hooks(engine, self.shared.number, results)).await
         };
         within_budget(results, engine.budget_chars, &engine.store)
     }
@@ -216,8 +220,9 @@ pub struct TurnHandle {
 }
 
 impl TurnHandle {
-    /// The user interrupts, or sends a message while tools run: calls that have not begun are dropped, running ones
-    /// that may be cancelled are, the others finish. Returns the tools that still run to their end.
+    /// The user interrupts, or sends a message while tools run: calls that have not begun are dropped,
+    /// running ones that may be cancelled are, the others finish. Returns the tools that still run to their
+    /// end.
     pub fn interrupt(&self) -> Vec<String> {
         self.interrupt_because(Cause::User)
     }
@@ -245,8 +250,8 @@ impl TurnHandle {
         }
     }
 
-    /// Moves a running call to the background: it gets a result with a task's id now, its slot and its locks are
-    /// free, and its real result is kept by the [`Tasks`](crate::ports::Tasks) port.
+    /// Moves a running call to the background: it gets a result with a task's id now, its slot and its locks
+    /// are free, and its real result is kept by the [`Tasks`](crate::ports::Tasks) port.
     ///
     /// # Errors
     /// In words: there is no such port, no room, or the call doesn't run.
@@ -397,7 +402,8 @@ impl TurnShared {
         self.runtime.get().or_else(|| self.engine.runtime.get()).cloned()
     }
 
-    /// Gives a call its result, and says whether others may go now; gives the result back if the call has one.
+    /// Gives a call its result, and says whether others may go now; gives the result back if the call has
+    /// one.
     fn end(&self, call: usize, result: ToolResult) -> Result<bool, ToolResult> {
         let with = |result: ToolResult, was_concurrent: bool| {
             if was_concurrent { result.with(|parts| parts.was_concurrent = true) } else { result }
@@ -434,7 +440,8 @@ impl TurnShared {
 
     fn tell_end(&self, call: usize, result: ToolResult) {
         let parts = result.parts();
-        // Those that could not be opened were told of when they came; what has run is recorded with its outcome.
+        // Those that could not be opened were told of when they came; what has run is recorded with its
+        // outcome.
         if let (Some(_), Some(input), true) = (&parts.tool, &parts.input, parts.duration.is_zero()) {
             self.note_refusal(&result, input);
         }
@@ -461,7 +468,8 @@ impl TurnShared {
         self.engine.supervisor.running().into_iter().filter(move |call| Arc::ptr_eq(&call.turn, &turn))
     }
 
-    /// The call conflicts with others as it is now: it waits until it doesn't, and is judged again when it goes on.
+    /// The call conflicts with others as it is now: it waits until it doesn't, and is judged again when it
+    /// goes on.
     async fn reconsider(
         self: &Arc<TurnShared>,
         start: &mut CallStart,
@@ -483,8 +491,8 @@ impl TurnShared {
         Ok(())
     }
 
-    /// Lets a call that runs go on when no other does, and no other before it has ended: as if it had said from the start
-    /// that it touches anything. At once if somebody has ended it meanwhile.
+    /// Lets a call that runs go on when no other does, and no other before it has ended: as if it had said
+    /// from the start that it touches anything. At once if somebody has ended it meanwhile.
     pub(crate) async fn alone(self: &Arc<TurnShared>, call: usize) {
         let exclusive = Footprint { safe: false, keys: None };
         let goes_on = self.batch.reconsider(call, exclusive);

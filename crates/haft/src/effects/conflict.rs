@@ -1,7 +1,7 @@
 //! Turns resolved effects into the conflict keys of the scheduler.
 //!
-//! Unknown effects conflict with everything. A path is listed under each of its names: as given, as resolved, and the
-//! symlinks in between, so that two spellings of one place meet.
+//! Unknown effects conflict with everything. A path is listed under each of its names: as given, as resolved,
+//! and the symlinks in between, so that two spellings of one place meet.
 
 use haft_scheduler::{ConflictKeys, FileKey, KeySet, PathKey};
 
@@ -10,7 +10,8 @@ use super::table::{ConcurrencyClass, EffectFacts};
 use super::{AccessKind, Effects, RootExtent};
 use crate::files::resolve::has_parent;
 
-/// Returns the conflict keys of a call. `tool` is the number of its tool, for writes that the tool synchronizes itself.
+/// Returns the conflict keys of a call. `tool` is the number of its tool, for writes that the tool
+/// synchronizes itself.
 pub(crate) fn conflict_keys(resolved: &ResolvedEffects, tool: u64, confined: bool) -> ConflictKeys {
     let effects = &resolved.declared;
     let judgement = effects.judge(&EffectFacts { confined, ..EffectFacts::unresolved() });
@@ -32,15 +33,15 @@ pub(crate) fn conflict_keys(resolved: &ResolvedEffects, tool: u64, confined: boo
     }
 }
 
-/// Returns whether a path goes through a symlink and has a `..`: it leads where the symlink points, and to a place
-/// that has none of these names once the symlink is gone.
+/// Returns whether a path goes through a symlink and has a `..`: it leads where the symlink points, and to a
+/// place that has none of these names once the symlink is gone.
 fn has_ambiguous_path(resolved: &ResolvedEffects) -> bool {
     let mut paths = resolved.reads.iter().chain(&resolved.writes).chain(&resolved.deletes);
     names_parent(&resolved.declared) && paths.any(|path| !path.at.links_on_the_way.is_empty())
 }
 
-/// Returns whether the call may change a file under a name that it doesn't list: a hard-linked file also has names in
-/// other directories, and a subtree may contain such files.
+/// Returns whether the call may change a file under a name that it doesn't list: a hard-linked file also has
+/// names in other directories, and a subtree may contain such files.
 fn may_write_hard_links(resolved: &ResolvedEffects) -> bool {
     let is_hard_linked = |path: &ResolvedPath| !path.at.is_dir && path.at.links > 1;
     resolved.writes.iter().any(|path| is_hard_linked(path) || path.extent == RootExtent::Subtree)

@@ -1,7 +1,8 @@
 //! Effects as they really are: every path absolute and free of links, with the identity of what is there.
 //!
-//! A tool declares with the paths it was given. The engine resolves them when nothing that could still change them
-//! runs before the call, and again after the user's answer. Rules see both forms; conflicts and locks use this one.
+//! A tool declares with the paths it was given. The engine resolves them when nothing that could still change
+//! them runs before the call, and again after the user's answer. Rules see both forms; conflicts and locks
+//! use this one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +49,8 @@ impl Workspace {
         Workspace { cwd: cwd.to_owned(), ..self.clone() }
     }
 
-    /// The same workspace with its scope moved into a directory inside: the directories around that one are outside now.
+    /// The same workspace with its scope moved into a directory inside: the directories around that one are
+    /// outside now.
     #[must_use]
     pub fn moved_into(&self, dir: &Path) -> Workspace {
         let mut moved = self.at(dir);
@@ -175,7 +177,8 @@ impl Workspace {
     }
 }
 
-/// A directory as the user named it (absolute, without `.` and without a slash at the end), and as it really is.
+/// A directory as the user named it (absolute, without `.` and without a slash at the end), and as it really
+/// is.
 fn canonical_directory(path: &Path) -> std::io::Result<(PathBuf, PathBuf)> {
     let given: PathBuf = std::path::absolute(path)?.components().collect();
     let real = given.canonicalize()?;
@@ -230,8 +233,8 @@ impl ResolvedEffects {
         resolved
     }
 
-    /// What a command names is partly guessed: `cp a b` writes `b/a` only if `b` is a folder. Behind a file nothing is and
-    /// nothing can be made, so such a guess of a `command` is dropped, and granted to nobody.
+    /// What a command names is partly guessed: `cp a b` writes `b/a` only if `b` is a folder. Behind a file
+    /// nothing is and nothing can be made, so such a guess of a `command` is dropped, and granted to nobody.
     fn take(&mut self, effects: &Effects, lookup: &PathLookup<'_>, command: bool) {
         let (cwd, failed) = (lookup.cwd, &mut self.failed);
         type Look = fn(&PathLookup<'_>, &Path) -> Result<RealPath, ResolveError>;
@@ -273,8 +276,9 @@ impl ResolvedEffects {
         self.writes.iter().chain(&self.deletes).find_map(|path| workspace.protecting(path))
     }
 
-    /// The protected place in which this would change something, if any. Unlike [`meets_protected`](ResolvedEffects::meets_protected)
-    /// this leaves folders alone that a protected place lies in.
+    /// The protected place in which this would change something, if any. Unlike
+    /// [`meets_protected`](ResolvedEffects::meets_protected) this leaves folders alone that a protected place
+    /// lies in.
     pub fn within_protected<'a>(&'a self, workspace: &'a Workspace) -> Option<&'a Path> {
         let within = |path: &ResolvedPath| {
             workspace.protected.iter().find(|root| is_beneath(&path.at.real, root)).map(PathBuf::as_path)
@@ -337,9 +341,10 @@ struct PathLookup<'a> {
 
 impl PathLookup<'_> {
     fn read(&self, path: &Path) -> Result<RealPath, ResolveError> {
-        match self.written.contains(&path) {
-            true => self.paths.resolve(self.cwd, path),
-            false => self.paths.resolve_read(self.cwd, path),
+        if self.written.contains(&path) {
+            self.paths.resolve(self.cwd, path)
+        } else {
+            self.paths.resolve_read(self.cwd, path)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The one table: what follows from each thing that a call can declare.
 //!
-//! Dispatcher, rules, display, journal and sandbox each read a column; nobody keeps a list of their own. Several
-//! things declared at once add up to the strictest answer of their rows.
+//! Dispatcher, rules, display, journal and sandbox each read a column; nobody keeps a list of their own.
+//! Several things declared at once add up to the strictest answer of their rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +89,8 @@ pub enum DeclaredEffect {
     Change,
     /// Changes named state.
     StateWrite,
-    /// Runs a command whose effects aren't known or not enforced. (One whose effects are both counts as those.)
+    /// Runs a command whose effects aren't known or not enforced. (One whose effects are both counts as
+    /// those.)
     Run,
     /// Starts calls that are judged one by one.
     Delegate,
@@ -283,7 +284,8 @@ impl Effects {
     }
 }
 
-/// The place of a row in the table, as a bit. Rows stand in the order of [`DeclaredEffect`]; a test holds that.
+/// The place of a row in the table, as a bit. Rows stand in the order of [`DeclaredEffect`]; a test holds
+/// that.
 const fn effect_bit(declared: DeclaredEffect) -> u16 {
     1 << declared as u16
 }
@@ -292,7 +294,8 @@ const fn effect_bit(declared: DeclaredEffect) -> u16 {
 mod tests {
     use super::*;
 
-    /// One line a row of the table in the documents: declared, then class, asks, destructive, may be run again.
+    /// One line a row of the table in the documents: declared, then class, asks, destructive, may be run
+    /// again.
     #[test]
     fn the_table_is_the_one_in_the_documents() {
         let inside = EffectFacts { reads_outside: false, overwrites: false, confined: false };

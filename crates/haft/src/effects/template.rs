@@ -1,13 +1,16 @@
 //! Effects declared as data, for tools that can't say in code what they touch: `{"reads": ["src/{file}"]}`.
 //!
-//! `{name}` is the argument `name` of the call; `{{` and `}}` are braces. A list gives one text for each of its items.
+//! `{name}` is the argument `name` of the call; `{{` and `}}` are braces. A list gives one text for each of
+//! its items.
 //!
-//! Script tools declare so for themselves ([`EffectTemplates::effects`]): an argument that isn't given, or is null, gives no
-//! text at all, since who wrote the script knows what it does without; whatever else can't be written as text refuses the
-//! call. Users declare in settings for tools that declare nothing ([`EffectTemplates::told`]): there nobody knows what a
-//! server does without an argument, so what the list would name isn't known.
+//! Script tools declare so for themselves ([`EffectTemplates::effects`]): an argument that isn't given, or is
+//! null, gives no text at all, since who wrote the script knows what it does without; whatever else can't be
+//! written as text refuses the call. Users declare in settings for tools that declare nothing
+//! ([`EffectTemplates::told`]): there nobody knows what a server does without an argument, so what the list
+//! would name isn't known.
 //!
-//! Hosts are read as browsers read them ([`parse_host`]), however they are spelt: rules for hosts compare what is reached.
+//! Hosts are read as browsers read them ([`parse_host`]), however they are spelt: rules for hosts compare
+//! what is reached.
 
 use serde_json::Value;
 use url::{Host, Url};
@@ -80,8 +83,8 @@ pub struct FilledEffects {
 type EntryParser<'a> = dyn Fn(&str) -> Result<(AccessKind, TextTemplate), String> + 'a;
 
 impl EffectTemplates {
-    /// Reads a declaration for a tool with these arguments, or with any; says what is wrong by list and place in it, as in
-    /// `reads/0`. What is wrong is left out.
+    /// Reads a declaration for a tool with these arguments, or with any; says what is wrong by list and place
+    /// in it, as in `reads/0`. What is wrong is left out.
     pub fn read(
         lists: &EffectLists<'_>,
         arguments: Option<&[&str]>,
@@ -148,8 +151,8 @@ impl EffectTemplates {
         Ok(effects)
     }
 
-    /// What one call touches as far as its arguments say, and which of its lists aren't complete: for a tool whose maker
-    /// didn't write the declaration. Effects are unknown if one isn't.
+    /// What one call touches as far as its arguments say, and which of its lists aren't complete: for a tool
+    /// whose maker didn't write the declaration. Effects are unknown if one isn't.
     pub fn told(&self, arguments: &Value) -> FilledEffects {
         let mut told = FilledEffects { effects: Effects::none(), open: Vec::new() };
         for (kind, access, template) in self.entries() {
@@ -411,8 +414,8 @@ fn parse_reach(text: &str, arguments: Option<&[&str]>) -> Result<(AccessKind, Te
     Ok((access, template))
 }
 
-/// The host of a URL, of `parse_host:port` or of a bare name or address, as browsers read it: small letters, `xn--` labels,
-/// addresses in their one form, no brackets, no dot at the end. Nothing if there is none.
+/// The host of a URL, of `parse_host:port` or of a bare name or address, as browsers read it: small letters,
+/// `xn--` labels, addresses in their one form, no brackets, no dot at the end. Nothing if there is none.
 ///
 /// ```
 /// use haft::effects::template::parse_host;
@@ -442,8 +445,8 @@ pub fn parse_host(text: &str) -> Option<String> {
     }
 }
 
-/// What is touched by whoever reads this address, as far as the address says: a file of this machine, a host of the web, and
-/// nothing for any other kind.
+/// What is touched by whoever reads this address, as far as the address says: a file of this machine, a host
+/// of the web, and nothing for any other kind.
 ///
 /// ```
 /// use haft::effects::template::read_at;

@@ -27,9 +27,9 @@ use crate::tool::{AnyTool, SiblingPolicy};
 
 /// Collects what an [`Engine`] is made of: rules, hooks, ports, limits.
 ///
-/// Setters only store a value, and [`build`](EngineBuilder::build) fixes the configuration: an engine has no setters, so a
-/// running session never changes its rules, ports or limits behind its calls. What may change between turns is its tools
-/// ([`Engine::refresh_with`], [`Engine::load`]).
+/// Setters only store a value, and [`build`](EngineBuilder::build) fixes the configuration: an engine has no
+/// setters, so a running session never changes its rules, ports or limits behind its calls. What may change
+/// between turns is its tools ([`Engine::refresh_with`], [`Engine::load`]).
 ///
 /// ```
 /// use haft::{Engine, PermissionRules, Registry};
@@ -42,9 +42,9 @@ use crate::tool::{AnyTool, SiblingPolicy};
 /// # drop(engine); Ok(()) }
 /// ```
 ///
-/// Each `build` begins a session of its own, so a host calls it once for each agent. Engines built from clones of one
-/// builder have the same id, file locks and background tasks, as the agents of one session do; cancellation, turns and
-/// tools are separate.
+/// Each `build` begins a session of its own, so a host calls it once for each agent. Engines built from
+/// clones of one builder have the same id, file locks and background tasks, as the agents of one session do;
+/// cancellation, turns and tools are separate.
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct EngineBuilder {
@@ -126,8 +126,8 @@ impl EngineBuilder {
 
     /// Builds the engine. It assembles its first set of tools when it is first used.
     ///
-    /// If the processes are held to the [rules](crate::ports::SandboxRules) of another authorizer than the engine's, the
-    /// engine starts none, and each result says why.
+    /// If the processes are held to the [rules](crate::ports::SandboxRules) of another authorizer than the
+    /// engine's, the engine starts none, and each result says why.
     #[must_use]
     pub fn build(self) -> Engine {
         let EngineBuilder { mut config } = self;
@@ -185,8 +185,8 @@ impl EngineBuilder {
         self.set(|config| config.gates = gates)
     }
 
-    /// How many tokens fit into the model's context window; sets [`ToolGates::window_tokens`] and leaves the other gates alone.
-    /// Tools are deferred if their definitions would take too much of it.
+    /// How many tokens fit into the model's context window; sets [`ToolGates::window_tokens`] and leaves the
+    /// other gates alone. Tools are deferred if their definitions would take too much of it.
     pub fn window_tokens(self, tokens: Option<u64>) -> EngineBuilder {
         self.set(|config| config.gates.window_tokens = tokens)
     }
@@ -216,8 +216,8 @@ impl EngineBuilder {
         self.set(|config| config.budget_chars = chars)
     }
 
-    /// Stores results that are too long for the model. Default: a private temporary directory that is removed with the
-    /// engine.
+    /// Stores results that are too long for the model. Default: a private temporary directory that is removed
+    /// with the engine.
     pub fn result_store(self, store: OffloadStore) -> EngineBuilder {
         self.set(|config| config.store = Some(Arc::new(store)))
     }
@@ -244,7 +244,8 @@ impl EngineBuilder {
     }
 }
 
-/// The rules of a child: its parent's, and its own where they are stricter. What the parent was granted, it has.
+/// The rules of a child: its parent's, and its own where they are stricter. What the parent was granted, it
+/// has.
 struct StricterRules {
     parent: Arc<dyn Authorizer>,
     own: Arc<dyn Authorizer>,

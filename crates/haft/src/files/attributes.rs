@@ -15,8 +15,8 @@ const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 /// What says something about the old content, and what the kernel itself takes away when a file is written.
 const OF_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
 
-/// Gives a new file the attributes of the file that it is about to replace, and no others. Returns whether it has all of
-/// them.
+/// Gives a new file the attributes of the file that it is about to replace, and no others. Returns whether it
+/// has all of them.
 pub(super) fn keep_attributes(dir: &OwnedFd, name: &OsStr, new: &OwnedFd) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let Ok(old) = openat(dir, name, flags, Mode::empty()) else { return false };

@@ -38,9 +38,10 @@ pub struct CheckpointPlan {
 }
 
 impl CheckpointPlan {
-    /// What has to be kept of these places: a file, or everything in a folder. Nothing if some of it can't be: a symlink or
-    /// a device, a file that can't be read, or too much. A folder of which only an unknown part changes is kept if all of
-    /// it can be, and else left out: what is lost of it is as unknown as what a script does.
+    /// What has to be kept of these places: a file, or everything in a folder. Nothing if some of it can't
+    /// be: a symlink or a device, a file that can't be read, or too much. A folder of which only an unknown
+    /// part changes is kept if all of it can be, and else left out: what is lost of it is as unknown as what
+    /// a script does.
     pub fn new<'p>(places: impl IntoIterator<Item = PlannedChange<'p>>) -> Option<CheckpointPlan> {
         let mut plan = CheckpointPlan::default();
         let (partial, whole): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| place.partial);

@@ -1,22 +1,22 @@
 //! The file system of this machine, opened only through what was granted.
 //!
-//! There is no state and no cache: a descriptor of a root that is kept would go on naming a directory that has been
-//! moved away. Every operation finds its way anew, in up to three steps:
+//! There is no state and no cache: a descriptor of a root that is kept would go on naming a directory that
+//! has been moved away. Every operation finds its way anew, in up to three steps:
 //!
-//! 1. If a root covers the path as written, the path is opened following no link (`nolink`). This is nearly every
-//!    operation, and one system call.
-//! 2. If there was a link and the root is a subtree, the path is opened beneath the root's descriptor; the kernel
-//!    follows links that stay inside and refuses those that do not.
-//! 3. If that was refused, or no root covers the path as written, or it contains `..`: the path is resolved, a root
-//!    is looked for that covers the *real* path, and that is opened following no link. This is for absolute links
-//!    into a root (virtual environments, nix) and for roots that are reached through a link. When a link has
-//!    appeared between resolving and opening, the step is repeated a bounded number of times.
+//! 1. If a root covers the path as written, the path is opened following no link (`nolink`). This is nearly
+//!    every operation, and one system call.
+//! 2. If there was a link and the root is a subtree, the path is opened beneath the root's descriptor; the
+//!    kernel follows links that stay inside and refuses those that do not.
+//! 3. If that was refused, or no root covers the path as written, or it contains `..`: the path is resolved,
+//!    a root is looked for that covers the *real* path, and that is opened following no link. This is for
+//!    absolute links into a root (virtual environments, nix) and for roots that are reached through a link.
+//!    When a link has appeared between resolving and opening, the step is repeated a bounded number of times.
 //!
-//! Whatever changes something takes step 3 only, down to the parent directory, and then works on names in that
-//! directory's descriptor.
+//! Whatever changes something takes step 3 only, down to the parent directory, and then works on names in
+//! that directory's descriptor.
 //!
-//! Waiting: metadata and small reads run on the calling task. Large reads, large directories and everything that
-//! waits for the disk (a write ends with `fsync`) go to tokio's blocking threads, if there is a runtime.
+//! Waiting: metadata and small reads run on the calling task. Large reads, large directories and everything
+//! that waits for the disk (a write ends with `fsync`) go to tokio's blocking threads, if there is a runtime.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -265,7 +265,8 @@ enum MissingParents {
 impl DirFiles {
     /// Opens a file, and says whether it has other names.
     fn open_file(&self, access: &GrantedAccess, path: &Path) -> Result<(LocalFile, bool), FileError> {
-        // Without NONBLOCK a pipe would wait here for its writer; without NOCTTY a terminal would become ours.
+        // Without NONBLOCK a pipe would wait here for its writer; without NOCTTY a terminal would become
+        // ours.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.reach(access, path, flags)?;
         let stat = stat_of(&file, path)?;
@@ -535,8 +536,8 @@ fn read_entries(dir: OwnedFd, path: &Path) -> Result<Vec<DirEntry>, FileError> {
     Ok(entries)
 }
 
-/// How long a change of files that has begun is waited for when its call is given up. It can't be stopped in the middle, and
-/// a disk that doesn't answer must not hold up everything else.
+/// How long a change of files that has begun is waited for when its call is given up. It can't be stopped in
+/// the middle, and a disk that doesn't answer must not hold up everything else.
 const CHANGE_WAIT: Duration = Duration::from_secs(1);
 
 /// Reads on a thread for that, or right here without a runtime or a thread.
@@ -552,8 +553,8 @@ async fn offload_work<T: Send + 'static>(
 /// Changes files on a thread for that, or right here without a runtime or a thread.
 ///
 /// # Cancel safety
-/// A change that has not begun is not made when the future is dropped. One that has begun is waited for, so that nothing
-/// changes after the call has its result.
+/// A change that has not begun is not made when the future is dropped. One that has begun is waited for, so
+/// that nothing changes after the call has its result.
 async fn offload_change<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, FileError> {
@@ -568,8 +569,8 @@ async fn offload_with_wait<T: Send + 'static>(
     let (work, theirs) = share_work(work);
     let (tell, result) = sync_channel(1);
     let offloaded = OffloadedWork { work, result, wait };
-    // The runtime panics where the machine gives it no thread, and keeps the work for whoever gets one later. So it is taken
-    // back: what was said to have failed must not be done after all.
+    // The runtime panics where the machine gives it no thread, and keeps the work for whoever gets one later.
+    // So it is taken back: what was said to have failed must not be done after all.
     let begin = || {
         runtime.spawn_blocking(move || {
             let answer = take_work(&theirs).map(|work| work());

@@ -592,7 +592,8 @@ fn a_swapped_link_never_leads_out() {
     assert!(naive_leaks > 0 || refused > 0, "the race never happened");
 }
 
-/// Counts in a file, from several threads, each of which reads, adds one and swaps. A plain write loses some of them.
+/// Counts in a file, from several threads, each of which reads, adds one and swaps. A plain write loses some
+/// of them.
 #[test]
 fn a_swap_loses_no_change_of_others() {
     let place = Place::new();

@@ -1,7 +1,7 @@
 //! What can go wrong with a file, in words for the model and kinds for code.
 //!
-//! The text names the path, what was wrong and what would be accepted; the error of the operating system is kept
-//! beside it for the log.
+//! The text names the path, what was wrong and what would be accepted; the error of the operating system is
+//! kept beside it for the log.
 
 use std::fmt;
 use std::io;

@@ -1,12 +1,13 @@
 //! The one primitive that authority over files rests on: opening an absolute path that leads through no link.
 //!
-//! If the kernel walked `/a/b/c` without meeting a symbolic link, the descriptor is the file at `/a/b/c`, and a
-//! root `/a` that is itself free of links really contains it. There is nothing to compare afterwards, so there is
-//! nothing to race against. One call also costs less than opening the root and then the file beneath it.
+//! If the kernel walked `/a/b/c` without meeting a symbolic link, the descriptor is the file at `/a/b/c`, and
+//! a root `/a` that is itself free of links really contains it. There is nothing to compare afterwards, so
+//! there is nothing to race against. One call also costs less than opening the root and then the file beneath
+//! it.
 //!
 //! `openat2` does this in one step. Where it is missing (kernels before 5.6, or a seccomp filter that answers
-//! EPERM) the same walk is done here, one `openat` with `O_NOFOLLOW` per component. [`OpenMethod`] chooses, so that
-//! tests can ask for the second way on a kernel that has the first.
+//! EPERM) the same walk is done here, one `openat` with `O_NOFOLLOW` per component. [`OpenMethod`] chooses,
+//! so that tests can ask for the second way on a kernel that has the first.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -29,8 +30,8 @@ pub(crate) enum OpenMethod {
 
 /// Opens an existing file at an absolute path, following no link at all.
 ///
-/// `ELOOP` says that there is a link somewhere on the way or at the end. The path may contain `.`, and `..` where
-/// `openat2` exists; the walk refuses `..` with `EXDEV`.
+/// `ELOOP` says that there is a link somewhere on the way or at the end. The path may contain `.`, and `..`
+/// where `openat2` exists; the walk refuses `..` with `EXDEV`.
 pub(crate) fn open_nolink(kernel: OpenMethod, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     debug_assert!(path.is_absolute(), "the caller made the path absolute");
     match kernel {
@@ -49,8 +50,8 @@ pub(crate) fn open_nolink(kernel: OpenMethod, path: &Path, flags: OFlags) -> Res
 
 /// Opens `relative` beneath a root, following links that stay inside.
 ///
-/// `EXDEV` says that a link or `..` left the root, or that a link was absolute; `ELOOP` that it was one of the
-/// kernel's magic links, or a loop. The root itself is reached without links.
+/// `EXDEV` says that a link or `..` left the root, or that a link was absolute; `ELOOP` that it was one of
+/// the kernel's magic links, or a loop. The root itself is reached without links.
 pub(crate) fn open_beneath(root: &Path, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let root = open_nolink(OpenMethod::Openat2, root, OFlags::PATH | OFlags::DIRECTORY)?;
     let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;

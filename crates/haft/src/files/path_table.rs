@@ -1,14 +1,16 @@
 //! Where the paths that a session names lie on the host.
 //!
-//! The children of a session see a folder of its own at `/tmp`. File tools and rules have to mean the same files, so the
-//! resolver looks paths up here, component by component: a path that is given, and the target of every symlink on the way.
-//! Folders that the session shares with the host stay the host's: working directories, and what path rules name.
+//! The children of a session see a folder of its own at `/tmp`. File tools and rules have to mean the same
+//! files, so the resolver looks paths up here, component by component: a path that is given, and the target
+//! of every symlink on the way. Folders that the session shares with the host stay the host's: working
+//! directories, and what path rules name.
 //!
 //! Left to others: making the folder, mounting it, and deciding whether a path may be touched.
 //!
-//! The decision to question: what is written belongs to the session, and what is read may be the host's. A file that only
-//! the host has is found by readers ([`PathTable::resolve_read`]) at its real path, so it needs approval like every
-//! other file outside of the working directories. A writer makes a file of the session's own instead.
+//! The decision to question: what is written belongs to the session, and what is read may be the host's. A
+//! file that only the host has is found by readers ([`PathTable::resolve_read`]) at its real path, so it
+//! needs approval like every other file outside of the working directories. A writer makes a file of the
+//! session's own instead.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -40,11 +42,12 @@ struct PathMapping {
 }
 
 impl PathTable {
-    /// Maps what lies below `prefix` into the folder `target`, but for the paths of the host. All are absolute and real.
+    /// Maps what lies below `prefix` into the folder `target`, but for the paths of the host. All are
+    /// absolute and real.
     ///
-    /// `make` is called once, with the folder, before the first path is mapped. It makes the folder, and returns false if the
-    /// mapping doesn't apply: then every path lies where it says. If the prefix itself is among the paths of the host,
-    /// nothing is mapped.
+    /// `make` is called once, with the folder, before the first path is mapped. It makes the folder, and
+    /// returns false if the mapping doesn't apply: then every path lies where it says. If the prefix itself
+    /// is among the paths of the host, nothing is mapped.
     pub fn new(
         prefix: impl Into<PathBuf>,
         target: impl Into<PathBuf>,
@@ -62,8 +65,8 @@ impl PathTable {
         PathTable(Some(Arc::new(PathMapping { prefix, target, host, make, room: None, is_made })))
     }
 
-    /// Bounds the session's folder: `room` is asked before file tools write so many bytes to it, and its error says why there
-    /// is no room. Without effect on a clone.
+    /// Bounds the session's folder: `room` is asked before file tools write so many bytes to it, and its
+    /// error says why there is no room. Without effect on a clone.
     #[must_use]
     pub fn with_room(
         mut self,
@@ -159,7 +162,8 @@ impl PathTable {
         self.0.as_ref().is_some_and(|mapping| mapping.prefix.starts_with(folder))
     }
 
-    /// Where a path begins that its parent doesn't lead to: the session's own folder, or one of the host's in it.
+    /// Where a path begins that its parent doesn't lead to: the session's own folder, or one of the host's in
+    /// it.
     pub(super) fn begins(&self, path: &Path) -> Option<&Path> {
         let mapping = self.mapping_of(path)?;
         if path == mapping.prefix {
@@ -168,7 +172,8 @@ impl PathTable {
         mapping.host.iter().find(|host| *host == path).map(PathBuf::as_path)
     }
 
-    /// Whether a path leads to one of the host's. Such folders of the session's are made when a child is started.
+    /// Whether a path leads to one of the host's. Such folders of the session's are made when a child is
+    /// started.
     pub(super) fn leads_to_host(&self, path: &Path) -> bool {
         self.mapping_of(path)
             .is_some_and(|mapping| mapping.host.iter().any(|host| host != path && host.starts_with(path)))

@@ -1,8 +1,9 @@
 //! What granted places were when their call was authorized, held open until it runs.
 //!
-//! Between a yes and the start of a child there is time: a queue, a hook, a recorder. A path that is looked up again
-//! after it may lead elsewhere. So what a call was granted outside of the workspace is opened as soon as it may run, is
-//! compared with what was judged, and goes with the grant; whoever confines the child shows it from these descriptors.
+//! Between a yes and the start of a child there is time: a queue, a hook, a recorder. A path that is looked
+//! up again after it may lead elsewhere. So what a call was granted outside of the workspace is opened as
+//! soon as it may run, is compared with what was judged, and goes with the grant; whoever confines the child
+//! shows it from these descriptors.
 //!
 //! Files of tools don't need this: they open beneath the real path and follow no link.
 

@@ -1,19 +1,21 @@
 //! Writing a file so that it is whole at every moment.
 //!
-//! The bytes go to a new file with a random name in the same directory, are synced, and then take the old file's
-//! name in one step. A reader sees the old file or the new one; a crash leaves one of the two and at worst a
-//! `.haft-….tmp` beside it. A file with several hard links is replaced under this name only: the other names keep
-//! the old content. This is wanted, for a second name may lie outside of what was granted.
+//! The bytes go to a new file with a random name in the same directory, are synced, and then take the old
+//! file's name in one step. A reader sees the old file or the new one; a crash leaves one of the two and at
+//! worst a `.haft-….tmp` beside it. A file with several hard links is replaced under this name only: the
+//! other names keep the old content. This is wanted, for a second name may lie outside of what was granted.
 //!
-//! The last step, taking the name, is done under a lock on the folder that every process of ours honours (`flock` on its
-//! descriptor: no file is left behind, and it ends with the process that holds it). Whoever has looked at the file before
-//! ([`ReplaceTarget::Content`]) has it compared under the same lock, so of two that change it at the same time one is told. Where a
-//! folder can't be locked, as some network file systems and folders that can't be read, the comparison is made all the
-//! same, and what is left open is the moment between it and the renaming. Removing and renaming take the same lock.
+//! The last step, taking the name, is done under a lock on the folder that every process of ours honours
+//! (`flock` on its descriptor: no file is left behind, and it ends with the process that holds it). Whoever
+//! has looked at the file before ([`ReplaceTarget::Content`]) has it compared under the same lock, so of two
+//! that change it at the same time one is told. Where a folder can't be locked, as some network file systems
+//! and folders that can't be read, the comparison is made all the same, and what is left open is the moment
+//! between it and the renaming. Removing and renaming take the same lock.
 //!
-//! Everything here works on names in one directory descriptor, so nothing that happens to the path meanwhile can
-//! lead the write elsewhere. The new file gets the owner, mode, extended attributes and access control list of the old
-//! one ([`attributes`](super::attributes)); the caller is told what it could not get, and of other names.
+//! Everything here works on names in one directory descriptor, so nothing that happens to the path meanwhile
+//! can lead the write elsewhere. The new file gets the owner, mode, extended attributes and access control
+//! list of the old one ([`attributes`](super::attributes)); the caller is told what it could not get, and of
+//! other names.
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher as _, RandomState};
@@ -91,8 +93,8 @@ pub(super) fn replace_file(
                 return Err(FileError::new(FileErrorKind::NotAFile, text));
             }
         }
-        // Renaming over a file asks nobody whether the file may be written; its owner may have said no. Where nobody may
-        // write it, that is meant for those too whom the kernel does not ask.
+        // Renaming over a file asks nobody whether the file may be written; its owner may have said no. Where
+        // nobody may write it, that is meant for those too whom the kernel does not ask.
         if Mode::from_raw_mode(old.st_mode).intersection(Mode::WUSR | Mode::WGRP | Mode::WOTH).is_empty() {
             let text =
                 format!("`{}` is read-only: nobody may write it, as its mode says", display_path(path));
@@ -105,8 +107,8 @@ pub(super) fn replace_file(
         }
     }
 
-    // What is another one by now needn't be written to be found out. Of a large file that is looked at once only, under
-    // the lock: nearly always it is as it was.
+    // What is another one by now needn't be written to be found out. Of a large file that is looked at once
+    // only, under the lock: nearly always it is as it was.
     if let ReplaceTarget::Content(content) = over
         && content.len() <= limits::INLINE_IO_BYTES
         && !has_content(dir, name, content).map_err(fail)?
@@ -114,8 +116,8 @@ pub(super) fn replace_file(
         return Err(FileError::changed(path));
     }
 
-    // A new file gets the mode that the kernel gives to any new file here; a replacement is private until it has
-    // the mode of the old one.
+    // A new file gets the mode that the kernel gives to any new file here; a replacement is private until it
+    // has the mode of the old one.
     let mode = Mode::from_raw_mode(match (&old, over) {
         (Some(_), _) | (None, ReplaceTarget::Nothing(Some(_))) => 0o600,
         (None, _) => 0o666,
@@ -148,8 +150,8 @@ pub(super) fn replace_file(
     temp.placed = true;
     drop(lock);
     match fsync(dir) {
-        // The file is in place. Some file systems cannot sync a directory (EINVAL), and a directory that may not
-        // be read could only be opened as a path (EBADF).
+        // The file is in place. Some file systems cannot sync a directory (EINVAL), and a directory that may
+        // not be read could only be opened as a path (EBADF).
         Ok(()) | Err(Errno::INVAL | Errno::BADF) => {}
         Err(errno) => {
             // It can be read already, so to say that nothing was written would be wrong.
@@ -189,8 +191,8 @@ pub(super) fn remove_file(
 
 /// Gives what has a name in one folder a name in another, that nothing has.
 ///
-/// Only the first folder is locked: whoever changes the file there either did it before, or finds it gone. The new name needs
-/// no lock, as it is taken in one step or not at all.
+/// Only the first folder is locked: whoever changes the file there either did it before, or finds it gone.
+/// The new name needs no lock, as it is taken in one step or not at all.
 pub(super) fn rename_entry(
     (old_dir, old_name, from): (&OwnedFd, &OsStr, &Path),
     (new_dir, new_name, to): (&OwnedFd, &OsStr, &Path),
@@ -284,7 +286,8 @@ impl<'a> FolderLock<'a> {
 
 impl Drop for FolderLock<'_> {
     fn drop(&mut self) {
-        // Not left to the closing of the descriptor: a child that is just being started may hold a copy of it.
+        // Not left to the closing of the descriptor: a child that is just being started may hold a copy of
+        // it.
         let _ = flock(self.0, FlockOperation::Unlock);
     }
 }
@@ -302,8 +305,9 @@ impl<'a> TempFile<'a> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut answer = Errno::EXIST;
         for _ in 0..limits::TEMP_NAME_TRIES_MAX {
-            // The standard library seeds this from the operating system: a random number without a dependency.
-            // Nothing rests on it, `EXCL` decides; it keeps two writers from waiting on each other's names.
+            // The standard library seeds this from the operating system: a random number without a
+            // dependency. Nothing rests on it, `EXCL` decides; it keeps two writers from waiting on each
+            // other's names.
             let name = format!(".haft-{:016x}.tmp", RandomState::new().hash_one(std::process::id()));
             match openat(dir, &name, flags, mode) {
                 Ok(file) => return Ok(TempFile { dir, name, file, placed: false }),
@@ -339,7 +343,8 @@ fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Gives the new file the owner and mode of the old one; the owner only where that is possible. Returns whether it was.
+/// Gives the new file the owner and mode of the old one; the owner only where that is possible. Returns
+/// whether it was.
 fn keep_mode(file: &OwnedFd, old: &Stat) -> Result<bool, Errno> {
     let mut mode = Mode::from_raw_mode(old.st_mode) & Mode::from_raw_mode(0o7777);
     let new = fstat(file)?;

@@ -1,7 +1,8 @@
-//! A disk that fails at the n-th thing that is asked of it, for every n: the old file stays whole, or the new one is.
+//! A disk that fails at the n-th thing that is asked of it, for every n: the old file stays whole, or the new
+//! one is.
 //!
-//! What `replace_file.rs` asks of the kernel goes through here in tests. Writes take a few bytes at a time, so that there are
-//! many places to fail in the middle of a file.
+//! What `replace_file.rs` asks of the kernel goes through here in tests. Writes take a few bytes at a time,
+//! so that there are many places to fail in the middle of a file.
 
 use std::cell::Cell;
 use std::ffi::OsStr;

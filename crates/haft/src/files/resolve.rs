@@ -1,15 +1,16 @@
 //! Where a path really leads, for everybody who judges a call before it runs.
 //!
-//! Rules compare paths, the scheduler looks for conflicts, the sandbox is built from directories: all of them need
-//! one answer to "which file is that". [`resolve_path`] gives it for files that exist and for files that a call is about
-//! to create, because a write to a new file is judged like any other.
+//! Rules compare paths, the scheduler looks for conflicts, the sandbox is built from directories: all of them
+//! need one answer to "which file is that". [`resolve_path`] gives it for files that exist and for files that
+//! a call is about to create, because a write to a new file is judged like any other.
 //!
-//! The answer is a judgement at one moment, never an authority: a link may appear a microsecond later. What opens
-//! files ([`DirFiles`](super::dir::DirFiles)) therefore opens the *real* path and follows no link while doing so.
+//! The answer is a judgement at one moment, never an authority: a link may appear a microsecond later. What
+//! opens files ([`DirFiles`](super::dir::DirFiles)) therefore opens the *real* path and follows no link while
+//! doing so.
 //!
-//! Most paths lead through no link. One `openat2` that refuses links shows this, and then the path as written is
-//! the real path; only when the kernel met a link, or `..` behind something that does not exist, is the path
-//! walked component by component. `statx` would save the descriptor, but it cannot refuse links.
+//! Most paths lead through no link. One `openat2` that refuses links shows this, and then the path as written
+//! is the real path; only when the kernel met a link, or `..` behind something that does not exist, is the
+//! path walked component by component. `statx` would save the descriptor, but it cannot refuse links.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -47,11 +48,11 @@ impl FileId {
 pub struct RealPath {
     /// The path as it was asked for: absolute, without `.` and `..`, links not followed.
     ///
-    /// `..` behind a link means the parent of what the link leads to, as it does for the kernel; there, and only
-    /// there, the part before it is the real one.
+    /// `..` behind a link means the parent of what the link leads to, as it does for the kernel; there, and
+    /// only there, the part before it is the real one.
     pub given: PathBuf,
-    /// The path without links. What does not exist yet follows the real path of the nearest existing ancestor; a
-    /// dangling link counts as its target, since that is what creating through it creates.
+    /// The path without links. What does not exist yet follows the real path of the nearest existing
+    /// ancestor; a dangling link counts as its target, since that is what creating through it creates.
     pub real: PathBuf,
     /// The file itself if it exists, otherwise its nearest existing ancestor.
     pub anchor: FileId,
@@ -61,9 +62,11 @@ pub struct RealPath {
     pub is_dir: bool,
     /// How many names an existing file has; 1 for a directory, 0 for what does not exist.
     ///
-    /// More than one name means that writing into the file in place would change it under its other names too.
+    /// More than one name means that writing into the file in place would change it under its other names
+    /// too.
     pub links: u64,
-    /// The real places of the links that the path led through. Changing one of them changes where the path leads.
+    /// The real places of the links that the path led through. Changing one of them changes where the path
+    /// leads.
     pub links_on_the_way: Vec<PathBuf>,
 }
 
@@ -112,7 +115,8 @@ pub fn is_beneath(path: &Path, root: &Path) -> bool {
     plain(root) && plain(path) && path.starts_with(root)
 }
 
-/// [`is_beneath`] for two paths that [`resolve_path`] gave: absolute and tidy, so that their bytes show their components.
+/// [`is_beneath`] for two paths that [`resolve_path`] gave: absolute and tidy, so that their bytes show their
+/// components.
 pub(crate) fn beneath_tidy(path: &Path, root: &Path) -> bool {
     let (path, root) = (path.as_os_str().as_bytes(), root.as_os_str().as_bytes());
     match path.strip_prefix(root) {
@@ -228,7 +232,8 @@ pub(crate) fn resolve_with(
     path: &Path,
 ) -> Result<RealPath, ResolveError> {
     let absolute = make_absolute(cwd, path)?;
-    // What the table moves is looked up name by name. What a symlink leads to is as well, since that is met below.
+    // What the table moves is looked up name by name. What a symlink leads to is as well, since that is met
+    // below.
     if kernel == OpenMethod::Walk || paths.moves(&absolute) || (!paths.is_empty() && has_parent(&absolute)) {
         return PathWalk::new(kernel, paths, path)?.run(&absolute);
     }
@@ -258,8 +263,8 @@ pub(crate) fn resolve_with(
             }
             PathWalk::new(kernel, paths, path)?.run(&absolute)
         }
-        // A link, or `..` behind something missing (EXDEV: before which the walk of `nolink` stops), or an error
-        // of which the careful walk can say where it happened.
+        // A link, or `..` behind something missing (EXDEV: before which the walk of `nolink` stops), or an
+        // error of which the careful walk can say where it happened.
         Err(Errno::LOOP | Errno::NOENT | Errno::XDEV | Errno::NOTDIR | Errno::ACCESS) => {
             PathWalk::new(kernel, paths, path)?.run(&absolute)
         }
@@ -494,8 +499,8 @@ impl<'a> PathWalk<'a> {
         if self.links.len() > limits::LINKS_MAX {
             return Err(self.fail(Errno::LOOP));
         }
-        // Links in the directories of processes lead to what the kernel says, not to what their text says; only
-        // `/proc/self` and the like, directly in the root of procfs (always inode 1), are ordinary.
+        // Links in the directories of processes lead to what the kernel says, not to what their text says;
+        // only `/proc/self` and the like, directly in the root of procfs (always inode 1), are ordinary.
         if on_procfs(link).map_err(|errno| self.fail(errno))? && self.stat.st_ino != 1 {
             let path = self.asked.to_owned();
             return Err(ResolveError { path, at: place, kind: ResolveErrorKind::MagicLink, source: None });
@@ -527,8 +532,8 @@ impl<'a> PathWalk<'a> {
         Ok(())
     }
 
-    /// Goes to a path that led through no link a moment ago. Opening it anew, instead of asking the descriptor for `..`,
-    /// keeps descriptor and path together when somebody moves directories meanwhile.
+    /// Goes to a path that led through no link a moment ago. Opening it anew, instead of asking the
+    /// descriptor for `..`, keeps descriptor and path together when somebody moves directories meanwhile.
     fn go_to(&mut self, mut path: PathBuf) -> Result<(), ResolveError> {
         self.missing.clear();
         loop {

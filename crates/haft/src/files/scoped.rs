@@ -1,8 +1,8 @@
 //! What a tool holds: the files of one call.
 //!
-//! A tool names paths; it never sees the [`GrantedAccess`] they are held against. Relative paths are taken from the
-//! call's working directory. The bounds on what fits into memory are here, so that every implementation of
-//! [`Files`] has the same ones.
+//! A tool names paths; it never sees the [`GrantedAccess`] they are held against. Relative paths are taken
+//! from the call's working directory. The bounds on what fits into memory are here, so that every
+//! implementation of [`Files`] has the same ones.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! Directories that are open: walking a tree by descriptors.
 //!
-//! A walk that opens `root/a/b` by its path follows whatever `a` has become since it was listed. Here every directory
-//! is opened by its name in the descriptor of the one before, following no link, so a walk that began inside of what
-//! was granted stays there. Which entries are worth opening is the caller's business.
+//! A walk that opens `root/a/b` by its path follows whatever `a` has become since it was listed. Here every
+//! directory is opened by its name in the descriptor of the one before, following no link, so a walk that
+//! began inside of what was granted stays there. Which entries are worth opening is the caller's business.
 
 use std::ffi::OsStr;
 use std::io;

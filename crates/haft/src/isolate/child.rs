@@ -1,7 +1,7 @@
 //! The child's side: from a command line to a result on standard output.
 //!
-//! The process runs one function and ends. What the function prints goes to standard error, so that it can't be taken for
-//! the result. Whatever is wrong with the start itself is an exit code other than 0.
+//! The process runs one function and ends. What the function prints goes to standard error, so that it can't
+//! be taken for the result. Whatever is wrong with the start itself is an exit code other than 0.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -95,7 +95,8 @@ impl From<ReplyError> for ToolError {
 
 /// Runs the function that the arguments after [`CHILD_NAME`] name, and returns the exit code of the process.
 ///
-/// For whoever starts such processes: it is called in the child, before `main`, with the child's descriptors 3 and 4.
+/// For whoever starts such processes: it is called in the child, before `main`, with the child's descriptors
+/// 3 and 4.
 pub fn run_child(
     arguments: impl IntoIterator<Item = OsString>,
     progress: Option<OwnedFd>,
@@ -129,7 +130,8 @@ pub(super) fn enter_child<I: DeserializeOwned, O: Serialize>(
     let function =
         CodeAddress::<IsolatedFunction<I, O>>::parse(function).ok_or(io::ErrorKind::InvalidInput)?;
     #[expect(unsafe_code, reason = "a number becomes a function; see `code_address`")]
-    // SAFETY: The parent is a process of the same executable file, and made this text together with that of `enter_child`.
+    // SAFETY: The parent is a process of the same executable file, and made this text together with that of
+    // `enter_child`.
     let function = unsafe { function.function() };
     let mut result = File::from(rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?);
     rustix::stdio::dup2_stdout(io::stderr())?;

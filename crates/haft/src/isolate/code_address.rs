@@ -1,13 +1,14 @@
 //! Functions of this program, as numbers that another process of the same program turns back into functions.
 //!
-//! A child process is started from the executable file of its parent, and has heard of nothing. What it is to run reaches
-//! it on its command line, as the distance of a function from a fixed function of this file. The kernel maps an executable
-//! file as a whole, so this distance is the same in every process of it. Functions in shared libraries are refused: the
-//! distance to them changes, and another program may not have loaded them.
+//! A child process is started from the executable file of its parent, and has heard of nothing. What it is to
+//! run reaches it on its command line, as the distance of a function from a fixed function of this file. The
+//! kernel maps an executable file as a whole, so this distance is the same in every process of it. Functions
+//! in shared libraries are refused: the distance to them changes, and another program may not have loaded
+//! them.
 //!
-//! The decision to question: a number becomes a function. The alternative is a list of functions that `main` hands over,
-//! which a program has to remember, and which a test program, whose `main` belongs to libtest, can't. Whoever can start this
-//! program with a number of their own choice can run code as this user anyway.
+//! The decision to question: a number becomes a function. The alternative is a list of functions that `main`
+//! hands over, which a program has to remember, and which a test program, whose `main` belongs to libtest,
+//! can't. Whoever can start this program with a number of their own choice can run code as this user anyway.
 #![expect(unsafe_code, reason = "no safe API turns a number into a function")]
 
 use std::fs;
@@ -42,7 +43,8 @@ impl<F: Copy> CodeAddress<F> {
     /// The function pointer.
     ///
     /// # Safety
-    /// The address was made by [`CodeAddress::from_function`] for the same type `F`, in a process of the same executable file.
+    /// The address was made by [`CodeAddress::from_function`] for the same type `F`, in a process of the same
+    /// executable file.
     pub(super) unsafe fn function(self) -> F {
         let () = Self::IS_POINTER;
         let address = anchor_address().wrapping_add_signed(self.0);

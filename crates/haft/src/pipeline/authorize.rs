@@ -1,9 +1,9 @@
 //! Step 5: may this call run?
 //!
-//! Rules, tool and hooks before the call give their reasons, and [`decide`] makes them one decision. If that asks, the
-//! permission hooks, the classifier and the user are asked in this order, and each answer is one more reason.
-//! Whatever goes wrong on the way decides "no". An approval is bound to a digest of the call: after the user's answer the
-//! effects are resolved again; a difference asks once more, a second one denies.
+//! Rules, tool and hooks before the call give their reasons, and [`decide`] makes them one decision. If that
+//! asks, the permission hooks, the classifier and the user are asked in this order, and each answer is one
+//! more reason. Whatever goes wrong on the way decides "no". An approval is bound to a digest of the call:
+//! after the user's answer the effects are resolved again; a difference asks once more, a second one denies.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -105,7 +105,8 @@ pub(super) fn decide_stopped(
     DecisionSubject::of_call(shared, opened, cx).decide(&[reason])
 }
 
-/// Decides on a host that a child of a running call wants to reach; `opened` is the call that only reaches hosts.
+/// Decides on a host that a child of a running call wants to reach; `opened` is the call that only reaches
+/// hosts.
 pub(super) async fn authorize_host(
     shared: &EngineCore,
     opened: &OpenedCall,
@@ -353,8 +354,8 @@ pub(crate) fn consider_call<T>(
     Ok(look(&subject.request(&subject.effects())))
 }
 
-/// Decides on a call as step 5 does, without making it; nobody is asked. The tool's guards belong to the decision, since
-/// what they refuse isn't made and what they change is what is decided on.
+/// Decides on a call as step 5 does, without making it; nobody is asked. The tool's guards belong to the
+/// decision, since what they refuse isn't made and what they change is what is decided on.
 pub(crate) async fn check_call<T>(
     shared: &EngineCore,
     (tool, origin): (&AnyTool, &ToolOrigin),
@@ -429,7 +430,8 @@ fn read_input(shared: &EngineCore, tool: &AnyTool, input: CallInput) -> Result<C
     Ok(attempt)
 }
 
-/// Reads an input and passes it through the guards of its tool, as steps 2 to 4 do it, with the refusal of a guard.
+/// Reads an input and passes it through the guards of its tool, as steps 2 to 4 do it, with the refusal of a
+/// guard.
 async fn read_guarded(
     shared: &EngineCore,
     tool: &AnyTool,
@@ -454,7 +456,8 @@ fn inspection_context(shared: &EngineCore, tool: &AnyTool) -> Context {
     Context::new(shared.host.clone(), 0, call, shared.cancel.child(), None)
 }
 
-/// Asks: permission hooks first, then the classifier, then the user, once more if what the call touches changed meanwhile.
+/// Asks: permission hooks first, then the classifier, then the user, once more if what the call touches
+/// changed meanwhile.
 async fn ask_user(
     subject: &DecisionSubject<'_>,
     opened: &OpenedCall,
@@ -571,10 +574,7 @@ async fn classify_call(
     let saw = subject.digest(opened, &decision);
     let now = subject.decide(reasons);
     let weak = now.reason().is_some_and(DecisionReason::is_weak_ask);
-    match weak && subject.digest(opened, &now) == saw {
-        true => now.with_reason(reason),
-        false => now,
-    }
+    if weak && subject.digest(opened, &now) == saw { now.with_reason(reason) } else { now }
 }
 
 /// What permission hooks answered.

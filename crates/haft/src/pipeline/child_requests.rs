@@ -1,8 +1,10 @@
-//! Requests of the children of a running call: hosts that they want to reach, and protected files whose change was undone.
+//! Requests of the children of a running call: hosts that they want to reach, and protected files whose
+//! change was undone.
 //!
-//! A request for a host is judged like a call of the same tool that only reaches these hosts, as step 5 decides on calls.
-//! Rules for commands say nothing about such a call, and rules for hosts, the mode, permission hooks, the classifier and the
-//! user do. Hosts of a group are asked about together, except for those that need no question and those that are denied.
+//! A request for a host is judged like a call of the same tool that only reaches these hosts, as step 5
+//! decides on calls. Rules for commands say nothing about such a call, and rules for hosts, the mode,
+//! permission hooks, the classifier and the user do. Hosts of a group are asked about together, except for
+//! those that need no question and those that are denied.
 //!
 //! A changed file may be the user's own work, so only the user decides on it, in modes that ask.
 //!

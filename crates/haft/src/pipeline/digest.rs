@@ -1,7 +1,7 @@
 //! What an approval is bound to.
 //!
-//! A yes counts for exactly one thing: this definition of the tool, this input, here, touching this, with these
-//! grants. The digest is computed only when somebody is asked.
+//! A yes counts for exactly one thing: this definition of the tool, this input, here, touching this, with
+//! these grants. The digest is computed only when somebody is asked.
 
 use sha2::{Digest, Sha256};
 
@@ -30,7 +30,8 @@ impl CallDigest {
             for ResolvedPath { at, extent } in paths {
                 part(kind.as_bytes());
                 part(at.real.as_os_str().as_encoded_bytes());
-                // A write is about the place, a read about the very file; both say whether something is there.
+                // A write is about the place, a read about the very file; both say whether something is
+                // there.
                 part(format!("{extent:?} {} {:?}", at.exists, at.anchor).as_bytes());
             }
         }

@@ -1,8 +1,8 @@
 //! Steps 6 to 8: run the call, look at what came of it, and bring it within its limit.
 //!
-//! The call runs in the task of its own that the dispatcher gave it. It holds a slot already; what it takes here is
-//! the tool's own limit and the locks on the files it changes. The supervisor watches its time from outside, so that a
-//! tool which never yields is still answered.
+//! The call runs in the task of its own that the dispatcher gave it. It holds a slot already; what it takes
+//! here is the tool's own limit and the locks on the files it changes. The supervisor watches its time from
+//! outside, so that a tool which never yields is still answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +33,8 @@ use crate::result::ToolResult;
 use crate::tool::erased::ToolInvocation;
 use crate::view::CallStage;
 
-/// Runs a prepared call, which has a slot. `watch` is told when the tool itself starts; what it gives is dropped when
-/// the tool is done.
+/// Runs a prepared call, which has a slot. `watch` is told when the tool itself starts; what it gives is
+/// dropped when the tool is done.
 ///
 /// What is rare is boxed, so that the future of a call that needs none of it stays small.
 pub(crate) async fn execute_call<Watching>(
@@ -192,8 +192,8 @@ async fn recorded_after(
     noted.map(|noted| noted.map_err(|_| String::new()))
 }
 
-/// A result that nobody has yet. Should it be dropped while it waits to be recorded, its file goes with it: nobody will be
-/// told where it is.
+/// A result that nobody has yet. Should it be dropped while it waits to be recorded, its file goes with it:
+/// nobody will be told where it is.
 struct UnclaimedResult<'a>(Option<&'a ToolResult>);
 
 impl UnclaimedResult<'_> {

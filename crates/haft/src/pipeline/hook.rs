@@ -1,4 +1,5 @@
-//! Steps 4 and 7: guards and hooks before a call, hooks after it; hooks on a denial and after a whole message.
+//! Steps 4 and 7: guards and hooks before a call, hooks after it; hooks on a denial and after a whole
+//! message.
 //!
 //! Before: fail closed, in order. After: whatever happens, the result stays.
 
@@ -93,8 +94,8 @@ pub(super) fn any_before(shared: &EngineCore, opened: &OpenedCall) -> bool {
     !shared.hooks.pre.is_empty() || !opened.entry.tool().spec().guards.is_empty()
 }
 
-/// Passes an input through the guards of its tool, for step 4 and for a call that is only checked. The input may come out
-/// changed.
+/// Passes an input through the guards of its tool, for step 4 and for a call that is only checked. The input
+/// may come out changed.
 ///
 /// # Errors
 /// Why a guard refuses the call: ` by one of its guards: …`, behind a verb.
@@ -340,7 +341,8 @@ pub(super) async fn run_denied_hooks(
     stop
 }
 
-/// Hooks after all calls of a message: their words go with the last result, which also says that the turn ends.
+/// Hooks after all calls of a message: their words go with the last result, which also says that the turn
+/// ends.
 pub(crate) async fn run_batch_hooks(
     shared: &EngineCore,
     turn: u64,

@@ -1,4 +1,5 @@
-//! The way of one call, from what the model asked to what it is told: eight steps, in this order, for every call.
+//! The way of one call, from what the model asked to what it is told: eight steps, in this order, for every
+//! call.
 //!
 //! | step | does | file |
 //! |---|---|---|
@@ -11,11 +12,12 @@
 //! | 7 observe | hooks after it, whenever 6 began | `hook` |
 //! | 8 settle | the result limit; later the turn's budget | here |
 //!
-//! `open_call` does 1 and 2, which need no waiting; the scheduler reads what it finds. `prepare_call` does 3 to 5 and holds
-//! nothing while it waits. `execute::execute_call` does 6 to 8. None of them fails: failure is an answer for the model.
+//! `open_call` does 1 and 2, which need no waiting; the scheduler reads what it finds. `prepare_call` does 3
+//! to 5 and holds nothing while it waits. `execute::execute_call` does 6 to 8. None of them fails: failure is
+//! an answer for the model.
 //!
-//! A rewrite in 4, or an edit by the user in 5, goes back to 2 with the new input, a bounded number of times. So what
-//! was checked and authorized is what runs, always.
+//! A rewrite in 4, or an edit by the user in 5, goes back to 2 with the new input, a bounded number of times.
+//! So what was checked and authorized is what runs, always.
 
 pub(crate) mod authorize;
 mod child_requests;
@@ -178,7 +180,8 @@ pub(crate) fn open_call(
     }
 }
 
-/// Steps 3 to 5: sense, hooks, permission. Holds no slot and no lock; `asking` is told before a user is asked.
+/// Steps 3 to 5: sense, hooks, permission. Holds no slot and no lock; `asking` is told before a user is
+/// asked.
 ///
 /// What is rare is boxed, so that the future of a call that needs none of it stays small.
 pub(crate) async fn prepare_call(
@@ -385,8 +388,8 @@ pub(crate) fn effects_of(invocation: &dyn ToolInvocation) -> Arc<Effects> {
     }
 }
 
-/// The error of a call that finds no tool that it may use. A tool that a rule denies, or that needs a user where there is none,
-/// was decided on without its input.
+/// The error of a call that finds no tool that it may use. A tool that a rule denies, or that needs a user
+/// where there is none, was decided on without its input.
 fn not_found(name: &str, missing: ToolNotFound) -> ToolError {
     let unknown = |text: String| ToolError::with_kind(ErrorKind::UnknownTool, text);
     match missing {

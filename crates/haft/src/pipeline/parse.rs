@@ -1,7 +1,7 @@
 //! Step 2: from the text of a model to an input that the tool can use.
 //!
-//! JSON first (strict: no duplicate keys, bounded), then the tool's schema, compiled once, then the typed input. The
-//! first version that all three accept is kept; every later reader gets that one.
+//! JSON first (strict: no duplicate keys, bounded), then the tool's schema, compiled once, then the typed
+//! input. The first version that all three accept is kept; every later reader gets that one.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use crate::schema::json::parse_json;
 use crate::schema::{InputViolation, describe_violations};
 use crate::tool::AnyTool;
 
-/// Reads the input of one call. `deferred` tools have a schema that the model was not shown: an error carries it.
+/// Reads the input of one call. `deferred` tools have a schema that the model was not shown: an error carries
+/// it.
 pub(super) fn parse_input(
     entry: &RegisteredTool,
     input: CallInput,

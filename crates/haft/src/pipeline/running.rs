@@ -1,7 +1,7 @@
 //! What a running call holds, and what others may see of it.
 //!
-//! The supervisor looks whether it is being polled, a screen may move it to the background, a worker that it starts has
-//! what it holds. All of that goes through its context, so it outlives no call.
+//! The supervisor looks whether it is being polled, a screen may move it to the background, a worker that it
+//! starts has what it holds. All of that goes through its context, so it outlives no call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -165,7 +165,8 @@ impl RunningCall {
         self.child_requests.get().cloned()
     }
 
-    /// The call touches anything from now on. The message whose other calls must not run meanwhile, if there is one.
+    /// The call touches anything from now on. The message whose other calls must not run meanwhile, if there
+    /// is one.
     pub(crate) fn widen(&self) -> Option<Arc<TurnShared>> {
         self.wider.store(true, Ordering::Release);
         self.turn.as_ref()?.upgrade()

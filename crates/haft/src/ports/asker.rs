@@ -12,15 +12,15 @@ const LASTING_LINES_MAX: usize = 5;
 
 /// Asks the user.
 ///
-/// The engine calls [`approve`](Asker::approve) for a call that needs a yes, from the call's own task, while it holds
-/// no slot and no lock: an answer may take as long as it takes. Several calls may ask at once; an implementation with
-/// one screen queues them. A panic counts as no.
+/// The engine calls [`approve`](Asker::approve) for a call that needs a yes, from the call's own task, while
+/// it holds no slot and no lock: an answer may take as long as it takes. Several calls may ask at once; an
+/// implementation with one screen queues them. A panic counts as no.
 ///
 /// # Cancel safety
 /// The future is dropped when the call is cancelled; the question should then disappear.
 pub trait Asker: Send + Sync + 'static {
-    /// Returns whether a user can answer now. If not, a call that would ask is denied, and tools that need a user are not
-    /// offered. It is checked for each question, so a user may come and go.
+    /// Returns whether a user can answer now. If not, a call that would ask is denied, and tools that need a
+    /// user are not offered. It is checked for each question, so a user may come and go.
     fn is_available(&self) -> bool {
         true
     }
@@ -31,15 +31,15 @@ pub trait Asker: Send + Sync + 'static {
     /// Asks what a tool wants to know; the texts chosen or typed, or nothing if the user declined.
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>>;
 
-    /// Asks for several things at once, where there is a place to show them together. By default there is none, and whoever asks
-    /// does so one by one.
+    /// Asks for several things at once, where there is a place to show them together. By default there is
+    /// none, and whoever asks does so one by one.
     fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, FormAnswer> {
         let _ = form;
         Box::pin(std::future::ready(FormAnswer::OneByOne))
     }
 
-    /// Shows a page that the user is to open, where there is a way to show addresses as such; no values is a yes. By default there
-    /// is none, and whoever asks puts it as a question.
+    /// Shows a page that the user is to open, where there is a way to show addresses as such; no values is a
+    /// yes. By default there is none, and whoever asks puts it as a question.
     fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, FormAnswer> {
         let _ = page;
         Box::pin(std::future::ready(FormAnswer::OneByOne))
@@ -66,12 +66,13 @@ pub struct ApprovalRequest {
     pub decision: Decision,
     /// What would allow it for good, in words, where something would.
     pub proposed_rule: Option<String>,
-    /// The rules that [`ApprovalAnswer::Session`] and [`ApprovalAnswer::Always`] would add; none where they count for this call alone.
+    /// The rules that [`ApprovalAnswer::Session`] and [`ApprovalAnswer::Always`] would add; none where they
+    /// count for this call alone.
     pub lasting_rules: Vec<String>,
     /// What the tool shows of the call.
     pub view: CallView,
-    /// Nothing confines it: it runs in a child process that can do more than it declares, or nothing is known of what it
-    /// touches.
+    /// Nothing confines it: it runs in a child process that can do more than it declares, or nothing is known
+    /// of what it touches.
     pub unconfined: bool,
     /// What the call touches changed since the user said yes.
     pub again: bool,
@@ -96,7 +97,8 @@ impl ApprovalRequest {
         &self.decision.warnings
     }
 
-    /// Whether one yes may allow it together with others: nothing warns, and what it may destroy is known to be nothing.
+    /// Whether one yes may allow it together with others: nothing warns, and what it may destroy is known to
+    /// be nothing.
     pub fn is_harmless(&self) -> bool {
         let destructive = self.decision.effects.class.destructive && self.effects.needs_warning();
         self.warnings().is_empty() && !destructive

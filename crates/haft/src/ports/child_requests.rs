@@ -1,9 +1,9 @@
-//! Requests that come up while a child runs: hosts that its call wasn't granted, and changes of protected files that were
-//! undone.
+//! Requests that come up while a child runs: hosts that its call wasn't granted, and changes of protected
+//! files that were undone.
 //!
-//! The implementation of [`Processes`](super::Processes) that confines the child holds the connection back, or pauses the
-//! child, and asks here. The engine answers: about hosts by the same rules, hooks and questions as on the call itself,
-//! about files by a question to the user.
+//! The implementation of [`Processes`](super::Processes) that confines the child holds the connection back,
+//! or pauses the child, and asks here. The engine answers: about hosts by the same rules, hooks and questions
+//! as on the call itself, about files by a question to the user.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -33,8 +33,8 @@ pub struct WantedHost {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// The rule that would open it, with its port, where a rule for the host alone doesn't: other ports than those of
-    /// the web, addresses, this machine. An approval is for this call alone then.
+    /// The rule that would open it, with its port, where a rule for the host alone doesn't: other ports than
+    /// those of the web, addresses, this machine. An approval is for this call alone then.
     pub port_rule: Option<String>,
     /// The hosts that are asked about with it.
     pub group: Option<HostGroup>,

@@ -62,8 +62,8 @@ impl PermissionMode {
         self == other || looseness(self) < looseness(other)
     }
 
-    /// Whether the user is asked in this mode about what no rule and no call asks for: to run a command again with more,
-    /// or to put a file back.
+    /// Whether the user is asked in this mode about what no rule and no call asks for: to run a command again
+    /// with more, or to put a file back.
     pub fn allows_own_questions(self) -> bool {
         match self {
             PermissionMode::Default | PermissionMode::AcceptEdits | PermissionMode::Auto => true,

@@ -1,8 +1,9 @@
 //! The port to child processes.
 //!
-//! A request says what to run and what may come of it; whoever implements the port starts it, confines it as far as the
-//! host can, and sees to it that nothing is left. Output is bounded twice: so much of it stays in memory, the beginning
-//! and the end, and the whole goes to a file of the session's results where the request says so.
+//! A request says what to run and what may come of it; whoever implements the port starts it, confines it as
+//! far as the host can, and sees to it that nothing is left. Output is bounded twice: so much of it stays in
+//! memory, the beginning and the end, and the whole goes to a file of the session's results where the request
+//! says so.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -24,35 +25,37 @@ use crate::results::{OffloadStore, OffloadedFile};
 
 /// Starts child processes, and is the only thing that does.
 ///
-/// A tool calls [`run`](Processes::run) from its own task and awaits the end. When the call is cancelled the future
-/// is dropped or the request's `cancel` is raised; either way everything that was started must be gone before the
-/// implementation lets go of it.
+/// A tool calls [`run`](Processes::run) from its own task and awaits the end. When the call is cancelled the
+/// future is dropped or the request's `cancel` is raised; either way everything that was started must be gone
+/// before the implementation lets go of it.
 pub trait Processes: Send + Sync + 'static {
-    /// Whether a child can do no more than its request grants. Where it can't be held to that, effects of commands
-    /// are not believed, and a tool that [runs in a child](crate::ToolSpec::in_child) asks however harmless it claims to
-    /// be.
+    /// Whether a child can do no more than its request grants. Where it can't be held to that, effects of
+    /// commands are not believed, and a tool that [runs in a child](crate::ToolSpec::in_child) asks however
+    /// harmless it claims to be.
     fn confines(&self) -> bool;
 
-    /// Which rules children are held to. An engine whose authorizer has others starts nothing here. Called once, when the
-    /// engine is built.
+    /// Which rules children are held to. An engine whose authorizer has others starts nothing here. Called
+    /// once, when the engine is built.
     fn enforced_rules(&self) -> EnforcedRules;
 
     /// Runs one process to its end.
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>>;
 
-    /// A tool of this process is about to write or remove these paths by itself, as the user or a rule allows it: what
-    /// changes there is not the work of a child that runs meanwhile.
+    /// A tool of this process is about to write or remove these paths by itself, as the user or a rule allows
+    /// it: what changes there is not the work of a child that runs meanwhile.
     fn begin_writes(&self, paths: &[PathBuf]) {
         let _ = paths;
     }
 
-    /// It no longer does. Called once for each call of [`begin_writes`](Processes::begin_writes), with the same paths.
+    /// It no longer does. Called once for each call of [`begin_writes`](Processes::begin_writes), with the
+    /// same paths.
     fn end_writes(&self, paths: &[PathBuf]) {
         let _ = paths;
     }
 
-    /// Checks whether a child that nothing confines may reach this host and port, with what `grants` adds to the session's
-    /// rules. In a sandbox the session's proxy checks every connection itself. By default no host may be reached.
+    /// Checks whether a child that nothing confines may reach this host and port, with what `grants` adds to
+    /// the session's rules. In a sandbox the session's proxy checks every connection itself. By default no
+    /// host may be reached.
     ///
     /// # Errors
     /// The reason, and what would allow it.
@@ -68,14 +71,16 @@ pub trait Processes: Send + Sync + 'static {
     }
 }
 
-/// Told of output as it comes. Called from a thread of the implementation; a call that blocks holds this child up.
+/// Told of output as it comes. Called from a thread of the implementation; a call that blocks holds this
+/// child up.
 pub type OnOutput = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// Told of each line that a child writes to descriptor 3, without its line break.
 pub type OnLine = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// Given our ends of a child's standard input and output once it has been started: what is written to the first it reads,
-/// what it prints comes from the second. Both are pipes that don't block. Dropping the first is the end of its input.
+/// Given our ends of a child's standard input and output once it has been started: what is written to the
+/// first it reads, what it prints comes from the second. Both are pipes that don't block. Dropping the first
+/// is the end of its input.
 pub type OnPipes = Arc<dyn Fn(OwnedFd, OwnedFd) + Send + Sync>;
 
 /// A process to run.
@@ -106,13 +111,15 @@ pub struct ProcessRequest {
     pub access: GrantedAccess,
     /// Hosts that it may be let reach while it runs, for one that outlives the call that started it.
     pub grants: Option<HostGrants>,
-    /// Where it is asked whether it may reach a host that it isn't granted. Without it such a host is refused.
+    /// Where it is asked whether it may reach a host that it isn't granted. Without it such a host is
+    /// refused.
     pub child_requests: Option<ChildRequests>,
     /// How much of the machine it is shown.
     pub confinement: ConfinementLevel,
     /// How much of what is protected it may change all the same.
     pub protection: ProtectionLevel,
-    /// Whether its complaints come through the same pipe as its output, in the order in which they were written.
+    /// Whether its complaints come through the same pipe as its output, in the order in which they were
+    /// written.
     pub merged: bool,
     /// How long it may run.
     pub timeout: Duration,
@@ -126,8 +133,8 @@ pub struct ProcessRequest {
     pub on_line: Option<OnLine>,
     /// A file that the child has as descriptor 4, for a child that has a descriptor 3.
     pub content: Option<Arc<OwnedFd>>,
-    /// Given the child's standard input and output, for a program that is talked to while it runs. Nothing of its output
-    /// is kept then, and `on_output` hears only what it complains about.
+    /// Given the child's standard input and output, for a program that is talked to while it runs. Nothing of
+    /// its output is kept then, and `on_output` hears only what it complains about.
     pub on_pipes: Option<OnPipes>,
     /// Whether it runs in the background, where others run beside it. It may move there while it runs.
     pub background: BackgroundFlag,
@@ -137,8 +144,8 @@ pub struct ProcessRequest {
 
 /// How much of what is protected a child may change all the same.
 ///
-/// The engine carries it and never interprets it: its meaning is agreed between the tool that makes a request and the
-/// implementation that confines the child.
+/// The engine carries it and never interprets it: its meaning is agreed between the tool that makes a request
+/// and the implementation that confines the child.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProtectionLevel {
     /// The level. 0 is the strictest one.
@@ -178,8 +185,8 @@ impl ProcessRequest {
         }
     }
 
-    /// This program again, called by the name `argv[0]`; it is started from its open file, so it is the same even if the
-    /// file at its path was replaced.
+    /// This program again, called by the name `argv[0]`; it is started from its open file, so it is the same
+    /// even if the file at its path was replaced.
     pub fn for_this_program<A: Into<OsString>>(
         argv: impl IntoIterator<Item = A>,
         cwd: impl Into<PathBuf>,
@@ -219,11 +226,11 @@ impl ProcessRequest {
         self
     }
 
-    /// Confines the child to the effects that its call declared, as far as they were granted to the call. `paths` says where
-    /// the paths of the session lie.
+    /// Confines the child to the effects that its call declared, as far as they were granted to the call.
+    /// `paths` says where the paths of the session lie.
     ///
-    /// Effects that aren't known leave it what the session may do. A command that it declares to run may look around, as
-    /// commands do.
+    /// Effects that aren't known leave it what the session may do. A command that it declares to run may look
+    /// around, as commands do.
     #[must_use]
     pub fn with_declared_effects(
         mut self,
@@ -274,7 +281,8 @@ impl ProcessRequest {
         self
     }
 
-    /// Sends what the child complains about down the same pipe as its output: [`ProcessOutcome::stderr`] stays empty.
+    /// Sends what the child complains about down the same pipe as its output: [`ProcessOutcome::stderr`]
+    /// stays empty.
     #[must_use]
     pub fn with_merged_output(mut self) -> ProcessRequest {
         self.merged = true;
@@ -341,11 +349,11 @@ impl ProcessRequest {
     }
 }
 
-/// Hosts that a child may reach, to which more are added while it runs, and what it was refused since somebody looked.
-/// Clones share it.
+/// Hosts that a child may reach, to which more are added while it runs, and what it was refused since
+/// somebody looked. Clones share it.
 ///
-/// For a program that serves several calls, each with hosts of its own: what one call was granted is there for the
-/// program as long as it runs, since nobody can tell which of its requests belongs to which call.
+/// For a program that serves several calls, each with hosts of its own: what one call was granted is there
+/// for the program as long as it runs, since nobody can tell which of its requests belongs to which call.
 ///
 /// ```
 /// use haft::ports::HostGrants;
@@ -364,7 +372,8 @@ struct GrantedHosts {
 }
 
 impl HostGrants {
-    /// Lets the child reach this host too, written as in [`GrantedAccess::hosts`]. False if there are too many already.
+    /// Lets the child reach this host too, written as in [`GrantedAccess::hosts`]. False if there are too
+    /// many already.
     pub fn grant(&self, host: impl Into<String>) -> bool {
         let (host, mut granted) = (host.into(), self.lock());
         let room = granted.hosts.len() < limits::HOST_GRANTS_MAX;
@@ -397,7 +406,8 @@ impl HostGrants {
     }
 }
 
-/// Whether a child runs in the background: its call has its answer, and other calls run beside it. Clones share it.
+/// Whether a child runs in the background: its call has its answer, and other calls run beside it. Clones
+/// share it.
 ///
 /// A child in the background may be held to less, since nobody looks at what it did before others rely on it.
 ///
@@ -419,7 +429,8 @@ struct BackgroundState {
 }
 
 impl BackgroundFlag {
-    /// From now on it does. Whoever [waits](BackgroundFlag::on_begin) for that is told; a second time is nothing.
+    /// From now on it does. Whoever [waits](BackgroundFlag::on_begin) for that is told; a second time is
+    /// nothing.
     pub fn begin(&self) {
         let told = {
             let mut moved = self.lock();
@@ -461,12 +472,12 @@ impl fmt::Debug for BackgroundFlag {
 /// How much of the machine a child is shown, where the host can confine it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ConfinementLevel {
-    /// It sees the system, tool chains, and what the request grants; also of the working directories nothing else. It can
-    /// change nothing but that and a temporary folder of its own, and reach no host but those that the request grants: for
-    /// programs that declare what they touch.
+    /// It sees the system, tool chains, and what the request grants; also of the working directories nothing
+    /// else. It can change nothing but that and a temporary folder of its own, and reach no host but those
+    /// that the request grants: for programs that declare what they touch.
     Declared,
-    /// It may look around where the session works. It can change nothing but a temporary folder of its own and what the
-    /// request grants, and reach no host but those that it grants: for commands that only look.
+    /// It may look around where the session works. It can change nothing but a temporary folder of its own
+    /// and what the request grants, and reach no host but those that it grants: for commands that only look.
     ReadOnly,
     /// What the session may touch, and beyond it what the request grants.
     #[default]
@@ -504,8 +515,8 @@ pub struct ProcessOutcome {
     pub stderr: CapturedOutput,
     /// What it was kept from, as far as that is known.
     pub refused: Vec<ConfinementRefusal>,
-    /// What of it was killed and was still there when it was given up, by its numbers: the kernel holds it, or it belongs to
-    /// another user. Nobody waits for that any longer.
+    /// What of it was killed and was still there when it was given up, by its numbers: the kernel holds it,
+    /// or it belongs to another user. Nobody waits for that any longer.
     pub held: Vec<u32>,
 }
 
@@ -520,11 +531,12 @@ pub enum ConfinementRefusal {
         port: Option<u16>,
         /// Why not, in words for the model.
         why: String,
-        /// Whether granting it to the call would let it through: not where a rule denies it, or its address is the reason.
+        /// Whether granting it to the call would let it through: not where a rule denies it, or its address
+        /// is the reason.
         grantable: bool,
     },
-    /// It was let through to this host, and there was no connection: its name has no address, or nobody answers. Known
-    /// for certain, and no grant changes it.
+    /// It was let through to this host, and there was no connection: its name has no address, or nobody
+    /// answers. Known for certain, and no grant changes it.
     Unreached {
         /// The name that it asked for.
         host: String,
@@ -540,16 +552,16 @@ pub enum ConfinementRefusal {
         /// Whether it would have changed something.
         write: bool,
     },
-    /// Its words say that it could not change these. A child can hide that or make it up, so this is a reason to explain
-    /// and to offer nothing.
+    /// Its words say that it could not change these. A child can hide that or make it up, so this is a reason
+    /// to explain and to offer nothing.
     Held {
         /// What.
         paths: Vec<PathBuf>,
         /// What is in the way and what would allow it, in words for the model.
         why: String,
     },
-    /// Its words say that it could not start a program which is installed in a folder that it doesn't see. A child can make
-    /// that up.
+    /// Its words say that it could not start a program which is installed in a folder that it doesn't see. A
+    /// child can make that up.
     Unseen {
         /// The folder.
         folder: PathBuf,
@@ -612,7 +624,8 @@ impl CapturedOutput {
         (self.head.len() as u64 == self.total_bytes).then_some(&self.head)
     }
 
-    /// Beginning and end as text; what is not UTF-8 is replaced, and characters that were cut in two are left out.
+    /// Beginning and end as text; what is not UTF-8 is replaced, and characters that were cut in two are left
+    /// out.
     pub fn to_text(&self) -> (String, String) {
         if self.whole().is_some() {
             return (String::from_utf8_lossy(&self.head).into_owned(), String::new());

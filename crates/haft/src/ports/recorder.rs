@@ -15,8 +15,8 @@ use crate::result::ToolResult;
 ///
 /// This is a port and not an event sink: it is told *before* a call runs and can refuse. The engine calls
 /// [`before`](Recorder::before) from the call's own task when everything else is settled, then
-/// [`after`](Recorder::after) exactly once for each `before` that succeeded, unless the process dies. A refusal stops
-/// a call that has side effects; a read-only one goes on, with a warning event.
+/// [`after`](Recorder::after) exactly once for each `before` that succeeded, unless the process dies. A
+/// refusal stops a call that has side effects; a read-only one goes on, with a warning event.
 pub trait Recorder: Send + Sync + 'static {
     /// Notes a call that is about to run. Return only when the note is as durable as it has to be.
     fn before<'a>(&'a self, intent: &'a CallIntent<'a>) -> BoxFuture<'a, Result<(), RecordError>>;
@@ -28,20 +28,20 @@ pub trait Recorder: Send + Sync + 'static {
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>>;
 
-    /// Notes a call that is not run, and why: a rule, the user, a hook, an input that doesn't fit. Told once, in the course
-    /// of the turn; must not block. By default nothing is noted.
+    /// Notes a call that is not run, and why: a rule, the user, a hook, an input that doesn't fit. Told once,
+    /// in the course of the turn; must not block. By default nothing is noted.
     fn refused(&self, refusal: &RefusedCall<'_>) {
         let _ = refusal;
     }
 
-    /// Notes what a hook made of a call. Only of hooks that did something or failed; must not block. By default nothing is
-    /// noted.
+    /// Notes what a hook made of a call. Only of hooks that did something or failed; must not block. By
+    /// default nothing is noted.
     fn hooked(&self, hooked: &HookOutcome<'_>) {
         let _ = hooked;
     }
 
-    /// Notes what was decided on a request of a child of a running call: a host that it wants to reach, or files whose change
-    /// was undone. Must not block. By default nothing is noted.
+    /// Notes what was decided on a request of a child of a running call: a host that it wants to reach, or
+    /// files whose change was undone. Must not block. By default nothing is noted.
     fn request_decided(&self, decided: &RequestDecision<'_>) {
         let _ = decided;
     }

@@ -1,7 +1,8 @@
 //! What rules and settings keep child processes from, as plain data: [`SandboxRules`].
 //!
-//! It lies between a policy, which knows rules and no processes, and a sandbox, which knows processes and no rules. A
-//! [`RuleSetId`] says which rules a sandbox enforces, and an engine starts no process in the sandbox of another authorizer.
+//! It lies between a policy, which knows rules and no processes, and a sandbox, which knows processes and no
+//! rules. A [`RuleSetId`] says which rules a sandbox enforces, and an engine starts no process in the sandbox
+//! of another authorizer.
 
 use std::ffi::OsString;
 use std::num::NonZeroU64;
@@ -14,7 +15,8 @@ use super::{Authorizer, ProcessError, ProcessOutcome, ProcessRequest, Processes}
 use crate::files::HiddenPaths;
 use crate::future::{BoxFuture, catch_panic};
 
-/// Identifies the rules of an authorizer. Copies are equal, and each [new](RuleSetId::new) one differs from all others.
+/// Identifies the rules of an authorizer. Copies are equal, and each [new](RuleSetId::new) one differs from
+/// all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleSetId(Option<NonZeroU64>);
 
@@ -30,10 +32,12 @@ impl RuleSetId {
     }
 }
 
-/// The rules that a sandbox enforces. Only an [`Authorizer`] that [says what they are](RestrictProcesses) can make them.
+/// The rules that a sandbox enforces. Only an [`Authorizer`] that [says what they are](RestrictProcesses) can
+/// make them.
 ///
-/// The configuration of a sandbox can't be made without them, so a host that authorizes calls by rules can't run commands
-/// that these rules don't bind. [`Permissions`](crate::PermissionRules) knows no files and hosts and restricts nothing.
+/// The configuration of a sandbox can't be made without them, so a host that authorizes calls by rules can't
+/// run commands that these rules don't bind. [`Permissions`](crate::PermissionRules) knows no files and hosts
+/// and restricts nothing.
 ///
 /// ```compile_fail
 /// // What is restricted is no set of rules by itself.
@@ -52,8 +56,8 @@ pub struct SandboxRules {
 }
 
 impl SandboxRules {
-    /// What this authorizer restricts, as of now. Only an engine with this authorizer, or with one of the same
-    /// [rules](Authorizer::rule_set), starts processes in a sandbox with them.
+    /// What this authorizer restricts, as of now. Only an engine with this authorizer, or with one of the
+    /// same [rules](Authorizer::rule_set), starts processes in a sandbox with them.
     pub fn from_authorizer(authorizer: &(impl Authorizer + RestrictProcesses)) -> SandboxRules {
         SandboxRules { restrictions: authorizer.process_restrictions(), rule_set: authorizer.rule_set() }
     }
@@ -71,11 +75,13 @@ pub enum EnforcedRules {
     None,
     /// These.
     Of(RuleSetId),
-    /// Those of an authorizer that doesn't [identify](Authorizer::rule_set) its rules. No engine accepts them.
+    /// Those of an authorizer that doesn't [identify](Authorizer::rule_set) its rules. No engine accepts
+    /// them.
     Unidentified,
 }
 
-/// These processes, or none if they are held to the rules of another authorizer than the one that decides on calls.
+/// These processes, or none if they are held to the rules of another authorizer than the one that decides on
+/// calls.
 pub(crate) fn bind_processes(
     processes: Arc<dyn Processes>,
     authorizer: &dyn Authorizer,
@@ -116,7 +122,8 @@ impl Deref for SandboxRules {
     }
 }
 
-/// Says what the rules of an authorizer keep child processes from. The authorizer also [identifies](Authorizer::rule_set) them.
+/// Says what the rules of an authorizer keep child processes from. The authorizer also
+/// [identifies](Authorizer::rule_set) them.
 pub trait RestrictProcesses {
     /// Returns all restrictions, as of now. One that is missing is not enforced for commands.
     fn process_restrictions(&self) -> ProcessRestrictions;
@@ -125,8 +132,8 @@ pub trait RestrictProcesses {
 /// What child processes are kept from, and the hosts that they may reach.
 #[derive(Clone, Debug)]
 pub struct ProcessRestrictions {
-    /// Says which files no child may read, if a rule speaks of any. Rules that ask count: a child isn't asked in the
-    /// middle of its run.
+    /// Says which files no child may read, if a rule speaks of any. Rules that ask count: a child isn't asked
+    /// in the middle of its run.
     pub unreadable: Option<HiddenPaths>,
     /// The rules among these that deny, each by where it begins.
     pub denied_reads: Vec<DeniedRead>,

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use crate::files::RootExtent;
 
-/// Says what calls may touch without a grant beside the working directories, because the profile of the session's
-/// sandbox shows it to every command.
+/// Says what calls may touch without a grant beside the working directories, because the profile of the
+/// session's sandbox shows it to every command.
 ///
-/// A policy asks it before a call runs, a sandbox answers. Paths are absolute and real. What is unknown is not open.
+/// A policy asks it before a call runs, a sandbox answers. Paths are absolute and real. What is unknown is
+/// not open.
 pub trait SandboxView: Send + Sync + 'static {
     /// Whether a path may be used so without a grant.
     fn is_path_open(&self, path: &Path, extent: RootExtent, path_use: PathUse) -> bool;

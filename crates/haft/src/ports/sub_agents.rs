@@ -1,8 +1,8 @@
 //! The port to sub-agents.
 //!
-//! A tool says what is to be done and by which kind of agent; how a loop is run, which model is asked and what a kind means
-//! is the business of whoever implements this. Who a message is from is read off the context, so that nobody can speak in
-//! another's name.
+//! A tool says what is to be done and by which kind of agent; how a loop is run, which model is asked and
+//! what a kind means is the business of whoever implements this. Who a message is from is read off the
+//! context, so that nobody can speak in another's name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,15 +14,16 @@ use crate::future::BoxFuture;
 
 /// Runs a task in a loop of its own.
 ///
-/// Called from the delegating call's task. The child's calls are judged one by one, each at most as freely as its
-/// parent's would be; it ends when the context's cancellation is raised, or when the future is dropped.
+/// Called from the delegating call's task. The child's calls are judged one by one, each at most as freely as
+/// its parent's would be; it ends when the context's cancellation is raised, or when the future is dropped.
 pub trait SubAgents: Send + Sync + 'static {
     /// Returns whether sub-agents can work now. While they can't, tools that need them are not offered.
     fn is_available(&self) -> bool {
         true
     }
 
-    /// Says what is wrong with a request before anything is asked or run: a kind that isn't there, agents too deep.
+    /// Says what is wrong with a request before anything is asked or run: a kind that isn't there, agents too
+    /// deep.
     ///
     /// # Errors
     /// In words for the model.
@@ -38,8 +39,8 @@ pub trait SubAgents: Send + Sync + 'static {
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
 
-    /// Sends words to an agent that runs, or to the one that the sender works for (`parent`). They arrive before its next
-    /// turn and stop nothing.
+    /// Sends words to an agent that runs, or to the one that the sender works for (`parent`). They arrive
+    /// before its next turn and stop nothing.
     fn send<'a>(
         &'a self,
         to: &'a str,

@@ -15,9 +15,9 @@ use crate::result::ToolResult;
 
 /// Keeps track of what runs in the background.
 ///
-/// The engine calls [`adopt`](Tasks::adopt) when a call moves to the background and [`finish`](Tasks::finish) when it
-/// ends; tools list, read and stop tasks. All of it but [`ended`](Tasks::ended) is quick and never waits. Everything here
-/// ends with the session.
+/// The engine calls [`adopt`](Tasks::adopt) when a call moves to the background and [`finish`](Tasks::finish)
+/// when it ends; tools list, read and stop tasks. All of it but [`ended`](Tasks::ended) is quick and never
+/// waits. Everything here ends with the session.
 pub trait Tasks: Send + Sync + 'static {
     /// Takes a running call over.
     ///
@@ -72,11 +72,12 @@ pub trait TaskLog: Send + Sync + 'static {
     /// The file that holds it can't be read.
     fn read(&self, from: u64, bytes_max: usize) -> io::Result<String>;
 
-    /// The last of what was printed, also where there was no room for what is before it, and then the line that has no
-    /// end yet.
+    /// The last of what was printed, also where there was no room for what is before it, and then the line
+    /// that has no end yet.
     fn tail(&self) -> (String, String);
 
-    /// Sees to it that what was printed outlives the session, and says in which file; nothing if nothing was printed.
+    /// Sees to it that what was printed outlives the session, and says in which file; nothing if nothing was
+    /// printed.
     ///
     /// # Errors
     /// There is no place for it, or it can't be written.

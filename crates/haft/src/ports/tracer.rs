@@ -1,8 +1,8 @@
 //! The port to whoever measures calls across programs.
 //!
-//! A tracer is told what an event sink is told, and one thing more is asked of it: in which place of a trace a call works,
-//! so that servers and child processes which the call uses can go on with it. It is a port and no sink because sub-agents
-//! bring sinks of their own, and share their session's tracer.
+//! A tracer is told what an event sink is told, and one thing more is asked of it: in which place of a trace
+//! a call works, so that servers and child processes which the call uses can go on with it. It is a port and
+//! no sink because sub-agents bring sinks of their own, and share their session's tracer.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,13 +16,15 @@ use crate::future::BoxFuture;
 
 /// Watches calls for somebody who measures them.
 ///
-/// Called from the engine's tasks: no method may block. A panic is caught, and what it was told is lost. Nothing depends on
-/// what a tracer does.
+/// Called from the engine's tasks: no method may block. A panic is caught, and what it was told is lost.
+/// Nothing depends on what a tracer does.
 pub trait Tracer: Send + Sync + 'static {
-    /// Told of everything that happens, as an [`EventSink`](crate::event::EventSink) is, whoever else watches.
+    /// Told of everything that happens, as an [`EventSink`](crate::event::EventSink) is, whoever else
+    /// watches.
     fn see(&self, event: &Event);
 
-    /// The place in a trace in which this call works; none where the call isn't traced. The same each time it is asked.
+    /// The place in a trace in which this call works; none where the call isn't traced. The same each time it
+    /// is asked.
     fn context(&self, call: CallPlace<'_>) -> Option<TraceContext>;
 
     /// Takes a fact about a call that runs, by its name in the conventions of OpenTelemetry.

@@ -1,7 +1,8 @@
 //! From the tools that there are to the tools that a turn offers, stage by stage.
 //!
-//! base tools → build features → run-time gates → deny rules by name → external tools → duplicates → order. The
-//! result depends on the *set* of tools and on nothing else: not on the order of registration, not on a hash seed.
+//! base tools → build features → run-time gates → deny rules by name → external tools → duplicates → order.
+//! The result depends on the *set* of tools and on nothing else: not on the order of registration, not on a
+//! hash seed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -55,7 +56,8 @@ pub struct ToolGates {
     pub features_off: HashSet<String>,
     /// With more tools than this, those that can be are deferred: those that say so and those from outside.
     pub defer_above: usize,
-    /// So they are if the definitions of all tools take more than this part of the model's window, in percent.
+    /// So they are if the definitions of all tools take more than this part of the model's window, in
+    /// percent.
     pub defer_above_percent: u8,
     /// How many tokens fit into the model's window. Where that isn't known only the count decides.
     pub window_tokens: Option<u64>,
@@ -202,7 +204,8 @@ fn withheld_reason(name: &str, tool: &AnyTool, assembly: &AssemblyInputs<'_>) ->
     assembly.authorizer.and_then(hides).map(WithheldReason::Denied)
 }
 
-/// The name of an outside tool whose plain name another outside tool has: always the same for the same source.
+/// The name of an outside tool whose plain name another outside tool has: always the same for the same
+/// source.
 fn suffixed_name(entry: &RegisteredTool) -> Arc<str> {
     let hash = Sha256::digest(format!("{}\0{}", entry.origin(), entry.name()));
     let suffix: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
@@ -234,7 +237,8 @@ fn defer_tools(offers: &mut [OfferedTool], assembly: &AssemblyInputs<'_>) {
     }
 }
 
-/// Whether there are more tools than a model does well with, or their definitions leave too little of its window.
+/// Whether there are more tools than a model does well with, or their definitions leave too little of its
+/// window.
 fn are_too_many(offers: &[OfferedTool], gates: &ToolGates) -> bool {
     if offers.len() > gates.defer_above {
         return true;

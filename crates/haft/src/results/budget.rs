@@ -1,10 +1,11 @@
 //! The turn's budget over all results.
 //!
-//! Ten results within their limits can still be too much together. [`fit_to_budget`] shrinks as few as it can, and the same
-//! ones every time: results keep their order, every one is counted, errors too, and the largest go first. First
-//! the limited ones become previews with a file. Then the unlimited ones become pages without a file, since the
-//! tool that would read the file back is the one that made it; those that can't be asked for the part that follows get a
-//! file all the same, so that nothing is lost. Only when that isn't enough do all share alike.
+//! Ten results within their limits can still be too much together. [`fit_to_budget`] shrinks as few as it
+//! can, and the same ones every time: results keep their order, every one is counted, errors too, and the
+//! largest go first. First the limited ones become previews with a file. Then the unlimited ones become pages
+//! without a file, since the tool that would read the file back is the one that made it; those that can't be
+//! asked for the part that follows get a file all the same, so that nothing is lost. Only when that isn't
+//! enough do all share alike.
 //!
 //! Who shrinks to what is planned on numbers alone before anything is written, so no result is cut twice.
 
@@ -47,11 +48,12 @@ impl<'a> BudgetedResult<'a> {
 /// Afterwards the sum is within the budget if that is at least [`limits::RESULT_CHARS_MIN`] for every result.
 /// Results that are within it already are only measured.
 ///
-/// 1. The largest limited result becomes a preview of [`limits::PREVIEW_CHARS`], the later one of two equals, until
-///    the sum fits or none is longer than that.
-/// 2. The unlimited ones are cut, all to the one length that makes the sum fit: to pages, or where the tool has none, to
-///    previews with a file.
-/// 3. If that length is below a preview's, every result gets an equal share; short ones leave theirs to others.
+/// 1. The largest limited result becomes a preview of [`limits::PREVIEW_CHARS`], the later one of two equals,
+///    until the sum fits or none is longer than that.
+/// 2. The unlimited ones are cut, all to the one length that makes the sum fit: to pages, or where the tool
+///    has none, to previews with a file.
+/// 3. If that length is below a preview's, every result gets an equal share; short ones leave theirs to
+///    others.
 pub fn fit_to_budget(results: &mut [BudgetedResult<'_>], budget_chars: usize, store: &OffloadStore) {
     // Bytes bound characters from above, so most turns end here.
     if results.iter().map(|result| output_bytes(&result.settled.output)).sum::<usize>() <= budget_chars {

@@ -1,8 +1,8 @@
 //! A result that is too long for memory: written to its file piece by piece, while it comes.
 //!
-//! The file is one of the store's, so it is as private and as short-lived as the others. It is there for good only once
-//! the writer says that it is finished; a call that ends before leaves nothing. What has to be known to show a part of
-//! the text is counted on the way, so that nobody reads the file again.
+//! The file is one of the store's, so it is as private and as short-lived as the others. It is there for good
+//! only once the writer says that it is finished; a call that ends before leaves nothing. What has to be
+//! known to show a part of the text is counted on the way, so that nobody reads the file again.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -78,7 +78,8 @@ impl OffloadWriter {
 /// How many bytes are counted at once: no more than fit a byte, and whole registers of the machine.
 const COUNTED_BYTES: usize = 192;
 
-/// How many bytes of a block are of a kind. The sum is a byte as well, so that the machine adds up many at once.
+/// How many bytes of a block are of a kind. The sum is a byte as well, so that the machine adds up many at
+/// once.
 fn of_kind(block: &[u8], kind: impl Fn(u8) -> bool) -> usize {
     debug_assert!(block.len() <= COUNTED_BYTES, "the sum fits a byte");
     usize::from(block.iter().fold(0u8, |sum, byte| sum.wrapping_add(u8::from(kind(*byte)))))
@@ -92,8 +93,8 @@ impl Drop for OffloadWriter {
     }
 }
 
-/// A file of whole results, and what is in it. [`OffloadStore::show`](super::OffloadStore::show) makes it the result of
-/// a call.
+/// A file of whole results, and what is in it. [`OffloadStore::show`](super::OffloadStore::show) makes it the
+/// result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffloadedFile {
     path: PathBuf,

@@ -1,9 +1,9 @@
 //! Cutting text: its beginning and its end, and between them words on what is missing and where it is.
 //!
 //! Pure: the file is already written, or is already known to be lost, when a preview is made. The words count
-//! towards the limit, so a short limit gets shorter words, down to a bare `[cut]`. They are measured at the widest
-//! they can get, with the largest numbers, and the text gets the room that remains; thus one pass is enough, and
-//! the limit holds without trimming the words themselves.
+//! towards the limit, so a short limit gets shorter words, down to a bare `[cut]`. They are measured at the
+//! widest they can get, with the largest numbers, and the text gets the room that remains; thus one pass is
+//! enough, and the limit holds without trimming the words themselves.
 //!
 //! A cut falls on a line boundary unless lines are so long that this would throw away half of the room.
 
@@ -147,7 +147,8 @@ impl<'a> PreviewSource<'a> {
 
 /// The tools that a preview tells the model to read a kept file with.
 ///
-/// By default `Read` and `Grep`. Name only tools that the model is offered, or it will call one that isn't there.
+/// By default `Read` and `Grep`. Name only tools that the model is offered, or it will call one that isn't
+/// there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReaderTools {
     /// Reads a file by `offset` and `limit`.
@@ -415,8 +416,8 @@ fn head_of_page(text: &str, room: usize) -> &str {
     }
 }
 
-/// Returns at most so many characters from the end, from a line's start if that wastes less than half, and whether
-/// they open a line.
+/// Returns at most so many characters from the end, from a line's start if that wastes less than half, and
+/// whether they open a line.
 fn tail_of<'a>(source: &PreviewSource<'a>, room: usize) -> (&'a str, bool) {
     let text = source.tail;
     let piece = last_chars(text, room);

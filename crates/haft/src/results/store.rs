@@ -1,9 +1,9 @@
 //! The folder that keeps whole results.
 //!
-//! A result may hold secrets, and the folder may lie in a place that others can write to, so nothing is taken on
-//! trust: the folder has to be ours and closed to others, it is opened once per use without following a link and
-//! files are made relative to that handle, and a file has to be new. Names are short and random. They never come
-//! from a call's id, which a provider chooses and which can be of any length.
+//! A result may hold secrets, and the folder may lie in a place that others can write to, so nothing is taken
+//! on trust: the folder has to be ours and closed to others, it is opened once per use without following a
+//! link and files are made relative to that handle, and a file has to be new. Names are short and random.
+//! They never come from a call's id, which a provider chooses and which can be of any length.
 //!
 //! Nothing is made before the first result is kept, and cleaning removes only what looks like a file of ours.
 //! When to clean, and after how many days, is the caller's decision.
@@ -28,7 +28,8 @@ use crate::limits;
 
 /// Where whole results are kept when only a part goes to the model.
 ///
-/// Share one by [`Arc`](std::sync::Arc); a [temporary](OffloadStore::temporary) one goes away with its last owner.
+/// Share one by [`Arc`](std::sync::Arc); a [temporary](OffloadStore::temporary) one goes away with its last
+/// owner.
 #[derive(Debug)]
 pub struct OffloadStore {
     dir: PathBuf,
@@ -85,8 +86,8 @@ impl OffloadStore {
     /// `Grep-1a2b3c4d.txt`.
     ///
     /// # Errors
-    /// The folder can't be made; it is a link, belongs to somebody else, or is open to others and holds files that
-    /// aren't ours; or the bytes can't be written, in which case no file is left behind.
+    /// The folder can't be made; it is a link, belongs to somebody else, or is open to others and holds files
+    /// that aren't ours; or the bytes can't be written, in which case no file is left behind.
     pub fn keep(&self, name_hint: &str, extension: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let mut keeping = self.begin(name_hint, extension, u64::MAX)?;
         // Half a result would read as a whole one: what isn't finished is removed.
@@ -94,8 +95,8 @@ impl OffloadStore {
         Ok(keeping.finish().path().to_owned())
     }
 
-    /// Begins a file like those of [`keep`](OffloadStore::keep), for a result that comes piece by piece and may have at
-    /// most `bytes_max` bytes. It is removed unless it is [finished](OffloadWriter::finish).
+    /// Begins a file like those of [`keep`](OffloadStore::keep), for a result that comes piece by piece and
+    /// may have at most `bytes_max` bytes. It is removed unless it is [finished](OffloadWriter::finish).
     ///
     /// # Errors
     /// As for [`keep`](OffloadStore::keep).
@@ -117,8 +118,8 @@ impl OffloadStore {
         Ok(OffloadWriter::new(folder, name, path, file, bytes_max))
     }
 
-    /// The result of a call whose text is in a file: its beginning, what is missing and where it is, and its end.
-    /// `head` and `tail` are as much of the text as its maker still has.
+    /// The result of a call whose text is in a file: its beginning, what is missing and where it is, and its
+    /// end. `head` and `tail` are as much of the text as its maker still has.
     ///
     /// Step 8 of the pipeline shortens it to the tool's limit and keeps the file, instead of writing another.
     pub fn show(&self, kept: &OffloadedFile, head: &str, tail: &str) -> ToolOutput {

@@ -1,14 +1,14 @@
 //! Text to [`Value`], strictly and in one pass.
 //!
-//! What a model sends is untrusted text. `serde_json` alone keeps the last of two equal keys, so a
-//! check on the one could be followed by an execution of the other; here a duplicate is refused.
-//! Depth and size are bounded before anything else walks the value. An integer that 64 bits don't hold would silently become
+//! What a model sends is untrusted text. `serde_json` alone keeps the last of two equal keys, so a check on
+//! the one could be followed by an execution of the other; here a duplicate is refused. Depth and size are
+//! bounded before anything else walks the value. An integer that 64 bits don't hold would silently become
 //! another number, so it is refused like a number that no float holds; a fraction is rounded, as everywhere.
 //!
-//! Every crate reads untrusted JSON with this reader where it needs a value: inputs of calls, results of scripts and their
-//! `tool.json`, replies of hooks, answers of MCP clients. Three readers do other work and say why in their headers: settings
-//! (`haft-policy`, `settings/jsonc.rs`), the frames of provider messages (`haft-provider`, `decode/json.rs`), and the envelope
-//! of JSON-RPC (`haft-mcp`, `server/message.rs`).
+//! Every crate reads untrusted JSON with this reader where it needs a value: inputs of calls, results of
+//! scripts and their `tool.json`, replies of hooks, answers of MCP clients. Three readers do other work and
+//! say why in their headers: settings (`haft-policy`, `settings/jsonc.rs`), the frames of provider messages
+//! (`haft-provider`, `decode/json.rs`), and the envelope of JSON-RPC (`haft-mcp`, `server/message.rs`).
 //!
 //! The place of a failure costs nothing while all goes well: each level adds its key to the path
 //! only when an error comes up through it.
@@ -37,8 +37,8 @@ pub fn parse_json(text: &str) -> Result<Value, InputViolation> {
     let mut failure = ParseFailure::default();
     let value = parse_value(text, &mut failure)
         .map_err(|error| std::mem::take(&mut failure).into_violation(text, &error))?;
-    // The parser makes a float of an integer that is too large; only the text says what it was. Such numbers are rare, so the
-    // place is found by a second reading.
+    // The parser makes a float of an integer that is too large; only the text says what it was. Such numbers
+    // are rare, so the place is found by a second reading.
     if failure.large
         && let Some(inexact) = first_inexact_integer(text)
     {
@@ -54,7 +54,8 @@ fn parse_value(text: &str, failure: &mut ParseFailure) -> serde_json::Result<Val
     reader.end().map(|()| value)
 }
 
-/// The first integer of a valid JSON text that 64 bits don't hold: how many numbers come before it, and the integer.
+/// The first integer of a valid JSON text that 64 bits don't hold: how many numbers come before it, and the
+/// integer.
 fn first_inexact_integer(text: &str) -> Option<(usize, &str)> {
     let bytes = text.as_bytes();
     let (mut at, mut numbers) = (0, 0);

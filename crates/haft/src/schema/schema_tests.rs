@@ -327,7 +327,8 @@ fn timing() {
     time("decode", || decode_input::<Small>(value.as_ref().unwrap()).unwrap());
 }
 
-/// A schema that says nothing of its type would let anything through; a call's arguments are an object all the same.
+/// A schema that says nothing of its type would let anything through; a call's arguments are an object all
+/// the same.
 #[test]
 fn what_is_no_object_is_refused() {
     let open = InputSchema::given(json!({})).unwrap();

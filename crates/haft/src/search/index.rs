@@ -1,8 +1,8 @@
 //! The index itself: which words stand where, and how much each says.
 //!
-//! BM25 over four fields in one: a word in a name counts more than one in a description. What a word adds to a tool's score
-//! doesn't depend on the query, so it is worked out once; a search only adds up. Common words have long lists and say little;
-//! they are left out where a rarer one is asked for as well.
+//! BM25 over four fields in one: a word in a name counts more than one in a description. What a word adds to
+//! a tool's score doesn't depend on the query, so it is worked out once; a search only adds up. Common words
+//! have long lists and say little; they are left out where a rarer one is asked for as well.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -112,8 +112,8 @@ impl SearchIndex {
         self.names.get(name.to_lowercase().as_str()).map(|tool| *tool as usize)
     }
 
-    /// The positions of the tools that fit best, best first. An exact name comes before everything else; each `+word` has to
-    /// be there; the other words are weighed.
+    /// The positions of the tools that fit best, best first. An exact name comes before everything else; each
+    /// `+word` has to be there; the other words are weighed.
     pub fn find(&self, query: &str, most: usize) -> Vec<usize> {
         let query = truncate_chars(query, SEARCH_QUERY_CHARS_MAX).trim();
         let exact = self.named(query);
@@ -193,7 +193,8 @@ fn best_scores(scores: &[f32], most: usize) -> Vec<usize> {
     top.into_iter().map(|(_, tool)| tool).collect()
 }
 
-/// Entries of (word, tool, weight) as one list for each word, in the order of tools; and where each list begins.
+/// Entries of (word, tool, weight) as one list for each word, in the order of tools; and where each list
+/// begins.
 fn by_word(entries: &[(u32, u32, f32)], words: usize) -> (Vec<(u32, f32)>, Vec<u32>) {
     let mut begins = vec![0u32; words + 1];
     entries.iter().for_each(|(word, ..)| begins[*word as usize + 1] += 1);
@@ -210,8 +211,8 @@ fn by_word(entries: &[(u32, u32, f32)], words: usize) -> (Vec<(u32, f32)>, Vec<u
     (places, begins)
 }
 
-/// The number of each word. Nearly all are short and are kept where they are compared, which is most of what making an index
-/// costs.
+/// The number of each word. Nearly all are short and are kept where they are compared, which is most of what
+/// making an index costs.
 #[derive(Default)]
 struct WordNumbers {
     short: HashMap<u128, u32, WordHasherBuilder>,
@@ -312,8 +313,8 @@ impl IndexBuilder {
     }
 }
 
-/// A quick hash of short words. The words of a server's tools are bounded in number and length, so that one who makes them
-/// collide gains nothing but a slower search of its own tools.
+/// A quick hash of short words. The words of a server's tools are bounded in number and length, so that one
+/// who makes them collide gains nothing but a slower search of its own tools.
 #[derive(Clone, Copy, Default)]
 struct WordHasherBuilder;
 

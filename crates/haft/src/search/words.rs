@@ -1,6 +1,7 @@
 //! Texts as words to search by: lower case, names taken apart, plurals as their singular.
 
-/// Calls `word` for each word of a text. `buffer` is used for one word at a time, so that nothing is allocated for each.
+/// Calls `word` for each word of a text. `buffer` is used for one word at a time, so that nothing is
+/// allocated for each.
 pub(super) fn each_word(text: &str, buffer: &mut String, mut word: impl FnMut(&str)) {
     if text.is_ascii() {
         return each_ascii_word(text, buffer, word);
@@ -22,16 +23,18 @@ pub(super) fn each_word(text: &str, buffer: &mut String, mut word: impl FnMut(&s
         if begins {
             end_word(buffer, &mut word);
         }
-        match character.is_ascii() {
-            true => buffer.push(character.to_ascii_lowercase()),
-            false => buffer.extend(character.to_lowercase()),
+        if character.is_ascii() {
+            buffer.push(character.to_ascii_lowercase())
+        } else {
+            buffer.extend(character.to_lowercase())
         }
         before = character;
     }
     end_word(buffer, &mut word);
 }
 
-/// The same for plain text, which nearly all of it is: a word that is in lower case already is not even copied.
+/// The same for plain text, which nearly all of it is: a word that is in lower case already is not even
+/// copied.
 fn each_ascii_word(text: &str, buffer: &mut String, mut word: impl FnMut(&str)) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -72,7 +75,8 @@ fn end_word(buffer: &mut String, word: &mut impl FnMut(&str)) {
     }
 }
 
-/// The word without the ending of a plural. The same is done to queries, so it need not be right, only the same.
+/// The word without the ending of a plural. The same is done to queries, so it need not be right, only the
+/// same.
 fn stem_word(word: &str) -> &str {
     let plural = word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !word.ends_with("us");
     if plural { &word[..word.len() - 1] } else { word }

@@ -57,7 +57,8 @@ impl ScriptedAsker {
         ScriptedAsker::default()
     }
 
-    /// A user who answers only when the test does, by [`asked`](ScriptedAsker::asked); for ever, if it doesn't.
+    /// A user who answers only when the test does, by [`asked`](ScriptedAsker::asked); for ever, if it
+    /// doesn't.
     pub fn waiting() -> ScriptedAsker {
         let asker = ScriptedAsker::default();
         asker.0.always_waits.store(true, Ordering::SeqCst);

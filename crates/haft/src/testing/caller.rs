@@ -187,7 +187,8 @@ impl RunningTurn {
     /// Waits for something that happens while the turn runs.
     ///
     /// # Panics
-    /// The turn ends first; the message has its results. Waiting for what never comes would hang the test instead.
+    /// The turn ends first; the message has its results. Waiting for what never comes would hang the test
+    /// instead.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -288,7 +289,8 @@ fn summary_line(result: &ToolResult) -> String {
     line
 }
 
-/// A context for calling a tool's methods directly, without an engine: it may read and write everything in `dir`.
+/// A context for calling a tool's methods directly, without an engine: it may read and write everything in
+/// `dir`.
 ///
 /// ```
 /// use haft::testing::{MemoryFiles, test_context};

@@ -8,11 +8,12 @@ const ROUNDS: usize = 200;
 /// Tokio's clock, paused.
 ///
 /// A thin wrapper: [`tokio::time::pause`] when it is made, [`tokio::time::advance`] and then
-/// [`let_tasks_run`] when it is moved. It needs a current-thread runtime, and everything on that runtime sees it.
+/// [`let_tasks_run`] when it is moved. It needs a current-thread runtime, and everything on that runtime sees
+/// it.
 ///
 /// Tokio moves a paused clock by itself to the next timer when *nothing* else can run, which is what makes
-/// `turn.results().await` of a call with a time limit return at once. A test that wants to look at the moment before
-/// a limit does its looking between two [`advance`](ManualClock::advance)s and awaits nothing else.
+/// `turn.results().await` of a call with a time limit return at once. A test that wants to look at the moment
+/// before a limit does its looking between two [`advance`](ManualClock::advance)s and awaits nothing else.
 ///
 /// Timers go off on whole milliseconds of the runtime, so leave a few of them to both sides of a limit.
 ///

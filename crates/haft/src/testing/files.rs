@@ -19,12 +19,12 @@ use crate::future::BoxFuture;
 
 /// A file system in a map: it honours what a call was granted and says what the real one says.
 ///
-/// Every write makes the clock of the files one second later, so times are the same in every run. There are no links,
-/// no permissions and no devices; a test of those wants a real folder and
+/// Every write makes the clock of the files one second later, so times are the same in every run. There are
+/// no links, no permissions and no devices; a test of those wants a real folder and
 /// [`DirFiles`](crate::files::DirFiles).
 ///
-/// The engine looks at the real disk when it judges where a path leads, whatever the files behind the tools are. So
-/// give it a workspace that exists, as here, or one with nothing in it.
+/// The engine looks at the real disk when it judges where a path leads, whatever the files behind the tools
+/// are. So give it a workspace that exists, as here, or one with nothing in it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {

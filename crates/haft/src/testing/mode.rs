@@ -8,8 +8,8 @@ use crate::ports::{ModeControl, PermissionMode};
 
 /// A [`ModeControl`] that keeps how it was changed.
 ///
-/// It decides nothing by itself: rules that follow a live mode are [`Permissions`](crate::PermissionRules), which is a
-/// `ModeControl` too. This one is for tools that look at the mode or set it.
+/// It decides nothing by itself: rules that follow a live mode are [`Permissions`](crate::PermissionRules),
+/// which is a `ModeControl` too. This one is for tools that look at the mode or set it.
 ///
 /// ```
 /// use haft::ports::{ModeControl, PermissionMode};

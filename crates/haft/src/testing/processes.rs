@@ -10,8 +10,8 @@ use crate::ports::{
     CapturedOutput, EnforcedRules, ProcessError, ProcessExit, ProcessOutcome, ProcessRequest, Processes,
 };
 
-/// A [`Processes`] that answers from a list and keeps what it was asked. At the end of the list nothing can be
-/// started.
+/// A [`Processes`] that answers from a list and keeps what it was asked. At the end of the list nothing can
+/// be started.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {

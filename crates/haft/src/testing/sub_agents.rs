@@ -11,7 +11,8 @@ use crate::error::ToolError;
 use crate::future::BoxFuture;
 use crate::ports::{AgentRequest, SubAgents};
 
-/// A [`SubAgents`] that answers from a list and keeps what it was asked. At the end of the list every request fails.
+/// A [`SubAgents`] that answers from a list and keeps what it was asked. At the end of the list every request
+/// fails.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {

@@ -1,7 +1,7 @@
 //! The circuit breaker of a tool that fails again and again.
 //!
-//! What counts is what speaks of the tool and not of the call: it took too long, it panicked, or its error says that the
-//! same call may succeed later. An error that says "not so" comes from a tool that works.
+//! What counts is what speaks of the tool and not of the call: it took too long, it panicked, or its error
+//! says that the same call may succeed later. An error that says "not so" comes from a tool that works.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A tool without its types: what the registry holds and the engine runs.
 //!
-//! Typed code becomes JSON code here and nowhere else. An [`ToolInvocation`] is one attempt of one call: the tool and its
-//! decoded input in one box, from which everything that needs the typed input is asked.
+//! Typed code becomes JSON code here and nowhere else. An [`ToolInvocation`] is one attempt of one call: the
+//! tool and its decoded input in one box, from which everything that needs the typed input is asked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -95,16 +95,17 @@ impl AnyTool {
         Ok(AnyTool(Arc::new(ToolInner { spec, description, schema, output_schema, body })))
     }
 
-    /// The same tool to everybody who looks at it, name, schema, effects, opinion and limits, whose calls are answered by
-    /// `answer` and never run: for what replays a recording through an engine. Its sense check isn't asked, as that is
-    /// about files as they are now.
+    /// The same tool to everybody who looks at it, name, schema, effects, opinion and limits, whose calls are
+    /// answered by `answer` and never run: for what replays a recording through an engine. Its sense check
+    /// isn't asked, as that is about files as they are now.
     #[must_use]
     pub fn answered_by(
         &self,
         answer: impl Fn(&Context) -> Result<ToolOutput, ToolError> + Send + Sync + 'static,
     ) -> AnyTool {
         let ToolInner { spec, description, schema, output_schema, .. } = &*self.0;
-        // Failures that were recorded say nothing of the tool as it is now, and what doesn't run needs nobody.
+        // Failures that were recorded say nothing of the tool as it is now, and what doesn't run needs
+        // nobody.
         let spec = ToolSpec { breaker: None, needs: Vec::new(), needs_user: false, ..spec.clone() };
         AnyTool(Arc::new(ToolInner {
             spec,

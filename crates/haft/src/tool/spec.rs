@@ -104,7 +104,8 @@ impl ToolSpec {
         self
     }
 
-    /// How much of a result the model sees at once. Over it, the whole goes to a file. Default: 100,000 characters.
+    /// How much of a result the model sees at once. Over it, the whole goes to a file. Default: 100,000
+    /// characters.
     pub fn result_limit(mut self, limit: impl Into<ResultLimit>) -> ToolSpec {
         self.result_limit = limit.into();
         self
@@ -122,7 +123,8 @@ impl ToolSpec {
         self
     }
 
-    /// How many calls of this tool may run at once, over all agents that share it. Default: no limit of its own.
+    /// How many calls of this tool may run at once, over all agents that share it. Default: no limit of its
+    /// own.
     pub fn concurrency(mut self, calls: usize) -> ToolSpec {
         self.concurrency = Some(calls.max(1));
         self
@@ -144,8 +146,8 @@ impl ToolSpec {
 
     /// Whether the tool is left alone for a while after it failed again and again. Default: it is not.
     ///
-    /// Errors count that say that the same call may succeed later, time-outs and panics. Calls that come meanwhile are
-    /// answered without being run.
+    /// Errors count that say that the same call may succeed later, time-outs and panics. Calls that come
+    /// meanwhile are answered without being run.
     pub fn breaker(mut self, breaker: BreakerOptions) -> ToolSpec {
         self.breaker = Some(breaker);
         self
@@ -177,17 +179,19 @@ impl ToolSpec {
 
     /// The tool blocks its thread, so each call gets a thread of its own.
     ///
-    /// A call that doesn't end in time is answered, and its thread abandoned and counted: nothing can stop a thread.
+    /// A call that doesn't end in time is answered, and its thread abandoned and counted: nothing can stop a
+    /// thread.
     pub fn blocking(mut self) -> ToolSpec {
         self.blocking = true;
         self
     }
 
-    /// Each call runs a program in a child process, through [`Processes`](crate::ports::Processes): the tool can't work
-    /// without that port, and where the host can't confine the child nobody holds it to what the call declares.
+    /// Each call runs a program in a child process, through [`Processes`](crate::ports::Processes): the tool
+    /// can't work without that port, and where the host can't confine the child nobody holds it to what the
+    /// call declares.
     ///
-    /// The declared effects still say what runs beside what. But where they are only believed, every call asks unless a
-    /// rule, a mode or the user allows it, however harmless it claims to be.
+    /// The declared effects still say what runs beside what. But where they are only believed, every call
+    /// asks unless a rule, a mode or the user allows it, however harmless it claims to be.
     pub fn in_child(mut self) -> ToolSpec {
         self.in_child = true;
         self.needs(PortName::Processes)
@@ -214,20 +218,22 @@ impl ToolSpec {
         self
     }
 
-    /// Calls open files through their [`Context`] alone, by what each was granted. So rules about files are enforced by
-    /// that, and a denied file is left out of a folder that is searched. Of tools from outside it isn't believed.
+    /// Calls open files through their [`Context`] alone, by what each was granted. So rules about files are
+    /// enforced by that, and a denied file is left out of a folder that is searched. Of tools from outside it
+    /// isn't believed.
     pub fn granted_files_only(mut self) -> ToolSpec {
         self.granted_files_only = true;
         self
     }
 
-    /// Whether calls open nothing but what they were granted; see [`granted_files_only`](ToolSpec::granted_files_only).
+    /// Whether calls open nothing but what they were granted; see
+    /// [`granted_files_only`](ToolSpec::granted_files_only).
     pub fn is_granted_files_only(&self) -> bool {
         self.granted_files_only
     }
 
-    /// Calls reach hosts and touch nothing else, so rules for hosts are enough to allow one; a call that can't say which host
-    /// it reaches is allowed by no rule. Of tools from outside it isn't believed.
+    /// Calls reach hosts and touch nothing else, so rules for hosts are enough to allow one; a call that
+    /// can't say which host it reaches is allowed by no rule. Of tools from outside it isn't believed.
     pub fn hosts_only(mut self) -> ToolSpec {
         self.hosts_only = true;
         self
@@ -238,19 +244,21 @@ impl ToolSpec {
         self.hosts_only
     }
 
-    /// Settings choose the hosts that calls reach, so no rule has to allow them. Of tools from outside it isn't believed.
+    /// Settings choose the hosts that calls reach, so no rule has to allow them. Of tools from outside it
+    /// isn't believed.
     pub fn configured_hosts(mut self) -> ToolSpec {
         self.configured_hosts = true;
         self
     }
 
-    /// Whether settings choose the hosts that calls reach; see [`configured_hosts`](ToolSpec::configured_hosts).
+    /// Whether settings choose the hosts that calls reach; see
+    /// [`configured_hosts`](ToolSpec::configured_hosts).
     pub fn has_configured_hosts(&self) -> bool {
         self.configured_hosts
     }
 
-    /// What calls change is the session's own, such as messages between its agents. Agents that may only look have the
-    /// tool too.
+    /// What calls change is the session's own, such as messages between its agents. Agents that may only look
+    /// have the tool too.
     pub fn session_only(mut self) -> ToolSpec {
         self.session_only = true;
         self

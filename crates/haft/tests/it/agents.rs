@@ -379,8 +379,8 @@ async fn a_call_that_delegates_holds_its_slot_and_not_its_workers() {
     assert_eq!(of_worker, 3, "a worker's events carry its name: started, finished, and finished");
 }
 
-/// A call that holds a file, or the last place of its tool, once waited for itself when it delegated to a worker that
-/// wanted the same.
+/// A call that holds a file, or the last place of its tool, once waited for itself when it delegated to a
+/// worker that wanted the same.
 #[tokio::test(start_paused = true)]
 async fn a_worker_has_what_its_ancestor_holds() {
     let dir = Dir::new();
@@ -411,7 +411,8 @@ async fn a_worker_has_what_its_ancestor_holds() {
     other.results().await.check(["o ok: at last"]);
 }
 
-/// An agent that moved works where it is: what is around it is outside, and so for those that it gives tasks to.
+/// An agent that moved works where it is: what is around it is outside, and so for those that it gives tasks
+/// to.
 #[tokio::test(start_paused = true)]
 async fn a_scope_that_moved_is_the_childs_too() {
     let dir = Dir::new();

@@ -1,4 +1,5 @@
-//! Inputs that are made to hurt, given to the whole engine beside an ordinary call: each is one result, and costs no more.
+//! Inputs that are made to hurt, given to the whole engine beside an ordinary call: each is one result, and
+//! costs no more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

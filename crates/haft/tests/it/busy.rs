@@ -80,7 +80,8 @@ async fn late_failure_stops_a_later_batch() {
     assert!(!results[1].is_error());
 }
 
-/// a call that is abandoned at its limit stops its siblings where the policy says so, as one that yields does.
+/// a call that is abandoned at its limit stops its siblings where the policy says so, as one that yields
+/// does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn an_abandoned_call_stops_its_siblings() {
     let stuck = tool("stuck", "d", |_: NoInput, _| async {

@@ -1,4 +1,5 @@
-//! The calls of one message: who waits for whom, who is stopped by what, and that each has exactly one result.
+//! The calls of one message: who waits for whom, who is stopped by what, and that each has exactly one
+//! result.
 
 mod submit;
 
@@ -468,8 +469,8 @@ async fn a_call_that_arrives_after_an_interrupt_does_not_run() {
     assert_eq!((reads.calls(), writes.calls()), (0, 0));
 }
 
-/// A call that has a slot and waits for a file that another agent writes has not begun, whatever its tool says of
-/// interrupts.
+/// A call that has a slot and waits for a file that another agent writes has not begun, whatever its tool
+/// says of interrupts.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_a_file_does_not_start_after_an_interrupt() {
     let dir = Dir::new();

@@ -111,7 +111,8 @@ async fn a_blocking_tool_that_never_ends_is_given_up_and_counted() {
     yield_until(|| caller.as_engine().abandoned_threads() == 0).await;
 }
 
-/// The calls are cancelled once each of them holds a thread, so their number does not depend on how fast threads start.
+/// The calls are cancelled once each of them holds a thread, so their number does not depend on how fast
+/// threads start.
 #[tokio::test]
 async fn too_many_threads_that_never_end_refuse_further_ones() {
     let (go, gate) = std::sync::mpsc::channel::<()>();

@@ -1,4 +1,5 @@
-//! Very many calls, an interrupt at every point where anything waits, and trees of workers: the dispatcher's edges.
+//! Very many calls, an interrupt at every point where anything waits, and trees of workers: the dispatcher's
+//! edges.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,9 +60,10 @@ fn crowded(name: &'static str, crowd: &Arc<Crowd>, effects: fn(&Value) -> Effect
             for _ in 0..3 {
                 tokio::task::yield_now().await;
             }
-            match input["fail"] == true {
-                true => Err(ToolError::new("as it was told")),
-                false => Ok(input["at"].clone().to_string()),
+            if input["fail"] == true {
+                Err(ToolError::new("as it was told"))
+            } else {
+                Ok(input["at"].clone().to_string())
             }
         }
     };
@@ -70,7 +72,8 @@ fn crowded(name: &'static str, crowd: &Arc<Crowd>, effects: fn(&Value) -> Effect
         .permission(|_| Some(DecisionReason::allow())))
 }
 
-/// Calls of all classes in one message: none is lost, order is kept, no more run at once than may, and what has to be alone is.
+/// Calls of all classes in one message: none is lost, order is kept, no more run at once than may, and what
+/// has to be alone is.
 #[tokio::test]
 async fn ten_thousand_mixed_calls_keep_their_order_and_the_cap() {
     for rule in RULES {
@@ -181,9 +184,10 @@ async fn interrupted_after(steps: usize, force: bool) -> bool {
         }
     }
     let ran = !running.is_finished();
-    match force {
-        true => handle.cancel(Cause::User),
-        false => drop(handle.interrupt()),
+    if force {
+        handle.cancel(Cause::User)
+    } else {
+        drop(handle.interrupt())
     }
     let results = running.await.unwrap();
     let ids: Vec<&str> = results.iter().map(haft::ToolResult::call_id).collect();

@@ -1,5 +1,5 @@
-//! Runtimes that go away, ports that hang, tools that never yield, rules that change at the wrong moment: one result for
-//! each call all the same, and nothing runs that should not.
+//! Runtimes that go away, ports that hang, tools that never yield, rules that change at the wrong moment: one
+//! result for each call all the same, and nothing runs that should not.
 
 use std::path::PathBuf;
 use std::sync::Arc;

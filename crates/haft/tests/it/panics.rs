@@ -353,7 +353,8 @@ async fn hooks_that_panic_do_not_say_their_words() {
     }
 }
 
-/// An input that is decoded and never used: its call is refused, and it goes when nobody waits for it any more.
+/// An input that is decoded and never used: its call is refused, and it goes when nobody waits for it any
+/// more.
 #[tokio::test]
 async fn panics_in_the_drop_of_an_input_that_is_never_used() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]

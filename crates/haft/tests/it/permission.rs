@@ -86,8 +86,8 @@ impl<'a> Case<'a> {
     }
 }
 
-/// A tool that runs a program in a child that nothing confines asks, however harmless it claims to be, unless somebody
-/// allows it; where the child is confined its effects count.
+/// A tool that runs a program in a child that nothing confines asks, however harmless it claims to be, unless
+/// somebody allows it; where the child is confined its effects count.
 #[tokio::test]
 async fn a_child_that_nothing_confines_always_asks() {
     let dir = Dir::new();
@@ -379,7 +379,8 @@ async fn a_path_that_leads_nowhere_fails_and_nobody_is_asked() {
             let said = said.replace(dir.path("").to_str().unwrap(), "/");
             assert!(said.starts_with("1 Failed: `") && said.ends_with(words), "{said}");
         }
-        // Where nothing asks it runs, and meets the file system as it is by then: an earlier call may change it.
+        // Where nothing asks it runs, and meets the file system as it is by then: an earlier call may change
+        // it.
         let rules = PermissionRules::new().mode(PermissionMode::BypassPermissions);
         let caller = caller_in(&dir, any(plain("t", Effects::reads(path))), rules);
         caller.turn([("1", "t", "{}")]).await.check(["1 ok: done"]);
@@ -465,7 +466,8 @@ async fn a_yes_grants_what_was_declared_and_no_more() {
     assert_eq!(asker.approvals().len(), 2);
 }
 
-/// What was granted outside is held open from then on, for who starts a child: its name may lead elsewhere by then.
+/// What was granted outside is held open from then on, for who starts a child: its name may lead elsewhere by
+/// then.
 #[tokio::test]
 async fn what_a_yes_was_about_is_held() {
     use std::os::fd::AsRawFd as _;

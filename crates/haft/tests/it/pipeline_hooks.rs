@@ -34,7 +34,8 @@ impl<F: Fn(&AuthorizationRequest<'_>) -> Vec<DecisionReason> + Send + Sync + 'st
     }
 }
 
-/// Two hooks decide on a call that would run by itself (`read`) or ask (`write`): the stricter counts, in any order.
+/// Two hooks decide on a call that would run by itself (`read`) or ask (`write`): the stricter counts, in any
+/// order.
 #[tokio::test]
 async fn the_strictest_decision_of_the_hooks_counts() {
     fn decision(word: &str) -> Option<DecisionReason> {

@@ -253,7 +253,8 @@ fn the_order_of_registration_changes_nothing() {
     assert_eq!(withheld, ["b (another): a built-in tool has its name"]);
 }
 
-/// Those of outside tools too, but they take nothing away: no name, no alias of a built-in tool, offered or not.
+/// Those of outside tools too, but they take nothing away: no name, no alias of a built-in tool, offered or
+/// not.
 #[test]
 fn an_alias_leads_to_its_tool_where_nothing_is_called_that() {
     let others = ["free", "Read", "read_file", "shell", "denied", "here", "shared"];

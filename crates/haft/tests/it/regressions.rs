@@ -23,9 +23,9 @@ use serde_json::json;
 
 use crate::{Dir, any, caller_in, changer, plain, reader};
 
-/// Results are taken out of the board when the turn ends, and a call that ends later (abandoned, or in the background)
-/// then counts as one without a result: the board counts below zero, and the call is told of a second time where that
-/// is no panic.
+/// Results are taken out of the board when the turn ends, and a call that ends later (abandoned, or in the
+/// background) then counts as one without a result: the board counts below zero, and the call is told of a
+/// second time where that is no panic.
 #[tokio::test]
 async fn a_call_that_went_to_the_background_has_one_result() {
     let overflows = Arc::new(AtomicUsize::new(0));
@@ -56,7 +56,8 @@ async fn a_call_that_went_to_the_background_has_one_result() {
     assert_eq!((finished, overflows), (1, 0), "one result: {:?}", log.lines());
 }
 
-/// The watch over a call's time ends only after the hooks behind it, so a slow hook turns a success into a time-out.
+/// The watch over a call's time ends only after the hooks behind it, so a slow hook turns a success into a
+/// time-out.
 #[tokio::test(start_paused = true)]
 async fn a_slow_hook_after_a_call_does_not_make_it_late() {
     struct Slow;
@@ -85,8 +86,8 @@ async fn a_slow_hook_after_a_call_does_not_make_it_late() {
     assert_eq!(result.error_kind(), None, "the tool was in time");
 }
 
-/// A builder can be inspected and cloned before it is built, and the end of one engine doesn't cancel another one that was
-/// built from the same builder.
+/// A builder can be inspected and cloned before it is built, and the end of one engine doesn't cancel another
+/// one that was built from the same builder.
 #[tokio::test]
 async fn engines_of_one_builder_end_separately() {
     let builder = haft::Engine::builder(Registry::new().with(reader("read")).unwrap());
@@ -240,7 +241,8 @@ impl Tool for Thrower {
     }
 }
 
-/// An input that a rewrite replaces is dropped outside of any guard, and the call is answered as if the session ended.
+/// An input that a rewrite replaces is dropped outside of any guard, and the call is answered as if the
+/// session ended.
 #[tokio::test]
 async fn an_input_that_panics_when_it_is_replaced_is_answered_in_its_own_words() {
     let hook = TestHook::new("rewrites").on_before(|_| Ok(PreHookResponse::rewrite(json!({"n": 1}))));
@@ -370,7 +372,8 @@ async fn a_rule_for_the_name_under_which_a_tool_is_offered_holds() {
     assert_eq!(caller.call(&name, "{}").await.error_kind(), Some(ErrorKind::Denied), "the rule holds");
 }
 
-/// A yes for the session about a path outside is kept as a yes to the tool: too little there, too much inside.
+/// A yes for the session about a path outside is kept as a yes to the tool: too little there, too much
+/// inside.
 #[tokio::test]
 async fn a_yes_for_the_session_is_for_what_was_asked() {
     let dir = Dir::new();
@@ -542,8 +545,8 @@ async fn a_hook_after_a_call_that_panics_in_its_name_loses_nothing() {
     assert_eq!(result.error_kind(), None, "the result stays: {result:?}");
 }
 
-/// A call that was answered no was first given its result and then ended the turn. Between the two another call that
-/// ended let the next one go, and what changes something runs to its end.
+/// A call that was answered no was first given its result and then ended the turn. Between the two another
+/// call that ended let the next one go, and what changes something runs to its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn nothing_begins_after_a_bare_no() {
     use std::sync::mpsc::{Receiver, Sender, channel};
@@ -589,7 +592,8 @@ async fn nothing_begins_after_a_bare_no() {
     ]);
 }
 
-/// A thread said that its call was over before it said that it was over itself, and counted as given up in between.
+/// A thread said that its call was over before it said that it was over itself, and counted as given up in
+/// between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_that_ends_in_time_was_never_given_up() {
     let quick = plain("quick", Effects::none()).blocking();

@@ -129,7 +129,8 @@ async fn only_text_counts_and_pictures_pass() {
     assert!(blocks[0].to_text().chars().count() <= 100);
 }
 
-/// Calls of `l` (limited), `u` (unlimited) and `f` (fails) with so many lines; what they come to, in characters.
+/// Calls of `l` (limited), `u` (unlimited) and `f` (fails) with so many lines; what they come to, in
+/// characters.
 async fn sizes(budget: usize, calls: &str) -> Vec<usize> {
     let caller = TestCaller::new()
         .tool(giver("l", Chars(100_000)))

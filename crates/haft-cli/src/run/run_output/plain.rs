@@ -1,7 +1,7 @@
 //! A run as plain lines: what pipes, CI and simple terminals get.
 //!
-//! A line is written when something is over, never rewritten. What the model says between its calls goes to standard
-//! error with them; its last words are the result and go to standard output.
+//! A line is written when something is over, never rewritten. What the model says between its calls goes to
+//! standard error with them; its last words are the result and go to standard output.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -288,9 +288,10 @@ fn shorten_text(text: &str, width: usize) -> String {
     if count <= width {
         return text.to_owned();
     }
-    match text.contains(' ') {
-        true => truncate_with_ellipsis(text, width - 1),
-        false => std::iter::once('…').chain(text.chars().skip(count - width + 1)).collect(),
+    if text.contains(' ') {
+        truncate_with_ellipsis(text, width - 1)
+    } else {
+        std::iter::once('…').chain(text.chars().skip(count - width + 1)).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Events as JSON, one a line, written by a thread of its own.
 //!
-//! A reader sets the pace: when it is thousands of lines behind, the run waits for it, so that nothing is lost and
-//! nothing piles up. A reader who is gone ends the run, since nobody would know what else it does.
+//! A reader sets the pace: when it is thousands of lines behind, the run waits for it, so that nothing is
+//! lost and nothing piles up. A reader who is gone ends the run, since nobody would know what else it does.
 
 use haft::sync::lock;
 use std::io;

@@ -1,5 +1,5 @@
-//! Programs that look for a way out of the sandbox: calls on other processes, what processes share, the proxy, mounts and
-//! descriptors.
+//! Programs that look for a way out of the sandbox: calls on other processes, what processes share, the
+//! proxy, mounts and descriptors.
 
 use serde_json::json;
 
@@ -62,7 +62,8 @@ const HOSTS: [&str; 8] = [
 /// Before each script: the C library, without that of Python in between.
 const C: &str = "import ctypes, os, struct, sys\nl = ctypes.CDLL(None, use_errno=True)\n";
 
-/// What each is called, what is there for it to find, and what a script in Python tries. It prints the mark in two pieces.
+/// What each is called, what is there for it to find, and what a script in Python tries. It prints the mark
+/// in two pieces.
 const SCRIPTS: [(&str, &str, &str); 23] = [
     ("ptrace", PROCESS, "p=int(open('pid').read())\nif l.ptrace(16,p,0,0)==0: print('PWN'+'ED')"),
     (

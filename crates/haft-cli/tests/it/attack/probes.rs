@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::{Attack, Success};
 
-/// What each is called, what is there for it to find, and what a script in Python tries. It prints the mark if it got
-/// somewhere, in two pieces: a traceback shows the line that failed.
+/// What each is called, what is there for it to find, and what a script in Python tries. It prints the mark
+/// if it got somewhere, in two pieces: a traceback shows the line that failed.
 const PROBES: [(&str, &str, &str); 8] = [
     (
         "variables of another process",

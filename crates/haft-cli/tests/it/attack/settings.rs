@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Attack, SECRET, Success};
 
-/// What each is called, the file with its content, what else lies there, the call, and where the mark would be; none where
-/// the secret would be told.
+/// What each is called, the file with its content, what else lies there, the call, and where the mark would
+/// be; none where the secret would be told.
 type Row = (
     &'static str,
     (&'static str, &'static str),

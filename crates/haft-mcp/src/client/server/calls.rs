@@ -1,5 +1,5 @@
-//! What is asked of a server: calls and everything else, over a connection that is made if need be, and what went wrong in words
-//! for the model.
+//! What is asked of a server: calls and everything else, over a connection that is made if need be, and what
+//! went wrong in words for the model.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -224,7 +224,8 @@ fn call_request(name: &str, input: Value, cx: &Context) -> ClientRequest {
     ClientRequest::CallToolRequest(Request::new(params))
 }
 
-/// A call that finds out whether the server can be reached. Only an answer to a call says that all is well again.
+/// A call that finds out whether the server can be reached. Only an answer to a call says that all is well
+/// again.
 struct BreakerTrial<'a> {
     breakers: Option<&'a Mutex<ServerBreakers>>,
     caller: &'a str,

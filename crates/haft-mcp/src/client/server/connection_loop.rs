@@ -116,7 +116,8 @@ impl ServerHandle {
         let guard = self.guard(watch.clone()).await?;
         let mut opened = self.open(guard, &watch).await;
         if opened.is_err() && watch.was_late() {
-            // It knows the newest revision and refuses older ones, but took its time to say so: once more, with patience.
+            // It knows the newest revision and refuses older ones, but took its time to say so: once more,
+            // with patience.
             watch = ConnectionWatch::default();
             let guard = self.guard(watch.clone()).await?;
             opened = self.open(guard.patient(), &watch).await;

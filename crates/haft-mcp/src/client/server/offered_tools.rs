@@ -1,4 +1,5 @@
-//! What a server offers of what it lists: tools that can be had, those that wait for an approval, and what is left out.
+//! What a server offers of what it lists: tools that can be had, those that wait for an approval, and what is
+//! left out.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! `WaitForMcpServers`: for a model that was asked before all servers were there.
 //!
-//! Nobody waits for a server before the first turn. A model that needs one which is still being connected waits by this tool,
-//! and has its tools in the next turn.
+//! Nobody waits for a server before the first turn. A model that needs one which is still being connected
+//! waits by this tool, and has its tools in the next turn.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use serde::Deserialize;
 use crate::client::server::{ServerHandle, ServerStatus};
 use crate::limits::{CONNECT_TIMEOUT, WAIT_MAX};
 
-/// Waits until MCP servers that are still being connected are there. Their tools are yours from your next message on.
+/// Waits until MCP servers that are still being connected are there. Their tools are yours from your next
+/// message on.
 ///
 /// Only call it if you need a server that was said to be still connecting.
 #[derive(Deserialize, JsonSchema)]

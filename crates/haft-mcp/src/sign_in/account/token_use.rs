@@ -15,8 +15,8 @@ use crate::limits::PROOFS_MAX;
 use crate::text;
 
 impl ServerAccount {
-    /// Sees to it that there is a token before a connection is made, where nobody has to be asked: whoever gives tokens may take
-    /// longer than a handshake may.
+    /// Sees to it that there is a token before a connection is made, where nobody has to be asked: whoever
+    /// gives tokens may take longer than a handshake may.
     ///
     /// # Errors
     /// None is given, in words.

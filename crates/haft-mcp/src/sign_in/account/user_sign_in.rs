@@ -44,7 +44,8 @@ impl ServerAccount {
         self.signed_in().ok_or_else(|| "the sign-in was undone at once".to_owned())
     }
 
-    /// A sign-in didn't succeed: perhaps because our name isn't known there any more, so the next one gets another.
+    /// A sign-in didn't succeed: perhaps because our name isn't known there any more, so the next one gets
+    /// another.
     async fn doubt_client(&self) {
         let Ok(_held) = self.store.lock(&self.key).await else { return };
         if let Some(before) = self.load().filter(|before| before.client.redirect.is_some()) {
@@ -108,14 +109,13 @@ impl ServerAccount {
     /// They are still kept, in words.
     pub(crate) async fn sign_out(&self) -> Result<bool, String> {
         let _asking = self.asking.lock().await;
-        let record = match self.settings.grant.is_alone() {
-            true => self.record(),
-            false => {
-                let _held = self.store.lock(&self.key).await?;
-                let record = self.load();
-                self.store.forget(&self.key)?;
-                record
-            }
+        let record = if self.settings.grant.is_alone() {
+            self.record()
+        } else {
+            let _held = self.store.lock(&self.key).await?;
+            let record = self.load();
+            self.store.forget(&self.key)?;
+            record
         };
         {
             let mut state = self.state();

@@ -1,8 +1,9 @@
-//! How gates like this one were broken: each with the attack, and beside it what has to go on working.
+//! Known bypasses of similar policies: each with the attack, and a similar call that has to keep working.
 
 use super::{rules, with};
 
-/// A: allow lists that matched text. CVE-2025-54795, -58764, -64755, -66032, CVE-2026-25722, -22708, gemini-cli #11510.
+/// A: allow lists that matched text. CVE-2025-54795, -58764, -64755, -66032, CVE-2026-25722, -22708,
+/// gemini-cli #11510.
 #[tokio::test]
 async fn a_text_that_begins_well_is_not_enough() {
     let session =
@@ -37,7 +38,7 @@ async fn a_text_that_begins_well_is_not_enough() {
     session.holds(&format!("ask Bash {too_many}")).await;
 }
 
-/// A: a limit on complexity must not fail open where nobody is asked.
+/// A: a complexity limit must not fail open in a non-interactive session.
 #[tokio::test]
 async fn what_is_too_much_is_denied_without_a_user() {
     let mut alone = with(rules("+Bash(echo *)"));
@@ -49,7 +50,7 @@ async fn what_is_too_much_is_denied_without_a_user() {
         .await;
 }
 
-/// What isn't understood may hold what is denied, so a rule for every command doesn't let it through.
+/// A command that isn't understood may contain a denied one, so a rule for every command doesn't allow it.
 #[tokio::test]
 async fn a_denied_command_does_not_hide_in_what_is_not_understood() {
     let session = with(rules("+Bash; -Bash(curl *)")).open();
@@ -61,7 +62,7 @@ async fn a_denied_command_does_not_hide_in_what_is_not_understood() {
              allow Bash make",
         )
         .await;
-    // Without a rule that it could get around, every command is every command.
+    // Without a deny rule that it could bypass, a rule for every command allows it.
     with(rules("+Bash")).open().holds("allow Bash $X y").await;
 }
 
@@ -85,7 +86,7 @@ async fn a_path_is_compared_name_by_name() {
         .await;
 }
 
-/// C: links. CVE-2025-53109, CVE-2026-25724.
+/// C: symlinks. CVE-2025-53109, CVE-2026-25724.
 #[tokio::test]
 async fn a_link_has_two_paths_and_both_count() {
     let session = with(rules("+Edit(src/**); -Read(./secret.txt)")).open();
@@ -126,7 +127,7 @@ async fn a_workspace_loosens_nothing_and_tightens_at_once() {
              ask Bash other",
         )
         .await;
-    // The agent doesn't write itself more either.
+    // The agent can't extend its own permissions either.
     session.holds("ask Write .haft/settings.json\nask Bash echo > .mcp.json").await;
     let room = session.room;
     room.write("work/.haft/settings.json", project);

@@ -1,6 +1,8 @@
-//! `check` and the engine agree: generated calls of every built-in tool, in every mode, with random rules and hooks.
+//! `check` and the engine agree: generated calls of every built-in tool, in every mode, with random rules
+//! and hooks.
 //!
-//! Tools are the real ones with their schemas, effects and opinions; their calls are answered here and never run.
+//! Tools are the real ones with their schemas, effects and checks. Their calls are answered by the test and
+//! never run.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,13 +23,13 @@ use serde_json::{Value, json};
 use super::User;
 use crate::room::Room;
 
-/// How many calls are generated.
+/// The number of generated calls.
 const CALLS: u64 = 6_000;
 
 /// Counts the calls that ran.
 static RAN: AtomicU64 = AtomicU64::new(0);
 
-/// Every built-in tool, answered here.
+/// Every built-in tool, answered by the test.
 static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
     let answered = |tool: AnyTool| {
         tool.answered_by(|_| {
@@ -39,7 +41,7 @@ static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
     Registry::new().with(tools).unwrap()
 });
 
-/// A small generator: the same calls in every run.
+/// A deterministic random generator: the same calls in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -102,7 +104,7 @@ const RULES: &[&str] = &[
     "Monitor",
 ];
 
-/// A value for a field of an input.
+/// Returns a value for a field of an input.
 fn value(dice: &mut Dice, name: &str, schema: &Value) -> Value {
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
         return values[dice.roll(values.len())].clone();
@@ -149,7 +151,7 @@ fn object(dice: &mut Dice, schema: &Value) -> Value {
     Value::Object(made)
 }
 
-/// What a hook before the call, or a permission hook, says.
+/// Returns the answer of a pre-call hook, or of a permission hook.
 fn hook(dice: &mut Dice) -> Option<DecisionReason> {
     match dice.roll(9) {
         0 => Some(DecisionReason::allow()),
@@ -159,7 +161,7 @@ fn hook(dice: &mut Dice) -> Option<DecisionReason> {
     }
 }
 
-/// What hooks say of a call.
+/// The answers of hooks to a call.
 #[derive(Debug, Clone, Default)]
 struct HookReplies {
     before: Option<DecisionReason>,
@@ -188,9 +190,10 @@ impl Agreement {
             no_sandbox: !confined,
             confined,
             non_interactive: !interactive,
-            coverage: match interactive {
-                true => SandboxCoverage::new(|| CoverageGap::Nothing),
-                false => SandboxCoverage::unknown(),
+            coverage: if interactive {
+                SandboxCoverage::new(|| CoverageGap::Nothing)
+            } else {
+                SandboxCoverage::unknown()
             },
             ..PolicyContext::new(&places, &workspace)
         };
@@ -211,7 +214,7 @@ impl Agreement {
         Agreement { policy, caller, user, replies, _room: room }
     }
 
-    /// Whether the call reached authorization. If so, what was checked is what happens.
+    /// Returns whether the call reached authorization. If so, the check has to agree with the outcome.
     async fn holds(&self, tool: &str, input: &Value, said: HookReplies) -> bool {
         let call = CheckedCall::new(tool, input.clone())
             .with_hooks(said.before.iter().cloned().collect())
@@ -332,7 +335,7 @@ async fn what_is_left_out_allows_nothing_more() {
     assert!(allowed > 100 && differed > 20, "{allowed} allowed, {differed} differ");
 }
 
-/// What `haft check` said wrong before: it never asked the tool.
+/// A regression: `haft check` did not ask the tool.
 #[tokio::test]
 async fn a_check_knows_what_the_tool_says() {
     let agreement = Agreement::new(true, true);

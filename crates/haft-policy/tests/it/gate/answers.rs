@@ -1,4 +1,4 @@
-//! What the user answers: once, for the session, always; and the guard against repetition.
+//! The user's answers: once, for the session, always; and the repetition guard.
 
 use haft::ports::ApprovalAnswer;
 use haft_policy::gate::SESSION_RULES_MAX;
@@ -71,7 +71,7 @@ async fn the_proposal_is_shown_and_is_what_is_kept() {
     );
 }
 
-/// An answer is no way around what no rule lifts.
+/// An answer can't lift what no rule lifts.
 #[tokio::test]
 async fn some_answers_can_not_be_kept() {
     let session = with(rules("?Bash(git push *)")).open();
@@ -120,7 +120,7 @@ async fn the_same_call_in_three_turns_in_a_row_asks() {
     let asked = session.user.asked();
     assert_eq!(asked.len(), 1);
     assert!(asked[0].reason().contains("3 turns in a row"), "{}", asked[0].reason());
-    // The user saw it: counting begins anew.
+    // The user has seen the call, so the count starts again.
     call().await;
     call().await;
     assert_eq!(session.user.asked().len(), 1);
@@ -201,7 +201,7 @@ async fn what_is_allowed_for_a_turn_ends_with_it() {
         .await;
     assert!(allow(&["Bash(touch *)", "Bash(("]).is_err(), "all of them or none");
     session.holds("ask Bash touch y").await;
-    // What the user says meanwhile stays, and so does what held before.
+    // A rule that the user adds in the meantime stays, and so does an earlier one.
     session.policy.add_rules(&["Bash(npm *)".into()], RuleList::Allow, false).unwrap();
     session.policy.end_turn();
     session.holds("ask Bash make x\nallow Bash npm test\nallow Bash ls").await;

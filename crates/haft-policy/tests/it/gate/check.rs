@@ -1,4 +1,4 @@
-//! The explanation: what a person is shown, and what a program reads.
+//! The explanation: for the user, and for programs.
 
 use haft::decision::Verdict;
 use haft_policy::gate::{CheckedCall, DecisionReport, InvalidCall};
@@ -56,7 +56,7 @@ async fn the_rule_that_decided_and_those_that_did_not() {
     );
 }
 
-/// A rule that denies and may not be met at all asks, and nothing says that it denied.
+/// A deny rule that may not match asks, and the reason doesn't say that it denied.
 #[tokio::test]
 async fn a_denial_that_may_not_be_met_is_told_as_such() {
     let session = with(rules("-Read(.env); +Bash")).open();
@@ -72,7 +72,7 @@ async fn a_denial_that_may_not_be_met_is_told_as_such() {
     assert!(told.contains("\ndecided   deny Read(.env) (@:1)\n"), "{told}");
 }
 
-/// The changes that are proposed do what they say.
+/// The proposed changes have the described effect.
 #[tokio::test]
 async fn proposed_changes_work() {
     for (tool, input) in [
@@ -170,7 +170,7 @@ async fn explanations_fit_their_schema() {
     assert!(!validator.is_valid(&json!({"verdict": "maybe"})));
 }
 
-/// Names of servers' tools are not taken apart: which server is meant is said by those that there are.
+/// The names of servers' tools are not parsed: the configured servers decide which one is meant.
 #[tokio::test]
 async fn the_servers_that_there_are_say_whose_tool_is_meant() {
     let session = with(rules("+mcp__hub")).open();

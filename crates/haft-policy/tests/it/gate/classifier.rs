@@ -1,4 +1,4 @@
-//! Who decides before the user: the careful one, and a program that is given the call as JSON.
+//! Classifiers that decide before the user: the built-in one, and a program that receives the call as JSON.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ async fn nobody_waits_for_ever() {
     assert_eq!(session.user.asked().len(), 1);
 }
 
-/// What a rule wants the user to see, what is critical and what a plan asks is the user's.
+/// Calls that rules ask for, critical removals and asks of the plan mode are left to the user.
 #[tokio::test]
 async fn some_questions_are_the_users() {
     let settings = rules("?Bash(git push *)");
@@ -86,7 +86,7 @@ async fn some_questions_are_the_users() {
     let planning = session(json!({}), "plan", &processes);
     planning.call("WebFetch", json!({"url": "https://x.io"})).await;
     assert!(planning.user.asked().len() == 1 && processes.requests().is_empty());
-    // Nobody is asked where nothing asks, and a denial stays one.
+    // The classifier isn't consulted if nothing asks, and a denial stays one.
     let processes = ScriptedProcesses::new().prints(r#"{"decision": "allow"}"#);
     let session = session(rules("-Bash(curl *)"), "auto", &processes);
     session.call("Bash", json!({"command": "curl x.io"})).await;
@@ -102,7 +102,7 @@ async fn dont_ask_asks_nobody_at_all() {
     assert!(processes.requests().is_empty());
 }
 
-/// A host that says nothing of its sandbox: what rules deny may be there for commands.
+/// If the host doesn't describe its sandbox, denied files may be accessible to commands.
 #[tokio::test]
 async fn a_sandbox_of_which_nothing_is_said_hides_nothing() {
     for (given, asks) in [(rules("-Read(**/.env)"), true), (json!({}), false)] {
@@ -115,7 +115,7 @@ async fn a_sandbox_of_which_nothing_is_said_hides_nothing() {
     }
 }
 
-/// A host that starts no processes: the built-in classifier doesn't take the place of the user's.
+/// If the host starts no processes, the built-in classifier doesn't replace the user's.
 #[tokio::test]
 async fn a_classifier_that_can_not_be_started_asks() {
     let settings = json!({"classifier": {"command": ["judge"]}});
@@ -144,7 +144,7 @@ async fn the_careful_one_lets_through_what_stays_inside() {
     for (command, asks) in [
         ("make", false),
         ("make > new.log", false),
-        // What is there is kept before.
+        // Existing files are backed up first.
         ("make > a.txt", false),
         ("rm -r src", false),
         ("rm -r .", true),
@@ -158,15 +158,16 @@ async fn the_careful_one_lets_through_what_stays_inside() {
         let before = confined.user.asked().len();
         confined.call("Bash", json!({"command": command})).await;
         assert_eq!(confined.user.asked().len() > before, asks, "{command}");
-        // A part of the sandbox is not enough, but for what only looks.
+        // A partial sandbox is not enough, except for read-only commands.
         let before = partly.user.asked().len();
         partly.call("Bash", json!({"command": command})).await;
         assert!(partly.user.asked().len() > before, "{command}");
     }
 }
 
-/// Where the sandbox could not look at everything, what rules deny may be there for commands: those that no rule allows
-/// ask, in every mode. Where rules deny no file nothing changes, and nobody is asked whether it could.
+/// If the sandbox could not visit everything, denied files may be accessible to commands. Then commands
+/// that no rule allows ask, in every mode. Without deny rules for files nothing changes, and the sandbox
+/// isn't queried.
 #[tokio::test]
 async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
     use haft_policy::gate::{CoverageGap, SandboxCoverage};
@@ -188,9 +189,9 @@ async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
         (denied(), "auto", "ls src", true),
         (denied(), "bypassPermissions", "ls src", false),
         (allowed(), "default", "ls src", false),
-        // Nobody knows that it isn't `.env`, and nothing hides that any more.
+        // It may be `.env`, and nothing hides that file any more.
         (allowed(), "default", "cat $X", true),
-        // What a program does that nobody describes: a rule has to name it.
+        // The effects of a program without an entry: a rule has to name it.
         (rules("-Read(**/.env);+Bash"), "default", "make", true),
         (rules("-Read(**/.env);+Bash"), "default", "touch new", false),
         (rules("-Read(**/.env);+Bash"), "bypassPermissions", "make", false),
@@ -211,7 +212,8 @@ async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
         whole.call("Bash", json!({"command": command})).await;
         assert!(whole.user.asked().is_empty(), "{mode} {command}");
     }
-    // Where only what lies outside of the working directories may be left open, what is known to stay inside runs.
+    // If only files outside of the working directories may be accessible, commands that are known to stay
+    // inside run.
     for (given, mode, command, asks) in [
         (rules("-Read(//**/tok)"), "default", "ls src", false),
         (rules("-Read(//**/tok)"), "auto", "ls src", false),

@@ -1,5 +1,5 @@
-//! Effects reach everywhere: rules for paths and hosts stop every tool that declares them, and settings declare for
-//! tools that don't.
+//! Effects of all tools: rules for paths and hosts apply to every tool that declares them, and settings
+//! declare effects for tools that don't.
 
 use haft::{Effects, ToolSpec};
 use haft_policy::gate::PolicyContext;
@@ -30,7 +30,7 @@ async fn path_rules_reach_every_tool_that_declares_a_path() {
     session.holds("deny stranger @/config/locked/x\nallow stranger locked/x").await;
 }
 
-/// An allow by effect counts only where the effect is enforced.
+/// An allow rule for an effect applies only if the effect is enforced.
 #[tokio::test]
 async fn a_stranger_needs_its_name() {
     let session = with(rules("+Edit(src/**)")).open();
@@ -60,7 +60,7 @@ async fn settings_declare_for_tools_that_do_not() {
                ask mcp__fs__read_file {"path": {"odd": 1}}"#,
         )
         .await;
-    // Without them nothing is known, and nothing but the name counts.
+    // Without them the effects are unknown, and only a rule for the name applies.
     let session = with(rules("-Edit(locked/**); +mcp__fs__write_file")).open();
     session
         .holds(
@@ -107,7 +107,8 @@ async fn both_paths_of_a_link_count() {
         .await;
 }
 
-/// A rule whose own path is a link: to stop, it speaks of the place that it leads to; to let through, of what it names.
+/// A rule whose own path is a symlink: a deny rule also matches the target, an allow rule only the named
+/// path.
 #[tokio::test]
 async fn the_path_of_a_rule_may_be_a_link() {
     let room = || {
@@ -145,7 +146,7 @@ async fn the_path_of_a_rule_may_be_a_link() {
     session.holds("allow Write link/y\nallow Write real/y\nask Write other/y").await;
 }
 
-/// A search isn't stopped by a rule for a file in the folder; the file isn't there for it.
+/// A rule for a file in the folder doesn't stop a search; the search omits the file.
 #[tokio::test]
 async fn searches_leave_out_what_is_denied() {
     let session = with(rules("-Read(.env); -Read(secrets/**); ?Read(*.pem)")).open();
@@ -168,7 +169,7 @@ async fn searches_leave_out_what_is_denied() {
     session.holds("ask Grep src\nallow Glob src").await;
 }
 
-/// A hard link is another name of a file: what a rule denies under one isn't read under the other.
+/// A hard link is another name of a file: a file that is denied under one name isn't read under the other.
 #[tokio::test]
 async fn hard_links_to_denied_files_are_not_read() {
     let session = with(rules("-Read(.env); -Read(secrets/**); +Edit")).open();
@@ -203,7 +204,8 @@ async fn hard_links_to_denied_files_are_not_read() {
     assert!(read("Read", json!({"file_path": "same"})).await.contains("needle shown"));
 }
 
-/// A server's tool that calls itself a shell has to be allowed like any other, and is denied like a shell.
+/// A server's tool that presents itself as a shell has to be allowed like any other tool, and is denied
+/// like a shell.
 #[tokio::test]
 async fn a_stranger_is_no_shell_by_its_name() {
     let session = with(rules("-Monitor(rm *); -Bash(rm *)")).open();
@@ -216,14 +218,14 @@ async fn a_stranger_is_no_shell_by_its_name() {
         .await;
 }
 
-/// What a server does to answer, nobody knows: a resource or a prompt of it is asked for as its tools are.
+/// The server's effects of an answer are unknown: its resources and prompts ask as its tools do.
 #[tokio::test]
 async fn resources_and_prompts_of_servers_ask() {
     let ask = r#"ask ReadMcpResource {"server": "s", "uri": "note://1"}
         ask GetMcpPrompt {"server": "s", "name": "p"}
         allow ListMcpResources {}"#;
     with(json!({})).open().holds(ask).await;
-    // A rule for another server, for a tool of this one, or for what the address names isn't enough.
+    // A rule for another server, for a tool of this one, or for the address isn't enough.
     with(rules("+mcp__t; +mcp__s__read; +mcp__s__get_*; +Read; +WebFetch(domain:x.io)"))
         .open()
         .holds(ask)
@@ -256,7 +258,7 @@ async fn resources_and_prompts_of_servers_ask() {
                deny ReadMcpResource {"server": "s", "uri": "secret://1"}"#,
         )
         .await;
-    // As the conventions call it.
+    // The name in the conventions.
     let session = with(rules("+ReadMcpResourceTool(server:s)")).open();
     session.holds(r#"allow ReadMcpResource {"server": "s", "uri": "note://1"}"#).await;
     let verdict = session.explain("ReadMcpResourceTool", &json!({"server": "t", "uri": "note://1"})).verdict;
@@ -269,7 +271,8 @@ async fn resources_and_prompts_of_servers_ask() {
     assert_eq!(to_allow("file:///etc/x"), "allow rules `ReadMcpResource(server:s)`, `Read(//etc/x)`");
 }
 
-/// What was known of `WebFetch` and `WebSearch` by their names is a fact that a tool declares. From outside it isn't believed.
+/// Facts that used to be derived from the names `WebFetch` and `WebSearch` are declared by the tool. For an
+/// external tool they don't count.
 #[tokio::test]
 async fn declared_facts_count_and_names_do_not() {
     fn same(spec: ToolSpec) -> ToolSpec {
@@ -300,7 +303,7 @@ async fn declared_facts_count_and_names_do_not() {
     let lookup = |name: &str, facts: fn(ToolSpec) -> ToolSpec| {
         declaring(name, |_| Effects::observes("search.io"), facts)
     };
-    // This mode denies what only a grant opens.
+    // This mode denies calls that only a grant opens.
     let session = with(rules(""))
         .mode("bypassPermissions")
         .with_tools(
@@ -311,7 +314,7 @@ async fn declared_facts_count_and_names_do_not() {
     session.holds("allow lookup {}\ndeny plain_lookup {}").await;
 }
 
-/// Copies are kept of what a tool changes through its context, which the tool declares.
+/// Files that a tool changes through its context are backed up, if the tool declares that.
 #[tokio::test]
 async fn files_of_tools_that_open_granted_files_are_kept() {
     let change = |name: &str, facts: fn(ToolSpec) -> ToolSpec| {

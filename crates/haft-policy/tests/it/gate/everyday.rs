@@ -1,4 +1,4 @@
-//! Which everyday commands ask, and in which modes: a corpus with the answers beside it.
+//! Everyday commands that ask, and in which modes: a corpus with the expected answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,13 +9,14 @@ use serde_json::json;
 use super::with;
 use crate::room::Room;
 
-/// One command a line, behind a mark: `-` runs unasked in `default` and `auto`, `d` asks in `default` alone, `a` in both.
+/// One command per line, after a mark: `-` runs without asking in `default` and `auto`, `d` asks only in
+/// `default`, `a` in both.
 const CORPUS: &str = include_str!("../../../../haft-shell/testdata/everyday.txt");
 
-/// The page with its counts.
+/// The page with the counts.
 const PAGE: &str = include_str!("../../../../../docs/shell.md");
 
-/// The lines of the corpus with the marks that commands have now.
+/// Returns the lines of the corpus with their current marks.
 fn marked() -> String {
     let [default, auto] = ["default", "auto"].map(|mode| {
         with(json!({})).mode(mode).open_in(Room::new(), |setup| PolicyContext {

@@ -8,7 +8,7 @@ fn verdict(session: &Session, url: &str) -> String {
     session.explain("WebFetch", &json!({"url": url})).verdict.to_string()
 }
 
-/// All of these lead to one host.
+/// All of these lead to the same host.
 const SPELLINGS: &[&str] = &[
     "https://example.com/",
     "https:example.com",
@@ -51,7 +51,7 @@ async fn every_spelling_of_a_host_is_that_host() {
     assert_eq!(verdict(&local, "http://127.0.0.2/"), "allow");
 }
 
-/// Rules let through addresses of the web. What leads elsewhere is denied like any other, and else asks.
+/// Rules allow web addresses. Other addresses can be denied like any other, and otherwise ask.
 #[tokio::test]
 async fn only_addresses_of_the_web_are_allowed() {
     for given in ["+WebFetch", "+WebFetch(domain:example.com)", "+WebFetch(domain:*)"] {
@@ -93,8 +93,8 @@ async fn a_name_or_password_is_refused_however_it_is_written() {
     }
 }
 
-/// The hosts that rules open and shut to commands: a rule for every host is one for them as well; a bare one opens, and
-/// denies but the tool.
+/// The hosts that rules open and close to commands. A rule for every host applies to commands too. A bare
+/// rule opens all hosts, but denies only the tool.
 #[test]
 fn rules_for_every_host_are_rules_for_commands() {
     for (given, allowed, asked, denied) in [
@@ -116,7 +116,7 @@ fn rules_for_every_host_are_rules_for_commands() {
     }
 }
 
-/// What settings deny to read is for the sandbox what a rule in `deny` is, beside the rules.
+/// A read that settings deny counts for the sandbox like a deny rule.
 #[test]
 fn what_settings_deny_to_read_counts_as_a_rule() {
     let mut settings = rules("-Read(//a/ruled)");
@@ -154,6 +154,6 @@ fn what_settings_deny_to_read_counts_as_a_rule() {
         (of_settings("/c/**/*.key"), false),
     ];
     assert_eq!(named, expected);
-    // Only there: what the tools may read is for rules to say.
+    // Only for the sandbox: rules decide what tools may read.
     assert_eq!(ruled.sandbox_rules().denied_reads.len(), 1);
 }

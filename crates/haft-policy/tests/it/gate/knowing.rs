@@ -1,5 +1,5 @@
-//! Knowing more never asks more: where a script of which nothing is known runs unasked, so does every command whose effects
-//! lie within what the script could do behind the same walls.
+//! More knowledge never causes an ask: if a script of unknown effects runs without asking, so does every
+//! command whose effects the script could have in the same sandbox.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Session, rules, with};
 use crate::room::Room;
 
-/// A session with all of the sandbox.
+/// Opens a session with a complete sandbox.
 fn walled(mode: &'static str, settings: Value) -> Session {
     let room = Room::new();
     for name in [
@@ -42,7 +42,7 @@ fn verdict(session: &Session, command: &str) -> (Verdict, String) {
     (report.verdict, report.reason)
 }
 
-/// Places in the workspace, known and unknown ones.
+/// Known and unknown paths in the workspace.
 const PLACES: &[&str] = &[
     "a.txt",
     "src/c.rs",
@@ -57,7 +57,7 @@ const PLACES: &[&str] = &[
     "{a,b}.txt",
     "$(cat t)",
 ];
-/// Commands in which `@` is a place.
+/// Commands in which `@` is a path.
 const FORMS: &[&str] = &[
     "cat @",
     "touch @",
@@ -107,7 +107,7 @@ const FORMS: &[&str] = &[
     "./t.sh @ && rm a.txt",
 ];
 
-/// Commands of one to three parts.
+/// Generates commands of one to three parts.
 fn commands() -> impl Strategy<Value = String> {
     let place = || prop::sample::select(PLACES);
     let part = (prop::sample::select(FORMS), place()).prop_map(|(form, place)| form.replace('@', place));
@@ -115,13 +115,13 @@ fn commands() -> impl Strategy<Value = String> {
     joined.prop_map(|(parts, join)| parts.join(join))
 }
 
-/// What may ask all the same.
+/// Returns whether a command may ask for this reason.
 fn may_ask(reason: &str) -> bool {
-    // A removal of what nobody may remove unasked, and text that isn't a command at all.
+    // A critical removal, or text that isn't a command.
     reason.contains("it removes `") || reason.contains("can't be parsed") || reason.contains("more than")
 }
 
-/// Every mode with settings that let commands run.
+/// Returns sessions for every mode, with settings that let commands run.
 fn sessions() -> Vec<(String, Session)> {
     let by_sandbox = json!({"sandbox": {"autoAllowBashIfSandboxed": true}});
     let settings = [json!({}), by_sandbox, rules("+Bash"), rules("+Bash(sh t.sh)")];
@@ -130,7 +130,8 @@ fn sessions() -> Vec<(String, Session)> {
     all.map(|(mode, settings)| (format!("{mode} with {settings}"), walled(mode, settings.clone()))).collect()
 }
 
-/// Where a script runs of which nothing is known but its name. A rule for the script alone says nothing of other commands.
+/// Returns whether a script runs of which only the name is known. A rule for the script alone doesn't apply
+/// to other commands.
 fn runs_unknown(session: &Session) -> bool {
     verdict(session, "sh other.sh").0 == Verdict::Allow
 }
@@ -166,7 +167,7 @@ proptest! {
     }
 }
 
-/// The pieces of everyday work that asked although a script with the same text ran.
+/// Everyday commands that once asked although a script with the same text ran.
 #[test]
 fn everyday_work_runs_in_auto() {
     let session = auto(json!({}));
@@ -193,8 +194,8 @@ fn everyday_work_runs_in_auto() {
     }
 }
 
-/// In a folder with more files than are kept, what a pattern or an expression picks runs as a script would; what is known
-/// to be all of it asks.
+/// In a folder with more files than can be backed up, a command with a pattern runs as a script would. A
+/// command that is known to affect all files asks.
 #[test]
 fn patterns_run_where_not_everything_can_be_kept() {
     let session = auto(json!({}));
@@ -218,7 +219,7 @@ fn patterns_run_where_not_everything_can_be_kept() {
     }
 }
 
-/// What a rule stops, what is critical, what lies elsewhere, and what can't be kept goes on asking.
+/// Restricted, critical and outside paths, and files that can't be backed up, still ask.
 #[test]
 fn what_a_script_may_not_do_asks() {
     let check = |settings: Value, command: &str, expected: Verdict| {
@@ -240,7 +241,7 @@ fn what_a_script_may_not_do_asks() {
     check(rules("?Edit(a.txt)"), "rm a.txt", Verdict::Ask);
 }
 
-/// A mode that leaves out a rule says so, in the question and in a check.
+/// A mode that leaves out a rule says so, in the prompt and in a check.
 #[test]
 fn a_mode_says_which_rules_it_leaves_out() {
     let ask = |settings: Value| {
@@ -255,12 +256,13 @@ fn a_mode_says_which_rules_it_leaves_out() {
     assert!(report.reason.contains(told) && report.reason.contains(why), "{}", report.reason);
     let other = report.other_rules.iter().find(|other| other.rule.text == "Bash").unwrap();
     assert_eq!(other.why, "mode `auto` leaves out rules that allow any program");
-    // Where nothing is left out, nothing is said.
+    // If nothing is left out, nothing is said.
     let other = ask(rules("+Bash(npm test)"));
     assert!(!other.reason.contains("leaves out"), "{}", other.reason);
 }
 
-/// Everyday commands in every mode: what runs in a mode runs in each that is looser, and `plan` runs what `default` does.
+/// Everyday commands in every mode: a command that runs in a mode runs in each looser one, and `plan` runs
+/// what `default` does.
 #[test]
 fn everyday_commands_run_in_every_looser_mode() {
     let corpus = include_str!("../../../../haft-shell/testdata/everyday.txt");

@@ -1,11 +1,11 @@
-//! Which calls the rule of a condition means.
+//! The calls that the rule of a condition matches.
 
 use haft_policy::source::{SettingsSource, SourceScope};
 use serde_json::json;
 
 use super::{Session, input, with};
 
-/// Lines of `yes|no rule | tool argument`.
+/// Checks lines of `yes|no rule | tool argument`.
 fn means(session: &Session, table: &str) {
     let source = SettingsSource::new(SourceScope::User, session.room.at("work"));
     let engine = session.caller.as_engine();

@@ -1,4 +1,4 @@
-//! The modes of the conventions, row by row, and what no mode lifts.
+//! The permission modes, row by row, and the restrictions that no mode lifts.
 
 use haft::ports::{ModeControl as _, PermissionMode};
 use haft_policy::gate::{Policy, PolicyContext};
@@ -95,7 +95,7 @@ async fn plan_changes_nothing() {
         .await;
 }
 
-/// A rule that names a server's tool doesn't say that it only looks; settings can.
+/// A rule that names a server's tool doesn't make it read-only; settings can.
 #[tokio::test]
 async fn plan_runs_only_tools_that_are_known_to_look() {
     let mut settings = rules("+mcp__fs; ?mcp__hub; +ReadMcpResource");
@@ -114,7 +114,7 @@ async fn plan_runs_only_tools_that_are_known_to_look() {
     session.holds(r#"allow mcp__fs__write_file {"path": "a.txt"}"#).await;
 }
 
-/// A rule allows a command; that it changes nothing is not what the rule says.
+/// A rule that allows a command doesn't make it read-only.
 #[tokio::test]
 async fn plan_runs_only_commands_that_are_known_to_look() {
     let session = with(rules("+Bash; ?Bash(git push *)")).mode("plan").open();
@@ -134,7 +134,7 @@ async fn plan_runs_only_commands_that_are_known_to_look() {
     session.holds("allow Bash git commit -m x\nallow Bash make\nallow Bash sudo touch x").await;
 }
 
-/// A rule that wants a question takes nothing away from what the mode denies.
+/// An ask rule doesn't lift a denial of the mode.
 #[tokio::test]
 async fn ask_rules_loosen_no_plan() {
     let asking = rules("?Write; ?Read(//etc/**); ?Read(src/**); ?Bash(touch *); +Read(//etc/passwd)");
@@ -174,7 +174,7 @@ async fn auto_lets_the_classifier_decide() {
              ask mcp__hub__get",
         )
         .await;
-    // The same rules allow it elsewhere.
+    // The same rules allow it in other modes.
     session.set(PermissionMode::Default);
     session.holds("allow Bash python x.py\nallow Bash make").await;
 }
@@ -229,7 +229,7 @@ async fn bypass_runs_all_but_what_rules_and_care_hold() {
         .await;
 }
 
-/// Who forbids a command doesn't want it run because nobody can read it; one who forbids none has said nothing.
+/// A deny rule for a command also concerns commands that can't be parsed. Without such a rule they run.
 #[tokio::test]
 async fn bypass_asks_for_what_may_hide_a_command_that_a_rule_stops() {
     for (given, expected) in [
@@ -246,7 +246,7 @@ async fn bypass_asks_for_what_may_hide_a_command_that_a_rule_stops() {
     }
 }
 
-/// Conventions §2.2: no allow rule, no mode and no hook before the call skips these.
+/// Conventions §2.2: no allow rule, no mode and no pre-call hook lifts these.
 #[tokio::test]
 async fn some_removals_always_ask() {
     for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
@@ -264,7 +264,7 @@ async fn some_removals_always_ask() {
                  ask Bash sudo rm -rf /",
             )
             .await;
-        // The control: an ordinary removal is allowed by the same rules, where they hold.
+        // The control: the same rules allow an ordinary removal, in modes where they apply.
         if mode != "auto" {
             session.holds("allow Bash rm -rf build").await;
         }
@@ -301,7 +301,7 @@ async fn files_that_decide_what_runs_want_a_yes_of_their_own() {
     }
 }
 
-/// git takes a folder for a repository by the names in it, and then obeys its configuration.
+/// Git recognizes a repository by the names in a folder, and then obeys its configuration.
 #[tokio::test]
 async fn the_write_that_makes_a_folder_a_repository_wants_a_yes_of_its_own() {
     for (mode, verdict) in [

@@ -1,4 +1,4 @@
-//! What is proposed lets through the call that it was proposed for, and none that is like it.
+//! Proposed rules allow the call that they were proposed for, and no similar one.
 
 use haft::decision::Verdict;
 use haft_policy::gate::{CheckedCall, DecisionReport};
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::{Session, with};
 
-/// Commands ask unless a rule allows them.
+/// Opens a session in which commands ask unless a rule allows them.
 fn careful() -> Session {
     let mut session = with(json!({}));
     session.no_sandbox = false;
     session.open()
 }
 
-/// Pieces of which odd commands are made.
+/// Generates odd commands from pieces.
 fn command() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "make",
@@ -71,7 +71,7 @@ fn command() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 1..7).prop_map(|pieces| pieces.concat())
 }
 
-/// Calls that are a little different. None of them is what was asked about.
+/// Returns slightly different calls. None of them was asked about.
 fn siblings(command: &str) -> Vec<String> {
     let mut siblings = vec![
         format!("{command} extra"),
@@ -87,7 +87,7 @@ fn siblings(command: &str) -> Vec<String> {
     siblings
 }
 
-/// The same commands, each in what it would start: what a shell makes no difference of is no sibling.
+/// Returns the commands that would be started: commands that are equivalent for a shell are not siblings.
 fn parts(explanation: &DecisionReport) -> Value {
     let parts = explanation.parts.iter().map(|part| json!([part.text, part.reason]));
     json!([parts.collect::<Vec<_>>(), explanation.effects.writes, explanation.effects.reads])
@@ -121,7 +121,7 @@ proptest! {
         prop_assert_eq!(now.verdict, Verdict::Allow, "{:?} {:?}\n{}", command, change.rules, now);
         for (other, sibling) in siblings {
             let now = explain(&session, &sibling).unwrap();
-            // What is left of it may be exactly what was allowed, one command less.
+            // The rest of it may be exactly what was allowed, with one command less.
             let fewer = other.parts.iter().all(|part| {
                 explained.parts.iter().any(|known| known.text == part.text && known.kind == part.kind)
             }) && other.effects.writes.iter().all(|path| explained.effects.writes.contains(path));
@@ -154,7 +154,7 @@ proptest! {
     }
 }
 
-/// What the characters of rules become.
+/// The special characters of rules in proposals.
 #[test]
 fn odd_characters_keep_to_themselves() {
     for (command, rules, sibling) in [
@@ -180,7 +180,7 @@ fn odd_characters_keep_to_themselves() {
     }
 }
 
-/// A host with a star in its name would be more than itself.
+/// A host with a star in its name would match other hosts.
 #[test]
 fn a_star_in_a_host_is_proposed_to_nobody() {
     let session = careful();

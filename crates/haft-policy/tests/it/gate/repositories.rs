@@ -1,4 +1,5 @@
-//! What git runs in a repository that a command only looks at: such a command asks, and names what would run.
+//! Programs that git runs in a repository for a read-only command: such a command asks, and names the
+//! program.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use serde_json::json;
 use super::with;
 use crate::room::Room;
 
-/// What becomes of a command in a workspace that a script has made, and why.
+/// Returns the verdict on a command in a workspace that a script has created, with the reason.
 fn judge(script: &str, command: &str, mode: &'static str) -> (Verdict, String) {
     let room = Room::new();
     let made = Command::new("bash")
@@ -85,7 +86,7 @@ fn a_repository_that_has_git_run_something_asks() {
         "echo '[broken' >> .git/config",
         "head -c 2000000 /dev/zero | tr '\\0' '#' >> .git/config",
         "echo broken > .git/index",
-        // A repository in the index, with a configuration of its own.
+        // A repository in the index, with its own configuration.
         "git init -q --template= sub; cd sub; echo 1 > f; git add f; git commit -qm 1; git config core.fsmonitor ./evil; cd ..; \
          git add sub 2> /dev/null",
     ] {
@@ -94,7 +95,7 @@ fn a_repository_that_has_git_run_something_asks() {
         }
         check(&format!("{PLAIN} {more}"), "git --version; cat f", true);
     }
-    // A folder that is a repository, one that is elsewhere, and one below.
+    // A folder that is a repository, one with an external repository, and one below.
     check(
         "mkdir objects refs; echo x > HEAD; echo '[core] fsmonitor = ./evil' > config",
         "git status",
@@ -126,7 +127,7 @@ fn a_repository_that_has_git_run_something_asks() {
 fn the_question_names_what_would_run() {
     let (_, reason) = judge(&format!("{PLAIN} git config core.fsmonitor ./evil"), "git status", "default");
     assert!(reason.contains("may run what `core.fsmonitor` in"), "{reason}");
-    // In `auto` the sandbox holds it, as it holds `make`.
+    // In `auto` the sandbox confines it, as it confines `make`.
     let (verdict, _) = judge(&format!("{PLAIN} git config core.fsmonitor ./evil"), "git status", "auto");
     assert_eq!(verdict, Verdict::Allow);
 }

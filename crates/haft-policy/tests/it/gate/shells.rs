@@ -1,4 +1,5 @@
-//! Commands behind the gate: every part is judged, nothing hides, an exact rule lifts what isn't understood.
+//! Shell commands and the policy: every part is judged, nothing hides, an exact rule allows a command that
+//! isn't understood.
 
 use super::{rules, with};
 
@@ -93,7 +94,7 @@ async fn commands_of_other_tools_are_commands() {
         .await;
 }
 
-/// A rule for two commands means them however the line is written, and wherever in it they stand.
+/// A rule for two commands matches however the line is written, and anywhere in it.
 #[tokio::test]
 async fn a_rule_for_a_whole_line_is_not_got_around_by_how_it_is_written() {
     let session =
@@ -129,7 +130,7 @@ async fn a_rule_for_a_whole_line_is_not_got_around_by_how_it_is_written() {
     assert_eq!(session.verdict("Bash", &two).await, "ask");
 }
 
-/// A rule for what is in a folder is no rule for what is beside it.
+/// A rule for a folder doesn't match paths outside of it.
 #[tokio::test]
 async fn a_wildcard_does_not_follow_a_program_out_of_its_folder() {
     let session = with(rules("+Bash(./scripts/*); +Bash(../tools/*); +Bash(./a/../b x)")).open();
@@ -170,7 +171,7 @@ async fn rules_that_were_saved_with_escapes_mean_what_was_answered() {
                allow Bash git commit -m "fix (b)""#,
         )
         .await;
-    // One that is written by hand says what it says.
+    // A rule written by hand means what it says.
     let session = with(rules(r"+Bash(foo \(x\) (y)); +Bash(rm foo\\ bar); +Bash(foo \\\*)")).open();
     session
         .holds(

@@ -1,4 +1,4 @@
-//! What warns, and what doesn't: the table of the documents, and everyday commands.
+//! Calls with and without warnings: the table of the documentation, and everyday commands.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Session, input, with};
 use crate::room::Room;
 
-/// A session with all of the sandbox, and files to lose and to read.
+/// Opens a session with a complete sandbox, and files to lose and to read.
 fn session(settings: Value) -> Session {
     let room = Room::new();
     for name in
@@ -32,7 +32,7 @@ fn session(settings: Value) -> Session {
     })
 }
 
-/// The warnings of a call: a tool and its argument; `~` is the home folder.
+/// Returns the warnings of a call, given as a tool and its argument; `~` is the home directory.
 fn warnings(session: &Session, call: &str) -> Vec<String> {
     let (tool, argument) = call.split_once(' ').unwrap_or((call, ""));
     let home = session.room.at("home");
@@ -44,7 +44,7 @@ fn warnings(session: &Session, call: &str) -> Vec<String> {
     report.warnings.iter().map(ToString::to_string).collect()
 }
 
-/// The rows of the table in the documents: what warns, and what doesn't.
+/// Returns the rows of the table in the documentation: calls with and without a warning.
 fn documented() -> Vec<[Vec<String>; 2]> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/permissions.md");
     let text = fs::read_to_string(page).unwrap();
@@ -74,7 +74,7 @@ fn the_table_in_the_documents_is_the_one_that_warns() {
     }
 }
 
-/// Of all everyday commands those that destroy what can't be kept, and nothing else.
+/// Of all everyday commands, only those warn that destroy data that can't be backed up.
 #[test]
 fn everyday_commands_warn_of_nothing() {
     let session = with(json!({})).open_in(Room::new(), |setup| PolicyContext {
@@ -84,6 +84,8 @@ fn everyday_commands_warn_of_nothing() {
     });
     let corpus = include_str!("../../../../haft-shell/testdata/everyday.txt");
     let commands = corpus.lines().map(|line| line[2..].replace("\\n", "\n"));
+    // A file of the machine that a command would overwrite is no part of this test.
+    let commands = commands.map(|command| command.replace("/tmp/", "/tmp/absent/"));
     let warned: Vec<String> = commands
         .filter(|command| !session.explain("Bash", &json!({"command": command})).warnings.is_empty())
         .collect();
@@ -129,12 +131,12 @@ fn warnings_say_what_and_where() {
         "WebFetch https://x.io/?t=ghp_0123456789abcdefghij",
         &["it may send a secret (GitHub token) to x.io"],
     );
-    // The link counts as what it leads to.
+    // The symlink counts as its target.
     std::os::unix::fs::symlink(session.room.at("home/.ssh/id_rsa"), session.room.at("work/link")).unwrap();
     check("Read link", &["it reads credentials: `@/link`"]);
 }
 
-/// What isn't known warns of nothing, whoever runs it.
+/// Unknown effects cause no warnings, whichever tool has them.
 #[test]
 fn what_is_unknown_warns_of_nothing() {
     let session = session(json!({}));
@@ -145,7 +147,7 @@ fn what_is_unknown_warns_of_nothing() {
     }
 }
 
-/// A tool that isn't the program's own keeps no copy of what it declares to remove.
+/// An external tool makes no backups of files that it declares to remove.
 #[test]
 fn tools_that_keep_no_copy_warn() {
     let session = session(json!({"effects": {"mcp__fs__write_file": {"writes": ["{path}"]}}}));
@@ -162,7 +164,7 @@ fn tools_that_keep_no_copy_warn() {
     assert_eq!(CallWarning::Destroys { what: "x".into() }.to_string(), "it destroys x, and no copy is kept");
 }
 
-/// The question and the check show the same warnings.
+/// The prompt and the check show the same warnings.
 #[tokio::test]
 async fn questions_carry_the_warnings_of_the_check() {
     let session = session(json!({}));

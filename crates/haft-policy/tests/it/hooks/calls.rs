@@ -1,4 +1,4 @@
-//! What hooks can do to a call.
+//! The effects of hooks on a call.
 
 use std::sync::Arc;
 
@@ -33,12 +33,12 @@ async fn a_hook_says_no() {
     check(&pre(json!({"permissionDecision": "deny", "permissionDecisionReason": "because"})), ": because")
         .await;
     check(&pre(json!({"permissionDecision": "defer"})), "1 Blocked: Echo was blocked by hook").await;
-    // An odd exit code with good JSON: only the JSON counts.
+    // An unusual exit code with valid JSON: only the JSON counts.
     check(&format!("{}\nexit 7", pre(json!({"permissionDecision": "deny"}))), "1 Denied").await;
     check(&format!("{}\nexit 7", pre(json!({"permissionDecision": "allow"}))), "1 ok").await;
 }
 
-/// deny > defer > ask > allow, in whatever order they stand.
+/// deny > defer > ask > allow, in any order.
 #[tokio::test]
 async fn the_strictest_of_several_counts() {
     let word = |word: &str| pre(json!({"permissionDecision": word, "permissionDecisionReason": word}));
@@ -58,7 +58,7 @@ async fn the_strictest_of_several_counts() {
     check(["allow", "allow"], "1 ok").await;
 }
 
-/// A denial is told as a denial, even where another hook failed.
+/// A denial is reported as a denial, even if another hook failed.
 #[tokio::test]
 async fn a_denial_counts_more_than_a_failure() {
     let deny = pre(json!({"permissionDecision": "deny", "permissionDecisionReason": "no"}));
@@ -78,7 +78,7 @@ async fn an_allow_lifts_no_rule() {
     assert!(lines[0].starts_with("1 Denied: Write is"), "{lines:?}");
 }
 
-/// Each of two hooks waits for the other: they only end if they run side by side.
+/// Each of two hooks waits for the other, so they end only if they run in parallel.
 #[tokio::test]
 async fn hooks_of_one_event_run_at_once() {
     let scene = Scene::new();
@@ -92,7 +92,7 @@ async fn hooks_of_one_event_run_at_once() {
     assert_eq!(scene.echo(hooks, json!({})).await, "1 ok: {}");
 }
 
-/// The hook that stands first ends last, and still the one that stands last has the last word.
+/// The first hook ends last, but the last one still wins.
 #[tokio::test]
 async fn rewrites_are_applied_in_the_order_of_the_configuration() {
     for slow in [0, 1] {
@@ -109,7 +109,8 @@ async fn rewrites_are_applied_in_the_order_of_the_configuration() {
     }
 }
 
-/// A rewritten call is checked again by the schema, by rules and by the other hooks; its author is not asked again.
+/// A rewritten call is checked again by the schema, by rules and by the other hooks. Its author is not
+/// asked again.
 #[tokio::test]
 async fn a_rewritten_call_is_checked_again() {
     let scene = Scene::new();
@@ -117,7 +118,7 @@ async fn a_rewritten_call_is_checked_again() {
     let line = scene.echo(json!({"PreToolUse": run(&bad)}), json!({"n": 1})).await;
     assert!(line.starts_with("1 InvalidInput"), "{line}");
 
-    // Not the same twice: it would never be done if it were asked about its own work.
+    // A different rewrite each time: the process would never end if the author were asked again.
     let scene = Scene::new();
     let adds = scene.script(
         "adds.py",
@@ -132,7 +133,7 @@ async fn a_rewritten_call_is_checked_again() {
     );
     assert_eq!(scene.read("asked"), "x");
 
-    // A gate sees what will run, wherever it stands.
+    // A gate sees the final input, wherever it is in the order.
     for gate_first in [true, false] {
         let scene = Scene::new();
         let gate = "if grep -q '\"n\":2'; then echo 'not two' >&2; exit 2; fi";
@@ -142,7 +143,7 @@ async fn a_rewritten_call_is_checked_again() {
         assert!(line.starts_with("1 Denied") && line.contains("not two"), "{line}");
     }
 
-    // Allowing what it was shown is not allowing what another made of it.
+    // Allowing the original input doesn't allow another hook's rewrite.
     let scene = Scene::new();
     let allows_one = "if grep -q '\"n\":1'; then echo '{\"decision\":\"approve\"}'; fi";
     let rewrite = pre(json!({"updatedInput": {"n": 2}}));
@@ -150,7 +151,7 @@ async fn a_rewritten_call_is_checked_again() {
         scene.call(json!({"PreToolUse": run_all([allows_one, &rewrite])}), "Write", json!({"n": 1})).await;
     assert!(line.starts_with("1 Denied: Write was denied: it writes"), "{line}");
 
-    // What comes back as it was shown is no rewrite.
+    // An input returned unchanged is not a rewrite.
     let scene = Scene::new();
     let same = "python3 -c 'import json,sys; i=json.load(sys.stdin)[\"tool_input\"]; print(json.dumps({\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"updatedInput\":i}}))'; echo x >> asked";
     let line = scene.call(json!({"PreToolUse": run(same)}), "Read", json!({"file_path": "a.txt"})).await;
@@ -224,7 +225,7 @@ async fn a_hook_ends_the_turn() {
     assert_eq!(results[0].stop_reason(), Some("enough for today"));
 }
 
-/// What is too long goes to a file, and the model gets a preview with its path.
+/// Long texts go to a file, and the model receives a preview with its path.
 #[tokio::test]
 async fn long_words_go_to_a_file() {
     let scene = Scene::new();
@@ -273,13 +274,13 @@ async fn a_condition_narrows_and_an_unknown_one_does_not() {
     assert!(lines[0].starts_with("1 Denied") && lines[1] == "2 ok: {\"n\":2}", "{lines:?}");
     assert!(made.warnings()[0].message.starts_with("`if` is about calls, and `Stop` is not"));
 
-    // Nobody understands rules: it runs for all, and that is said.
+    // There is no parser for rules: the hook runs for all calls, and a warning says so.
     let made = scene.try_hooks(&hooks, scene.session()).expect("hooks");
     let lines = scene.caller(&made).turn([("1", "Echo", json!({"n": 2}))]).await.lines();
     assert!(lines[0].starts_with("1 Denied"), "{lines:?}");
     assert!(made.warnings().iter().any(|warning| warning.message.contains("nothing understands `if` here")));
 
-    // A rule that is none stops everything.
+    // An invalid rule stops everything.
     let bad =
         json!({"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "true", "if": "?"}]}]}});
     let error = scene.try_hooks(&bad, session).map(|_| ()).expect_err("a bad rule").to_string();
@@ -326,11 +327,11 @@ async fn a_permission_hook_answers_for_the_user() {
     check(&[&allow], nobody(), "1 ok").await;
     check(&[&deny], nobody(), "1 Denied: denied by hook `").await;
     check(&[&allow, &deny], nobody(), "1 Denied: denied by hook `").await;
-    // No answer, and exit code 2 is none: the user is asked.
+    // No answer; exit code 2 is none either, so the user is asked.
     check(&["true"], nobody().then(ApprovalAnswer::Once), "1 ok").await;
     check(&["exit 2"], nobody().then(ApprovalAnswer::Once), "1 ok").await;
     check(&["exit 2"], nobody().then(ApprovalAnswer::NoBecause("no".into())), "1 Rejected").await;
-    // Another input is checked again, and its author is not asked again.
+    // A rewritten input is checked again, and its author is not asked again.
     let edits = permission(json!({"behavior": "allow", "updatedInput": {"n": 5}}));
     check(&[&edits], nobody(), "1 ok: {\"n\":5}").await;
     let adds = "python3 -c 'import json,sys; i=json.load(sys.stdin)[\"tool_input\"]; i[\"n\"]+=1; print(json.dumps({\"hookSpecificOutput\":{\"hookEventName\":\"PermissionRequest\",\"decision\":{\"behavior\":\"allow\",\"updatedInput\":i}}}))'";
@@ -365,7 +366,7 @@ async fn changes_of_permissions_go_to_whoever_takes_them() {
     assert!(scene.log.warnings()[0].contains("`updatedPermissions` were left out"));
 }
 
-/// In the background: nothing waits for it, nothing that it says decides, and it ends with the hooks.
+/// In the background: nothing waits for the hook, its answer decides nothing, and it ends with the hooks.
 #[tokio::test]
 async fn hooks_in_the_background() {
     let scene = Scene::new();
@@ -393,7 +394,7 @@ async fn hooks_in_the_background() {
     }
     assert_eq!((reports.len(), &*reports[0].words, reports[0].wakes), (1, "wake up", true));
 
-    // It says by itself that it goes on.
+    // The hook itself says that it continues in the background.
     let scene = Scene::new();
     let command = "echo '{\"async\": true, \"asyncTimeout\": 60000}'; echo $$ > self; exec sleep 300";
     let hooks = scene.hooks(json!({"PreToolUse": run(command)}));

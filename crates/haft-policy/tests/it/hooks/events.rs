@@ -1,4 +1,4 @@
-//! Which event fires on which outcome, and what hooks read.
+//! The events that fire for each outcome, and the input of hooks.
 
 use haft::ports::ApprovalAnswer;
 use haft::testing::ScriptedAsker;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Scene, answer, print, run};
 
-/// Hooks on every event of calls that write the event's name to a file.
+/// Returns hooks for every event of calls that write the event's name to a file.
 fn witnesses() -> Value {
     let tells = "python3 -c 'import json,sys; print(json.load(sys.stdin)[\"hook_event_name\"])' >> fired";
     let events = [
@@ -46,7 +46,7 @@ async fn which_event_fires_on_which_outcome() {
     check("Write", json!({}), no, &[pre, "PermissionRequest", "PostToolBatch"]).await;
 }
 
-/// A hook's own no fires nothing more of the call.
+/// A hook's denial fires no further events of the call.
 #[tokio::test]
 async fn a_call_that_a_hook_stopped_fires_no_more() {
     let scene = Scene::new();
@@ -65,7 +65,7 @@ async fn a_call_that_a_hook_stopped_fires_no_more() {
     assert_eq!(scene.read("fired"), "PreToolUse\nPermissionRequest\nPostToolBatch\n");
 }
 
-/// A cancelled call has no outcome to look at.
+/// A cancelled call has no outcome to report.
 #[tokio::test]
 async fn a_cancelled_call_fires_nothing_after_it() {
     let scene = Scene::new();
@@ -84,7 +84,7 @@ async fn a_cancelled_call_fires_nothing_after_it() {
     drop(call);
 }
 
-/// A call that took too long failed, and its hooks still run although the call itself is cancelled.
+/// A call that timed out has failed, and its hooks run although the call itself is cancelled.
 #[tokio::test]
 async fn a_call_that_took_too_long_fires_its_failure() {
     let scene = Scene::new();
@@ -103,7 +103,7 @@ async fn a_call_that_took_too_long_fires_its_failure() {
     assert_eq!(scene.read("fired"), "PreToolUse\nPostToolUseFailure\nPostToolBatch\n");
 }
 
-/// What each event gives a hook to read, whole.
+/// The complete input of a hook for each event.
 #[tokio::test]
 async fn what_hooks_read() {
     let scene = Scene::new();
@@ -230,7 +230,7 @@ async fn a_denied_call_may_be_tried_again() {
     );
 }
 
-/// Names of events that nothing fires are accepted, listed, and said never to run.
+/// Names of events that nothing fires are accepted and listed, with a warning that they never run.
 #[test]
 fn all_names_are_accepted_and_listed() {
     let scene = Scene::new();

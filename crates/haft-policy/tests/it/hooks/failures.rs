@@ -1,4 +1,4 @@
-//! Gates fail closed, everything else is reported: the fault table of hooks, row by row.
+//! Gates fail closed, other failures are reported: the fault table of hooks, row by row.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Scene, run};
 
-/// A process was killed; it may take a moment until the kernel is done with it.
+/// Waits for a killed process; the kernel may take a moment to remove it.
 fn is_gone(pid: &str) {
     let pid = pid.trim();
     assert!(!pid.is_empty(), "the hook told its number");
@@ -23,7 +23,7 @@ fn is_gone(pid: &str) {
     }
 }
 
-/// One command with more keys.
+/// Returns one command with additional keys.
 fn with(command: &str, more: Value) -> Value {
     let mut hook = json!({"type": "command", "command": command});
     for (key, value) in more.as_object().expect("an object") {
@@ -32,7 +32,8 @@ fn with(command: &str, more: Value) -> Value {
     json!([{"hooks": [hook]}])
 }
 
-/// A hook before a call that fails in this way blocks it, in these words; with `onFailure: "continue"` the call runs.
+/// Checks that a pre-call hook with this failure blocks the call with this message, and that with
+/// `onFailure: "continue"` the call runs.
 async fn check(hook: Value, how: &str) {
     let scene = Scene::new();
     let line = scene.echo(json!({"PreToolUse": hook.clone()}), json!({"n": 1})).await;
@@ -53,7 +54,7 @@ async fn check(hook: Value, how: &str) {
     assert_eq!(line, "1 ok: {\"n\":1}");
     assert!(scene.log.warnings().iter().any(|words| words.contains(how)), "{:?}", scene.log.warnings());
 
-    // And as a permission hook it blocks.
+    // As a permission hook it blocks.
     let scene = Scene::new();
     let line = scene.call(json!({"PermissionRequest": hook}), "Write", json!({"n": 1})).await;
     assert!(line.starts_with("1 HookFailed: Write was not run: permission hook `"), "{line}");
@@ -99,13 +100,14 @@ async fn json_that_cannot_be_read() {
 #[tokio::test]
 async fn a_hook_that_floods() {
     check(run("echo -n '{'; yes | head -c 5000000"), "it printed more than 1048576 bytes of JSON").await;
-    // Words alone are no failure, however many.
+    // Text alone is no failure, however long.
     let scene = Scene::new();
     let flood = json!({"PreToolUse": run("yes | head -c 5000000; yes | head -c 5000000 >&2")});
     assert_eq!(scene.echo(flood, json!({})).await, "1 ok: {}");
 }
 
-/// Types that are accepted and not run: a gate blocks and says so, others are reported, and both are known at load.
+/// Types that are accepted but not supported: a gate blocks and says so, others are reported, and both are
+/// reported at load.
 #[tokio::test]
 async fn types_that_are_not_run_here() {
     let hooks = [
@@ -123,7 +125,7 @@ async fn types_that_are_not_run_here() {
     }
 }
 
-/// At its time limit a hook ends with everything that it started, and what is left behind holds nobody up.
+/// At its timeout a hook ends with everything that it started. Leftover processes delay nothing.
 #[tokio::test]
 async fn a_hook_ends_with_its_whole_group() {
     let scene = Scene::new();
@@ -142,7 +144,7 @@ async fn a_hook_ends_with_its_whole_group() {
     is_gone(&scene.read("child"));
 }
 
-/// A call that is cancelled takes its hooks with it.
+/// Cancelling a call ends its hooks.
 #[tokio::test]
 async fn a_cancelled_call_ends_its_hooks() {
     let scene = Scene::new();
@@ -161,7 +163,7 @@ async fn a_cancelled_call_ends_its_hooks() {
     is_gone(&pid.expect("a number"));
 }
 
-/// A hook that edited its own script is not run once somebody looks.
+/// A hook that edited its own script fails its verification and isn't run.
 #[tokio::test]
 async fn a_hook_that_is_not_what_it_was_is_not_run() {
     let scene = Scene::new();
@@ -184,7 +186,7 @@ async fn a_hook_that_is_not_what_it_was_is_not_run() {
     assert!(!scene.dir().join("ran").exists());
 }
 
-/// What can't be understood stops everything at load, with its place.
+/// Invalid hooks stop everything at load, with their location.
 #[test]
 fn hooks_that_cannot_be_understood() {
     let scene = Scene::new();
@@ -193,7 +195,7 @@ fn hooks_that_cannot_be_understood() {
         let settings = json!({"hooks": hooks});
         scene.try_hooks(&settings, scene.session()).map(|_| ()).expect_err("bad hooks").to_string()
     };
-    // The reader of files finds it; settings can come from elsewhere.
+    // The file loader rejects it, but settings can come from elsewhere.
     let mut settings = scene.settings(&json!({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}));
     settings.hooks.groups[0].matcher = Some("Edit(".to_owned());
     let read = Hooks::from_settings(&settings, scene.processes.clone(), scene.session());

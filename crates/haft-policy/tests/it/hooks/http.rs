@@ -1,4 +1,4 @@
-//! Hooks that are addresses, against a server of this process.
+//! HTTP hooks, with a server in this process.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Scene;
 
-/// A server that gives these answers, one for each connection, and tells what it was sent.
+/// Starts a server that sends these answers, one for each connection, and reports the requests.
 fn server(answers: Vec<String>) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}/hook", listener.local_addr().expect("an address"));
@@ -23,7 +23,7 @@ fn server(answers: Vec<String>) -> (String, Receiver<String>) {
     (address, told)
 }
 
-/// One request, head and body.
+/// Reads one request, head and body.
 fn request(stream: &mut TcpStream) -> String {
     let (mut bytes, mut chunk) = (Vec::new(), [0; 4096]);
     loop {

@@ -1,4 +1,4 @@
-//! Hooks through the real engine, with real programs.
+//! Hooks in the real engine, with real programs.
 
 mod calls;
 mod events;
@@ -17,7 +17,7 @@ use haft_policy::settings::{Settings, SettingsFlags, SettingsLayers, SettingsPla
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
 
-/// A project in a folder of its own, with hooks.
+/// A project with hooks in its own folder.
 pub(crate) struct Scene {
     dir: tempfile::TempDir,
     pub(crate) log: EventLog,
@@ -69,12 +69,12 @@ impl Scene {
         Hooks::from_settings(&self.settings(settings), self.processes.clone(), session)
     }
 
-    /// `{"PreToolUse": [group…]}`.
+    /// Creates hooks from `{"PreToolUse": [group…]}`.
     pub(crate) fn hooks(&self, hooks: Value) -> Hooks {
         self.try_hooks(&json!({"hooks": hooks}), self.session()).expect("good hooks")
     }
 
-    /// A caller of some tools with these hooks.
+    /// Returns a caller of some tools with these hooks.
     pub(crate) fn caller(&self, hooks: &Hooks) -> TestCaller {
         TestCaller::with_registry(registry()).engine(|engine| {
             let workspace = haft::Workspace::new(self.dir()).expect("the folder");
@@ -85,7 +85,7 @@ impl Scene {
         })
     }
 
-    /// Runs one call of `Echo` with these hooks; gives the line of its result.
+    /// Runs one call of `Echo` with these hooks. Returns the line of its result.
     pub(crate) async fn echo(&self, hooks: Value, input: Value) -> String {
         self.call(hooks, "Echo", input).await
     }
@@ -95,7 +95,7 @@ impl Scene {
         self.caller(&hooks).turn([("1", tool, input)]).await.lines().remove(0)
     }
 
-    /// What a hook wrote to a file of the project.
+    /// Returns what a hook wrote to a file of the project.
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.dir().join(name)).unwrap_or_default()
     }
@@ -105,30 +105,31 @@ impl Scene {
     }
 }
 
-/// One group of one command for all tools.
+/// Returns one group with one command for all tools.
 pub(crate) fn run(command: &str) -> Value {
     json!([{"hooks": [{"type": "command", "command": command}]}])
 }
 
-/// One group of commands for all tools.
+/// Returns one group with several commands for all tools.
 pub(crate) fn run_all<'a>(commands: impl IntoIterator<Item = &'a str>) -> Value {
     let hooks: Vec<Value> =
         commands.into_iter().map(|command| json!({"type": "command", "command": command})).collect();
     json!([{"hooks": hooks}])
 }
 
-/// A command that prints this.
+/// Returns a command that prints this value.
 pub(crate) fn print(value: &Value) -> String {
     format!("cat <<'END'\n{value}\nEND")
 }
 
-/// A command that answers a gate with this.
+/// Returns a command that answers a gate with this value.
 pub(crate) fn answer(event: &str, mut specific: Value) -> String {
     specific["hookEventName"] = event.into();
     print(&json!({"hookSpecificOutput": specific}))
 }
 
-/// `Echo` and `Read` run unasked and give their input back, `Write` asks first, `Fail` fails, `Data` gives an object.
+/// `Echo` and `Read` run without asking and return their input, `Write` asks first, `Fail` fails, `Data`
+/// returns an object.
 fn registry() -> Registry {
     let any = json!({
         "type": "object",

@@ -33,15 +33,15 @@ async fn what_the_user_said() {
         (said.outcome.stop.as_deref(), &said.outcome.messages[..]),
         (Some("r"), &["m".to_owned()][..])
     );
-    // No gate: a failure is reported, and what was said goes on.
+    // Not a gate: a failure is reported, and the message is sent.
     let (said, _) = outcome("exit 1").await;
     assert!(said.blocked.is_none() && said.outcome.warnings[0].contains("exit code 1"), "{said:?}");
-    // Unless the hook wants it otherwise.
+    // Unless the hook is configured otherwise.
     let scene = Scene::new();
     let hook = json!([{"hooks": [{"type": "command", "command": "exit 1", "onFailure": "block"}]}]);
     let said = scene.hooks(json!({"UserPromptSubmit": hook})).user_prompt_submit("x").await;
     assert!(said.blocked.expect("blocked").reason.starts_with("the hook failed: exit code 1"));
-    // Long words have their middle left out, or go to a file where there is a place for it.
+    // The middle of a long text is omitted, or the text goes to a file if there is a store.
     let (said, _) = outcome("yes word | head -c 50000").await;
     assert!(said.outcome.context[0].chars().count() < 10_100, "{}", said.outcome.context[0].len());
 }
@@ -72,7 +72,7 @@ async fn a_session_begins_and_ends() {
 
     hooks.session_end("other").await;
     assert_eq!(scene.read_json("end.json")["reason"], "other");
-    // The end of a session waits a moment, not for ever.
+    // The end of a session waits only a moment.
     let scene = Scene::new();
     let hooks = scene.hooks(json!({"SessionEnd": run("sleep 300")}));
     assert!(hooks.session_end("other").await.warnings[0].contains("it took longer than 1.5 s"));
@@ -95,7 +95,7 @@ async fn an_agent_would_stop() {
     let keys = ["stop_hook_active", "last_assistant_message", "background_tasks", "session_crons"];
     assert_eq!(keys.map(|key| seen[key].clone()), expected);
 
-    // `continue: false` beats a block.
+    // `continue: false` takes precedence over a block.
     let both = print(&json!({"continue": false, "stopReason": "r", "decision": "block", "reason": "more"}));
     let hooks = scene.hooks(json!({"Stop": run(&both)}));
     let stopped = hooks.stop(&StopInput::default()).await;
@@ -136,7 +136,7 @@ async fn notifications_and_shortening() {
     assert_eq!(scene.read_json("compact.json")["trigger"], "auto");
 }
 
-/// Whoever gives an event up leaves nothing running.
+/// Dropping an event leaves nothing running.
 #[tokio::test]
 async fn an_event_that_is_given_up_ends_its_hooks() {
     let scene = Scene::new();
@@ -148,7 +148,7 @@ async fn an_event_that_is_given_up_ends_its_hooks() {
     firing.abort();
     assert!(firing.await.unwrap_err().is_cancelled());
     let stat = format!("/proc/{}/stat", process.trim());
-    // The process is ended in the background; a zombie has ended too.
+    // The process is killed in the background; a zombie has ended too.
     let ended = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
     let waiting = async {
         while !ended() {

@@ -1,4 +1,4 @@
-//! The rules that people know, row by row: grammar, order, commands, paths, hosts, servers, agents and skills.
+//! The conventional rules, row by row: grammar, order, commands, paths, hosts, servers, agents and skills.
 
 use super::{check, parse, set};
 
@@ -205,7 +205,8 @@ fn a_redirection_is_a_write() {
     check(&["allow Edit(out.txt)"], &[&format!("silent: {to_out}")]);
 }
 
-/// The name of a shell is for every command, and for files that the shell itself writes only in the working directories.
+/// The name of a shell covers every command, but files that the shell itself writes only in the working
+/// directories.
 #[test]
 fn the_name_of_a_shell_lets_no_redirection_write_elsewhere() {
     for rule in ["allow Bash", "allow Bash(*)"] {
@@ -352,7 +353,7 @@ fn a_single_folder_is_found_at_any_depth_by_deny_and_ask_but_not_by_allow() {
     check(&["deny Edit(src/**)"], &["deny: Edit src/a", "deny: Edit x/src/a", "silent: Edit srcs/a"]);
     check(&["ask Edit(src/**)"], &["ask: Edit src/a", "ask: Edit x/src/a"]);
     check(&["allow Edit(src/**)"], &["allow: Edit src/a", "silent: Edit x/src/a"]);
-    // Everything else has one depth for all.
+    // Other patterns have the same depth in all lists.
     check(&["deny Edit(a/src/**)"], &["deny: Edit a/src/x", "silent: Edit b/a/src/x"]);
     check(&["deny Edit(/src/**)"], &["deny: Edit /p/src/x", "silent: Edit src/x"]);
 }

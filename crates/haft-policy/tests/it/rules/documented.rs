@@ -1,10 +1,11 @@
-//! The tables of `docs/permissions.md`, held to what the rules do.
+//! Compares the tables of `docs/permissions.md` with the behavior of the rules.
 
 use super::{decide, set, word};
 
 const PAGE: &str = include_str!("../../../../../docs/permissions.md");
 
-/// `/shop/web` of the page is `/p/w` here. Each row: the list, the rule, calls that it is about, calls that it is not about.
+/// Returns the rows: the list, the rule, matching calls, other calls. `/shop/web` on the page is `/p/w`
+/// here.
 fn rows() -> Vec<(&'static str, &'static str, Vec<String>, Vec<String>)> {
     let mut list = None;
     let mut rows = Vec::new();

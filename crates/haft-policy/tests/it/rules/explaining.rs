@@ -1,8 +1,8 @@
-//! What is told about a decision: who decided, why the others did not, and what is missing.
+//! The explanation of a decision: which rule decided, why others did not, and what is uncovered.
 
 use super::{call, decide, set};
 
-/// The deciding rule, then the others with the reasons, then what is uncovered.
+/// Checks the deciding rule, then the others with their reasons, then what is uncovered.
 #[track_caller]
 fn check(rules: &[&str], text: &str, expected: &[&str]) {
     let set = set(rules);
@@ -75,7 +75,7 @@ fn what_no_rule_covers_is_named() {
         "Bash npm test; ls",
         &["allow by Bash(npm *)", "Bash(ls *): covers a part"],
     );
-    // A path rule speaks of a redirection only where the whole line is allowed.
+    // A path rule matches a redirection only if the whole line is allowed.
     check(
         &["allow Bash(a)", "allow Edit(out)"],
         "Bash a; b | writes out",

@@ -1,4 +1,4 @@
-//! What these rules can do beyond the conventions: effects of every tool, arguments in `allow`, examples and messages.
+//! Rules beyond the conventions: effects of every tool, arguments in `allow`, examples and messages.
 
 use haft_policy::rule::{LintKind, Rule, RuleSet};
 use serde_json::json;
@@ -50,14 +50,14 @@ fn a_host_rule_stops_every_declared_host() {
 
 #[test]
 fn a_bare_rule_is_about_the_tool_of_that_name() {
-    // Who denies the shell to offer narrow scripts instead wants those to run.
+    // Denying the shell while allowing scripts that replace it must let those scripts run.
     check(&["deny Bash", "allow script"], &["allow: script | runs make"]);
     check(&["deny WebFetch", "allow mcp__x"], &["allow: mcp__x__y | reaches a.org"]);
     check(&["deny Write"], &["deny: Write a", "silent: Edit a"]);
     check(&["deny Read"], &["deny: Read a", "silent: Grep a"]);
 }
 
-/// `Edit(p)` speaks of whatever changes `p`; who leaves the path out means no less.
+/// `Edit(p)` matches every change of `p`, so a bare `Edit` matches every change.
 #[test]
 fn edit_alone_stops_every_change() {
     for (list, word) in [("deny", "deny"), ("ask", "ask")] {
@@ -112,7 +112,7 @@ fn every_effect_has_to_be_covered() {
             "silent: script! | writes src/a | open",
         ],
     );
-    // Nothing done is not everything covered.
+    // A call without effects is not automatically covered.
     check(&["allow Edit(src/**)"], &["silent: script!", "silent: TaskCreate"]);
 }
 
@@ -158,7 +158,7 @@ fn a_name_covers_what_a_stranger_does_in_the_working_directories() {
             "silent: mcp__x__y | writes a -> /etc/a",
         ],
     );
-    // A rule for the path does the rest, as nothing else has to be believed.
+    // A rule for the path covers the rest, as no declaration has to be trusted.
     check(
         &["allow mcp__x__y", "allow Edit(//etc/a)"],
         &["allow: mcp__x__y | writes /etc/a", "silent: mcp__x__y | writes /etc/b"],
@@ -197,7 +197,7 @@ fn a_rule_with_an_operator_stops_the_whole_line() {
         let rule = format!("{list} Bash(curl * | sh)");
         check(&[&rule, "allow Bash"], &[&format!("{list}: {piped}"), "allow: Bash curl x", "allow: Bash sh"]);
     }
-    // Without one a rule is about each command by itself.
+    // A rule without an operator is about each command separately.
     let line = r#"Bash {"command": "git log && echo main"} | runs git log | runs echo main"#;
     check(&["deny Bash(git * main)", "allow Bash"], &[&format!("allow: {line}"), "deny: Bash git push main"]);
     check(&["allow Bash(curl * | sh)"], &[&format!("silent: {piped}")]);
@@ -244,7 +244,7 @@ fn a_literal_star_in_a_command_has_a_backslash() {
 
 #[test]
 fn a_folder_with_something_denied_in_it() {
-    // The place is in the folder: denied. Such a name may be in the folder: asked.
+    // A path in the folder: denied. A name that may be in the folder: asked.
     check(
         &["deny Edit(/w/secrets/**)", "deny Edit(.env)", "allow script"],
         &[
@@ -257,7 +257,7 @@ fn a_folder_with_something_denied_in_it() {
             "allow: script | deletes /p/w/other",
         ],
     );
-    // A tool that leaves out what it may not read is not stopped, unless all of it is denied.
+    // A tool that omits what it may not read is not stopped, unless all of it is denied.
     check(
         &["deny Read(secrets/**)", "deny Read(.env)"],
         &["ask: Grep .", "silent: Grep . | leaves-out", "deny: Grep secrets | leaves-out"],

@@ -1,4 +1,4 @@
-//! Hosts, however they are spelt.
+//! Hosts in all spellings.
 
 use haft::decision::Verdict;
 use haft::effects::template::parse_host;
@@ -24,7 +24,7 @@ fn verdict(set: &RuleSet, reached: &str) -> Option<Verdict> {
     set.decide(&subject).verdict
 }
 
-/// One host in many dresses: a rule for any of them speaks of all.
+/// Spellings of one host: a rule for any of them matches all.
 #[test]
 fn spellings_of_one_host_are_one() {
     let groups: &[&[&str]] = &[
@@ -70,7 +70,8 @@ fn spellings_of_one_host_are_one() {
     assert_eq!(verdict(&wild, "192.168.5.2"), None);
 }
 
-/// The tests that browsers are held to: whatever the standard reads as a host is met by a rule for that host.
+/// The conformance tests of browsers: a rule for a host matches every text that the standard parses as that
+/// host.
 #[test]
 fn every_address_of_the_standard_is_met_by_a_rule_for_its_host() {
     let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/wpt-url");
@@ -82,11 +83,11 @@ fn every_address_of_the_standard_is_met_by_a_rule_for_its_host() {
     let (mut met, mut refused, mut missed) = (0, Vec::new(), Vec::new());
     for test in &tests {
         let field = |name: &str| test[name].as_str().unwrap_or_default();
-        // What needs another address to be read with isn't given to a tool by itself.
+        // A relative address needs a base, so tools don't receive it by itself.
         if test["base"].is_string() || test["failure"] == true || field("hostname").is_empty() {
             continue;
         }
-        // A port belongs to the address, brackets to the way it is written.
+        // A port belongs to the address, brackets to the notation.
         match rule(field("hostname"), RuleList::Deny) {
             None => refused.push(field("hostname").to_owned()),
             Some(deny) => match parse_host(field("input")).map(|host| verdict(&deny, &host)) {
@@ -97,6 +98,6 @@ fn every_address_of_the_standard_is_met_by_a_rule_for_its_host() {
     }
     assert!(missed.is_empty(), "{missed:#?}");
     assert!(met > 200, "only {met} addresses were met");
-    // A rule that can't be written is refused when it is loaded, and nothing runs.
+    // An invalid rule is rejected at load, and nothing runs.
     assert!(refused.len() < 20, "{refused:#?}");
 }

@@ -1,4 +1,4 @@
-//! What is said about rules when they are loaded.
+//! Lints for rules at load time.
 
 use haft_policy::rule::LintKind::{self, *};
 
@@ -30,7 +30,8 @@ fn good_rules_are_not_talked_about() {
     );
 }
 
-/// What people have in `allow` and what means nothing elsewhere stops nothing here; in `deny` it has to be heard of.
+/// A path that can't match is ignored in `allow`, where it is common in existing settings. In `deny` it is
+/// an error.
 #[test]
 fn a_path_that_can_match_nothing_is_left_out_of_allow_alone() {
     let (_, lints) = compile(&["allow Read(../../x)", "allow Edit(!x)", "allow Read(a..b/..c)"]);
@@ -86,7 +87,7 @@ fn patterns_that_mean_less_than_they_seem_to() {
             (4, OddPattern, "`**` crosses folders only as a whole segment; in `a**b` it is one `*`"),
         ],
     );
-    // They mean what is said.
+    // These mean what they say.
     super::check(
         &["deny Read(x))", "deny Read([)", "deny Edit({a,b})", "deny Edit(q**z)"],
         &[
@@ -176,9 +177,9 @@ fn rules_that_another_always_goes_before() {
         &["allow WebFetch(domain:a.b)", "deny WebFetch(*)"],
         &[(0, Unreachable, &first("WebFetch(*)", "deny"))],
     );
-    // `Write` is allowed by it still.
+    // It still allows `Write`.
     check(&["allow Edit(src/**)", "deny Edit"], &[]);
-    // The same text from another place is about other files.
+    // The same text from another origin is about other files.
     check(&["user allow Edit(/src/**)", "deny Edit(/src/**)"], &[]);
     check(&["allow Bash", "deny Bash(ls)"], &[]);
 }

@@ -1,4 +1,4 @@
-//! Rules: each row of what people know, each way such rules were got around elsewhere, and what holds of all of them.
+//! Rules: the conventional ones row by row, known bypasses of similar systems, and properties of all rules.
 
 mod conventions;
 mod documented;
@@ -17,7 +17,8 @@ use haft_policy::rule::{
 use haft_policy::source::{RuleList, SettingsSource, SourceScope, UnparsedRule};
 use serde_json::{Value, json};
 
-/// A rule from `deny Bash(rm *)`, `user allow Read(/x)`: where it stands (in the project unless said), its list, its text.
+/// Parses a rule such as `deny Bash(rm *)` or `user allow Read(/x)`: its scope (default: the project), its
+/// list, its text.
 fn written(line: &str) -> UnparsedRule {
     let (scope, rest) = match line.split_once(' ') {
         Some(("user", rest)) => (SourceScope::User, rest),
@@ -48,7 +49,7 @@ fn parse(line: &str) -> Result<Rule, InvalidRule> {
     Rule::parse(written(line))
 }
 
-/// Where the tests work: `/p/w` in the project `/p`, with `/added`.
+/// The directories of the tests: `/p/w` in the project `/p`, with `/added`.
 fn anchors() -> RuleAnchors {
     RuleAnchors::new("/home/me", "/p/w").with_added("/added")
 }
@@ -62,9 +63,10 @@ fn set(rules: &[&str]) -> RuleSet {
     compile(rules).0
 }
 
-/// A call from words: `Read a.txt`, `Bash ls; pwd`, `WebFetch example.com`, `mcp__x__y {"a": 1}`; for any tool what it
-/// declares, as in `script | writes a | runs ls`. Paths are relative to the working directory; `a -> /b` is a link.
-/// The built-in file tools and `WebFetch` are kept to what they declare, and any tool with `!` after its name.
+/// A call in text form: `Read a.txt`, `Bash ls; pwd`, `WebFetch example.com`, `mcp__x__y {"a": 1}`. For any
+/// tool its declared effects can follow, as in `script | writes a | runs ls`. Paths are relative to the
+/// working directory; `a -> /b` is a symlink. The built-in file tools and `WebFetch` are confined to their
+/// effects, and so is any tool with `!` after its name.
 struct Call {
     tool: String,
     input: Value,
@@ -138,7 +140,7 @@ impl Call {
                 "runs" => subject.commands.push(command),
                 "runs-unclear" => subject.commands.push(SubjectCommand { understood: false, ..command }),
                 "runs-exact" => subject.commands.push(SubjectCommand { exact_only: true, ..command }),
-                // Of the command before it.
+                // An effect of the previous command.
                 "it-reads" => subject.commands.last_mut().unwrap().touches.reads.push(place),
                 "it-deletes" => subject.commands.last_mut().unwrap().touches.deletes.push(place),
                 "it-allows" => subject.commands.last_mut().unwrap().for_allow.push(what.into()),
@@ -170,7 +172,7 @@ fn word(verdict: Option<Verdict>) -> &'static str {
     }
 }
 
-/// These rules say this of each call: lines of `verdict: call`.
+/// Checks the verdict of these rules on each call: lines of `verdict: call`.
 #[track_caller]
 fn check(rules: &[&str], calls: &[&str]) {
     let set = set(rules);

@@ -1,4 +1,4 @@
-//! What holds of all rules and all calls.
+//! Properties of all rules and all calls.
 
 use haft::decision::Verdict;
 use haft_policy::rule::{Rule, RuleSet};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{Call, anchors, call, parse};
 
-/// A text made of what rules are made of.
+/// Generates a text from the pieces of rules.
 fn rule_text() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec![
         "Bash",
@@ -145,7 +145,7 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// Whatever is written is understood or refused with words.
+    /// Every text is parsed or rejected with a message.
     #[test]
     fn parsing_never_panics(text in prop_oneof![".{0,40}", rule_text()], list in 0..3) {
         let list = [RuleList::Deny, RuleList::Ask, RuleList::Allow][list as usize];
@@ -165,7 +165,7 @@ proptest! {
         }
     }
 
-    /// The quick answer is the explained one.
+    /// The quick answer equals the explained one.
     #[test]
     fn both_answers_are_one(rules in rules(0..12), text in calls()) {
         let set = compile(rules);
@@ -179,7 +179,7 @@ proptest! {
         });
     }
 
-    /// A set stops exactly what one of its rules alone would stop: nothing is lost in the indexes.
+    /// A set stops exactly what one of its rules alone would stop: the indexes lose nothing.
     #[test]
     fn a_set_stops_what_its_rules_stop(rules in rules(1..12), text in calls()) {
         let call = call(&text);
@@ -188,7 +188,7 @@ proptest! {
         prop_assert_eq!(stops(verdict(&compile(rules), &call)), alone);
     }
 
-    /// To stop, a path is read as ripgrep's gitignore reads it.
+    /// Deny rules match paths as ripgrep's gitignore does.
     #[test]
     fn paths_are_read_as_gitignore_reads_them(
         pattern in prop::collection::vec(
@@ -205,7 +205,7 @@ proptest! {
         prop_assert_eq!(got, expected, "{} on {}", pattern, path);
     }
 
-    /// An allow rule lifts nothing, and a deny or ask rule lets nothing through.
+    /// An allow rule lifts no restriction, and a deny or ask rule allows nothing.
     #[test]
     fn more_rules_do_what_their_list_says(rules in rules(0..8), more in rule_line(), text in calls()) {
         let call = call(&text);
@@ -222,7 +222,7 @@ proptest! {
         }
     }
 
-    /// What is proposed to deny a call denies it.
+    /// A rule that is proposed to deny a call denies it.
     #[test]
     fn a_proposed_denial_denies(text in calls()) {
         let call = call(&text);
@@ -231,7 +231,7 @@ proptest! {
         prop_assert_eq!(verdict(&set, &call), Some(Verdict::Deny), "{}", rule);
     }
 
-    /// What is proposed is enough.
+    /// Proposed rules cover the call.
     #[test]
     fn proposed_rules_cover_the_call(rules in rules(0..6), text in calls()) {
         let call = call(&text);

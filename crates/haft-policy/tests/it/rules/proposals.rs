@@ -1,4 +1,4 @@
-//! The narrowest rules that would let a call through.
+//! Proposals of the narrowest rules that would allow a call.
 
 use super::{call, set};
 
@@ -22,11 +22,12 @@ fn several_commands_have_a_rule_each_as_far_as_they_need_one() {
     check(&["allow Bash(npm *)"], "Bash npm test; make; ls", &["Bash(make)", "Bash(ls)"]);
     check(&[], "Bash a; b; a", &["Bash(a)", "Bash(b)"]);
     check(&[], "Bash a; b; c; d; e", &["Bash(a)", "Bash(b)", "Bash(c)", "Bash(d)", "Bash(e)"]);
-    // Too many to be read: the whole line or nothing.
+    // Too many rules to review: the whole line or nothing.
     check(&[], "Bash a; b; c; d; e; f", &["Bash(a; b; c; d; e; f)"]);
 }
 
-/// A rule with a backslash before each parenthesis may have been saved so, and mean the command without.
+/// A rule with a backslash before each parenthesis may be a saved one, and mean the command without
+/// backslashes.
 #[test]
 fn what_could_be_read_as_another_command_is_not_proposed() {
     check(&[], r"Bash \(", &[]);
@@ -50,7 +51,7 @@ fn a_file_is_proposed_by_its_whole_path() {
     check(&[], "Write a [1]*.txt", &[r"Edit(//p/w/a \[1\]\*.txt)"]);
     check(&[], "Grep /etc", &["Read(//etc/**)"]);
     check(&[], "Edit a -> /b", &["Edit(//p/w/a)", "Edit(//b)"]);
-    // What may be changed may be read.
+    // A rule for changing a file also allows reading it.
     check(&[], "Edit a | reads a", &["Edit(//p/w/a)"]);
     check(&[], "Edit a | reads b", &["Read(//p/w/b)", "Edit(//p/w/a)"]);
     check(&["allow Edit"], "Edit a -> /b", &["Edit(//p/w/a)", "Edit(//b)"]);

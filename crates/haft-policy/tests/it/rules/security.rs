@@ -1,4 +1,4 @@
-//! How such gates were got around elsewhere, class by class, with a call that must still go through beside each.
+//! Known bypasses of similar systems, by class, each with a call that must still be allowed.
 
 use super::{check, parse};
 
@@ -48,7 +48,7 @@ fn case_and_composition_do_not_hide_a_denied_name() {
             "silent: Read cafe/a",
         ],
     );
-    // What lets through takes a name as it is.
+    // Allow rules match a name exactly.
     check(&["allow Edit(/w/Src/**)"], &["allow: Edit Src/a", "silent: Edit src/a"]);
     check(&["ask Read(.ENV)"], &["ask: Read .env"]);
 }
@@ -58,7 +58,7 @@ fn a_name_that_looks_like_a_pattern_is_taken_literally_by_the_escape() {
     check(&[r"allow Edit(/w/\[a\]\*)"], &["allow: Edit [a]*", "silent: Edit [a]x", "silent: Edit a"]);
 }
 
-// Links.
+// Symlinks.
 
 #[test]
 fn a_link_to_a_denied_file_is_denied_and_from_an_allowed_folder_leads_nowhere() {
@@ -106,7 +106,7 @@ fn a_denied_command_is_found_among_many() {
     );
 }
 
-// Trust: what a repository says of itself.
+// Trust: what a repository says about itself.
 
 #[test]
 fn a_stranger_gets_nothing_by_declaring_a_builtin_effect() {
@@ -126,7 +126,7 @@ fn a_stranger_gets_nothing_by_declaring_a_builtin_effect() {
 #[test]
 fn servers_with_similar_names_are_different() {
     check(&["allow mcp__git"], &["allow: mcp__git__x", "silent: mcp__git_evil__x", "silent: mcp__gitevil"]);
-    // A server's name may hold what separates it from its tools.
+    // A server's name may contain the separator between server and tool.
     check(&["deny mcp__a__b"], &["deny: mcp__a__b", "deny: mcp__a__b__c", "silent: mcp__a__bc"]);
     check(&["allow mcp__a__b"], &["allow: mcp__a__b", "silent: mcp__a__b__c"]);
 }

@@ -1,8 +1,8 @@
 //! Anthropic's messages: blocks that begin, grow and end, by their index.
 //!
-//! Blocks are kept as they came, also those of unknown kinds and with unknown deltas. Left out of what is sent back is
-//! only what the API rejects there: text without content, thinking without its signature, and, at the end of a message,
-//! thinking and the server's own calls that nothing follows.
+//! Blocks are kept as they came, also those of unknown kinds and with unknown deltas. Left out of what is
+//! sent back is only what the API rejects there: text without content, thinking without its signature, and,
+//! at the end of a message, thinking and the server's own calls that nothing follows.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,8 @@ use crate::wire::message_draft::{MessageDraft, TextRanges};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct BlockDecoder {
     blocks: BTreeMap<u64, DraftBlock>,
-    /// The end as the beginning of the message states it: messages that were not written piece by piece have it there.
+    /// The end as the beginning of the message states it: messages that were not written piece by piece have
+    /// it there.
     stated_end: StatedEnd,
 }
 
@@ -144,10 +145,7 @@ impl MessageDecoder for BlockDecoder {
         while !is_paused && content.last().is_some_and(needs_successor) {
             content.pop();
         }
-        match content.is_empty() {
-            true => Vec::new(),
-            false => vec![message_with("assistant", "content", content)],
-        }
+        if content.is_empty() { Vec::new() } else { vec![message_with("assistant", "content", content)] }
     }
 }
 
@@ -259,13 +257,15 @@ impl BlockDecoder {
         if !draft.is_streamed() {
             block.input = whole_input.unwrap_or_else(|| "{}".to_owned());
         } else if block.input.is_empty() {
-            // Streamed blocks begin with an empty object in place of an input that follows; some come with their input.
+            // Streamed blocks begin with an empty object in place of an input that follows; some come with
+            // their input.
             block.input = whole_input.filter(|input| !is_empty_object(input)).unwrap_or_default();
         }
         if let Some(BlockCall { number, id, name }) = &block.call {
-            match is_cut {
-                true => draft.refuse_cut(CallKind::Function, *number, id, name),
-                false => draft.end_call(CallKind::Function, *number, id, name, &block.input),
+            if is_cut {
+                draft.refuse_cut(CallKind::Function, *number, id, name)
+            } else {
+                draft.end_call(CallKind::Function, *number, id, name, &block.input)
             }
         }
         Ok(())

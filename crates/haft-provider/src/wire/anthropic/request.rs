@@ -1,7 +1,7 @@
 //! Anthropic's request.
 //!
-//! There are four cache markers: after the tools, after the system prompt, at the end of the conversation, and where the
-//! end was a turn ago, since the provider looks only a few blocks back for what it has.
+//! There are four cache markers: after the tools, after the system prompt, at the end of the conversation,
+//! and where the end was a turn ago, since the provider looks only a few blocks back for what it has.
 
 use haft_agent::ModelRequest;
 use serde_json::{Value, json};

@@ -14,7 +14,8 @@ use crate::wire::result_content::{NO_OUTPUT, PDF, found_tools, image_type, is_pd
 /// What a result says that is nothing but spaces and line breaks, which the API rejects.
 const ONLY_SPACE: &str = "(only white space)";
 
-/// Encodes a result. `content` is a string where there is only text, otherwise blocks; `is_error` is there on errors.
+/// Encodes a result. `content` is a string where there is only text, otherwise blocks; `is_error` is there on
+/// errors.
 pub(super) fn encode_result(
     call: &RequestedCall,
     result: &ToolResult,
@@ -98,8 +99,8 @@ fn encode_block(block: &ResultBlock) -> EncodedBlock<'_> {
     }
 }
 
-/// Encodes what a search found as `tool_reference` blocks. `None` if there is nothing to refer to: then the result is one
-/// like any other.
+/// Encodes what a search found as `tool_reference` blocks. `None` if there is nothing to refer to: then the
+/// result is one like any other.
 fn encode_references(result: &ToolResult, tools: &ToolDefinitions) -> Option<Value> {
     let names = found_tools(result).iter().filter_map(|tool| tool["name"].as_str());
     let references: Vec<Value> = names.filter(|name| tools.is_referable(name)).map(tool_reference).collect();
@@ -123,7 +124,8 @@ pub(super) fn referenced_tools(result: &Value) -> impl Iterator<Item = &str> {
     references.filter_map(|block| block["tool_name"].as_str())
 }
 
-/// Removes references to what is not among the deferred tools of a request: the API rejects the whole request for one.
+/// Removes references to what is not among the deferred tools of a request: the API rejects the whole request
+/// for one.
 pub(super) fn with_known_references<'v>(item: &'v Value, tools: &ToolDefinitions) -> Cow<'v, Value> {
     let is_known = |result: &Value| referenced_tools(result).all(|name| tools.is_referable(name));
     if past_results(item).all(is_known) {
@@ -136,9 +138,10 @@ pub(super) fn with_known_references<'v>(item: &'v Value, tools: &ToolDefinitions
         }
         let names: Vec<&str> = referenced_tools(block).collect();
         let kept: Vec<&str> = names.iter().copied().filter(|name| tools.is_referable(name)).collect();
-        block["content"] = match kept.is_empty() {
-            true => Value::String(format!("found {}", names.join(", "))),
-            false => kept.into_iter().map(tool_reference).collect(),
+        block["content"] = if kept.is_empty() {
+            Value::String(format!("found {}", names.join(", ")))
+        } else {
+            kept.into_iter().map(tool_reference).collect()
         };
     }
     Cow::Owned(item)

@@ -1,7 +1,9 @@
-//! Gemini's messages: responses with parts. A stream is whole responses one after the other, each with more parts.
+//! Gemini's messages: responses with parts. A stream is whole responses one after the other, each with more
+//! parts.
 //!
-//! Parts are kept as they came. Pieces of text are joined only where neither has anything beside its text: a part with
-//! a signature has to come back as it is. Python's dumps spell keys in snake case; both spellings are read.
+//! Parts are kept as they came. Pieces of text are joined only where neither has anything beside its text: a
+//! part with a signature has to come back as it is. Python's dumps spell keys in snake case; both spellings
+//! are read.
 
 use std::borrow::Cow;
 
@@ -70,9 +72,10 @@ impl MessageDecoder for PartDecoder {
     fn take_items(&mut self, draft: &mut MessageDraft) -> Vec<Value> {
         let parts = std::mem::take(&mut self.parts).into_iter();
         let parts: Vec<Value> = parts.filter_map(|part| part.into_value(draft)).collect();
-        match parts.iter().all(|part| part["thought"] == Value::Bool(true)) {
-            true => Vec::new(),
-            false => vec![message_with("model", "parts", parts)],
+        if parts.iter().all(|part| part["thought"] == Value::Bool(true)) {
+            Vec::new()
+        } else {
+            vec![message_with("model", "parts", parts)]
         }
     }
 }

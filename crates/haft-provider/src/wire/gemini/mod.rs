@@ -104,7 +104,8 @@ fn owns_frame(fields: &JsonObject<'_>) -> Result<bool, JsonError> {
 }
 
 fn classify_part(part: &JsonObject<'_>) -> Option<PartKind> {
-    // The old form of a chat message has a `function_call` beside its role; the decoder of that wire reports it.
+    // The old form of a chat message has a `function_call` beside its role; the decoder of that wire reports
+    // it.
     if part.string("type").is_some() || part.has("role") {
         return None;
     }
@@ -112,11 +113,10 @@ fn classify_part(part: &JsonObject<'_>) -> Option<PartKind> {
         return Some(PartKind::Call(key));
     }
     let has = |key: &&str| part.has(key);
-    match ["functionResponse", "function_response"].iter().any(has) {
-        true => Some(PartKind::Result),
-        false => {
-            ["text", "thought", "inlineData", "executableCode"].iter().any(has).then_some(PartKind::Other)
-        }
+    if ["functionResponse", "function_response"].iter().any(has) {
+        Some(PartKind::Result)
+    } else {
+        ["text", "thought", "inlineData", "executableCode"].iter().any(has).then_some(PartKind::Other)
     }
 }
 

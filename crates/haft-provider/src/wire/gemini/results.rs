@@ -10,8 +10,8 @@ use crate::wire::EncodedResult;
 use crate::wire::json_text::{JsonError, JsonObject, JsonText};
 use crate::wire::result_content::{PDF, image_type, is_pdf, join_text};
 
-/// Encodes a result under the name by which the call asked, which may be another name of the tool. `response` has
-/// `output`, or `error` on errors; images and PDFs are in `parts`. A structured result stays a value.
+/// Encodes a result under the name by which the call asked, which may be another name of the tool. `response`
+/// has `output`, or `error` on errors; images and PDFs are in `parts`. A structured result stays a value.
 pub(super) fn encode_result(
     call: &RequestedCall,
     result: &ToolResult,

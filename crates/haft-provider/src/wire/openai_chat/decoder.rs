@@ -1,8 +1,8 @@
 //! OpenAI's Chat Completions, and what the many servers make of them: chunks with a delta of one message.
 //!
-//! There is no end of a call: it ends where the next one begins, or with the message. Servers differ: streamed calls
-//! without an id get one, calls that all have index 0 are told apart by their ids, arguments that are an object are
-//! taken as one. Unknown fields of a message or a call are put together and sent back.
+//! There is no end of a call: it ends where the next one begins, or with the message. Servers differ:
+//! streamed calls without an id get one, calls that all have index 0 are told apart by their ids, arguments
+//! that are an object are taken as one. Unknown fields of a message or a call are put together and sent back.
 
 use haft_agent::{CallKind, StopReason};
 use serde_json::{Map, Value, json};
@@ -120,16 +120,13 @@ impl ChunkDecoder {
             let words = "a `function_call` of the old form has no id to answer to; `tool_calls` are accepted";
             return Err(call.error(words).into());
         }
-        match draft.is_streamed() {
-            true => {
-                for (at, call) in (0..).zip(delta.items("tool_calls")) {
-                    self.grow_call(at, &call.required_object("a tool call")?, draft)?;
-                }
+        if draft.is_streamed() {
+            for (at, call) in (0..).zip(delta.items("tool_calls")) {
+                self.grow_call(at, &call.required_object("a tool call")?, draft)?;
             }
-            false => {
-                let calls = required_list(delta.get("tool_calls"), "an array of tool calls")?;
-                self.take_calls(&calls, is_cut, draft)?;
-            }
+        } else {
+            let calls = required_list(delta.get("tool_calls"), "an array of tool calls")?;
+            self.take_calls(&calls, is_cut, draft)?;
         }
         let known = ["content", "refusal", "tool_calls", "function_call", "role"];
         let mut unknown = draft.copy_fields(delta, &known)?;
@@ -258,13 +255,12 @@ impl DraftCall {
         }
         let mut value = self.unknown;
         value.insert("id".to_owned(), self.id.into());
-        let (kind, function) = match self.is_free_form {
-            true => ("custom", json!({"name": self.name, "input": self.input})),
-            false => {
-                let is_cut = draft.stop_reason().is_none_or(StopReason::cuts) && !is_object(&self.input);
-                let input = if is_cut { "{}".to_owned() } else { input_text(&self.input) };
-                ("function", json!({"name": self.name, "arguments": input}))
-            }
+        let (kind, function) = if self.is_free_form {
+            ("custom", json!({"name": self.name, "input": self.input}))
+        } else {
+            let is_cut = draft.stop_reason().is_none_or(StopReason::cuts) && !is_object(&self.input);
+            let input = if is_cut { "{}".to_owned() } else { input_text(&self.input) };
+            ("function", json!({"name": self.name, "arguments": input}))
         };
         value.insert("type".to_owned(), kind.into());
         value.insert(kind.to_owned(), function);

@@ -1,8 +1,8 @@
 //! OpenAI's Responses: items that are added, grow and are done, by their place in the output.
 //!
-//! Ids of items are not looked at: some servers change them from event to event. An item is kept as its `done` event
-//! has it. Of an item that was never done only the text of a message survives, as a plain message of the assistant.
-//! Events that repeat what came in pieces are not parsed.
+//! Ids of items are not looked at: some servers change them from event to event. An item is kept as its
+//! `done` event has it. Of an item that was never done only the text of a message survives, as a plain
+//! message of the assistant. Events that repeat what came in pieces are not parsed.
 
 use std::collections::BTreeMap;
 
@@ -272,14 +272,15 @@ fn finish_call(
     fields: &JsonObject<'_>,
     draft: &mut MessageDraft,
 ) {
-    match is_cut(fields) {
-        true => draft.refuse_cut(kind, call, id, name),
-        false => draft.end_call(kind, call, id, name, &read_arguments(fields.get("arguments"))),
+    if is_cut(fields) {
+        draft.refuse_cut(kind, call, id, name)
+    } else {
+        draft.end_call(kind, call, id, name, &read_arguments(fields.get("arguments")))
     }
 }
 
-/// Whether a call was cut off. A call of a program is `in_progress` until it is answered; a call that is still being
-/// written isn't whole.
+/// Whether a call was cut off. A call of a program is `in_progress` until it is answered; a call that is
+/// still being written isn't whole.
 fn is_cut(fields: &JsonObject<'_>) -> bool {
     fields.is("status", "incomplete")
         || (fields.is("type", "function_call")
@@ -331,8 +332,8 @@ fn output_index(event: &JsonObject<'_>) -> Result<u64, DecodeError> {
     place.ok_or_else(|| misplaced_event("an event of an item without its place"))
 }
 
-/// Reads OpenAI's usage. Its two wires have different names for the same: `input_tokens` with `input_tokens_details`, and
-/// so on.
+/// Reads OpenAI's usage. Its two wires have different names for the same: `input_tokens` with
+/// `input_tokens_details`, and so on.
 pub(in crate::wire) fn read_usage(usage: &Value, input: &str, output: &str) -> TokenUsage {
     let detail = |name: &str, key: &str| usage_count(&usage[format!("{name}_details")], key);
     TokenUsage {

@@ -10,8 +10,8 @@ use crate::schema::{SchemaDialect, SchemaRefusal, encode_schema};
 use crate::wire::EncodedResult;
 use crate::wire::result_content::{PDF, data_url, error_text, found_tools, image_type, is_pdf, result_text};
 
-/// Encodes a result. `output` is a string where there is only text, otherwise a list of parts. There is no flag for
-/// errors: their text begins with `error: `.
+/// Encodes a result. `output` is a string where there is only text, otherwise a list of parts. There is no
+/// flag for errors: their text begins with `error: `.
 pub(super) fn encode_result(
     call: &RequestedCall,
     result: &ToolResult,
@@ -48,8 +48,9 @@ fn encode_part(block: &ResultBlock) -> Option<Value> {
     }
 }
 
-/// Encodes the result of a search, which holds definitions. What else there is to say goes beside it: an error, the notes
-/// of hooks, tools that the model has already. Without `tools` it holds everything that was found.
+/// Encodes the result of a search, which holds definitions. What else there is to say goes beside it: an
+/// error, the notes of hooks, tools that the model has already. Without `tools` it holds everything that was
+/// found.
 fn encode_search(id: &str, result: &ToolResult, tools: Option<&ToolDefinitions>) -> EncodedResult {
     let mut notes: Vec<String> = result.error().map(|error| error.message().to_owned()).into_iter().collect();
     let mut definitions = Vec::new();
@@ -98,15 +99,16 @@ pub(super) fn loaded_tools(item: &Value) -> Vec<String> {
     definitions.filter_map(|tool| Some(tool["name"].as_str()?.to_owned())).collect()
 }
 
-/// Writes a search and its output as the call of a function, for endpoints that don't know searches. `None` for every
-/// other item.
+/// Writes a search and its output as the call of a function, for endpoints that don't know searches. `None`
+/// for every other item.
 pub(super) fn as_function(item: &Value) -> Option<Value> {
     if is_search_output(item) {
         let definition = |tool: &Value| json!({"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]});
         let definitions: Vec<Value> = found_definitions(item).map(definition).collect();
-        let output = match definitions.is_empty() {
-            true => error_text("nothing was found"),
-            false => Value::Array(definitions).to_string(),
+        let output = if definitions.is_empty() {
+            error_text("nothing was found")
+        } else {
+            Value::Array(definitions).to_string()
         };
         return Some(json!({"type": "function_call_output", "call_id": item["call_id"], "output": output}));
     }

@@ -1,7 +1,8 @@
-//! A made-up wire for tests: what a wire needs, in one folder, without a change elsewhere but its registration.
+//! A made-up wire for tests: what a wire needs, in one folder, without a change elsewhere but its
+//! registration.
 //!
-//! A message is a card with lines. A line is text (`say`) or a call (`do`, `no`, `with`), and `end` says why the card ends.
-//! A stream is cards with more lines.
+//! A message is a card with lines. A line is text (`say`) or a call (`do`, `no`, `with`), and `end` says why
+//! the card ends. A stream is cards with more lines.
 
 use haft::ToolResult;
 use haft_agent::{CallKind, ModelRequest, RequestedCall, StopReason, ToolDefinitions, UserPart};
@@ -113,9 +114,10 @@ impl MessageDecoder for CardDecoder {
             let (id, name) =
                 (required_member(&line, "no", "the call")?, required_member(&line, "do", "the call")?);
             let (call, input) = (draft.begin(&id, &name)?, line.get("with").map_or("{}", JsonText::text));
-            match end == "cut" && at == lines.len() {
-                true => draft.refuse_cut(CallKind::Function, call, &id, &name),
-                false => draft.end_call(CallKind::Function, call, &id, &name, input),
+            if end == "cut" && at == lines.len() {
+                draft.refuse_cut(CallKind::Function, call, &id, &name)
+            } else {
+                draft.end_call(CallKind::Function, call, &id, &name, input)
             }
             self.calls.push((call, json!({"do": name, "no": id, "with": input_value(input)})));
         }
@@ -141,10 +143,7 @@ impl MessageDecoder for CardDecoder {
         if !draft.is_blank(&self.text) {
             lines.insert(0, json!({"say": draft.text_of(&self.text)}));
         }
-        match lines.is_empty() {
-            true => Vec::new(),
-            false => vec![message_with("assistant", "card", lines)],
-        }
+        if lines.is_empty() { Vec::new() } else { vec![message_with("assistant", "card", lines)] }
     }
 }
 

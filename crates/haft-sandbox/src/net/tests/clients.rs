@@ -1,5 +1,5 @@
-//! Programs that people use, told of the proxy by nothing but their environment. One that isn't installed is passed
-//! over with a word.
+//! Programs that people use, told of the proxy by nothing but their environment. One that isn't installed is
+//! passed over with a word.
 
 use std::ffi::OsStr;
 use std::process::{Command, Output};

@@ -153,7 +153,8 @@ fn clients_that_vanish_leave_nothing_behind() {
     assert_eq!(ticket.refusals(), []);
 }
 
-/// A client shows but the number of the answer, so that the result has to say that this is no matter of rules.
+/// A client shows but the number of the answer, so that the result has to say that this is no matter of
+/// rules.
 #[test]
 fn a_name_without_an_address_is_told_apart_from_a_refusal() {
     let world = World::default();

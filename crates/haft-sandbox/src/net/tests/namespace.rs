@@ -1,5 +1,5 @@
-//! The real thing: sockets that were bound in another network namespace and handed out. Passed over with a word where
-//! such a namespace can't be made.
+//! The real thing: sockets that were bound in another network namespace and handed out. Passed over with a
+//! word where such a namespace can't be made.
 
 use std::io::{BufRead as _, BufReader, IoSliceMut, Write as _};
 use std::mem::MaybeUninit;

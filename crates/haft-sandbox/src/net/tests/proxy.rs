@@ -66,8 +66,8 @@ fn a_token_is_needed_and_it_is_the_calls_own() {
     }
 }
 
-/// A program that serves several calls: a host is open from the moment in which it is granted, to this program alone, and
-/// what is refused is heard at once.
+/// A program that serves several calls: a host is open from the moment in which it is granted, to this
+/// program alone, and what is refused is heard at once.
 #[test]
 fn a_running_call_can_be_granted_more() {
     let (address, seen) = web();

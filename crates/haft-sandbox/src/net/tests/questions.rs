@@ -1,4 +1,5 @@
-//! Hosts that a call isn't granted: the connection waits, one question is asked, and the same connection goes on.
+//! Hosts that a call isn't granted: the connection waits, one question is asked, and the same connection goes
+//! on.
 
 use std::io::{Read as _, Write as _};
 use std::sync::mpsc;

@@ -1,13 +1,15 @@
 //! Takes from the folders of git what a command put there and git would obey.
 //!
-//! There are two cases. Of a folder that was the user's all the time every name was held that isn't a command's to make, so
-//! what is there beside these was made by one, and goes. A folder that a command has made keeps what git itself writes into
-//! a new one: a configuration with harmless keys, samples of hooks, a worktree's way back to its repository. A `.git` file
-//! that a command made may lead into the administration of a repository that is held, or of one like it in the working
-//! directories, and straight: on another way a link could be given another end. Every file that says what runs has one name
-//! only, since by another one it could be written.
+//! There are two cases. Of a folder that was the user's all the time every name was held that isn't a
+//! command's to make, so what is there beside these was made by one, and goes. A folder that a command has
+//! made keeps what git itself writes into a new one: a configuration with harmless keys, samples of hooks, a
+//! worktree's way back to its repository. A `.git` file that a command made may lead into the administration
+//! of a repository that is held, or of one like it in the working directories, and straight: on another way a
+//! link could be given another end. Every file that says what runs has one name only, since by another one it
+//! could be written.
 //!
-//! What can't be taken from a repository that a command made is taken with it: its `.git` gets a name that nobody obeys.
+//! What can't be taken from a repository that a command made is taken with it: its `.git` gets a name that
+//! nobody obeys.
 
 use std::ffi::OsString;
 use std::io;
@@ -91,8 +93,8 @@ impl CleanupScope<'_> {
 
     /// Takes away what would run from a bare repository that a command has made or completed, and says so.
     ///
-    /// A folder of the user's that a command completed may hold a `config` or `hooks` that are no repository's. There `HEAD`
-    /// gets another name, without which git passes the folder by.
+    /// A folder of the user's that a command completed may hold a `config` or `hooks` that are no
+    /// repository's. There `HEAD` gets another name, without which git passes the folder by.
     pub(super) fn clean_bare(
         &self,
         folder: &Path,
@@ -149,8 +151,8 @@ impl CleanupScope<'_> {
         self.roots.iter().any(held) || users()
     }
 
-    /// Takes away everything in an administration that would run and isn't as the user had it. Again, until there is
-    /// nothing: a command that still runs may write meanwhile.
+    /// Takes away everything in an administration that would run and isn't as the user had it. Again, until
+    /// there is nothing: a command that still runs may write meanwhile.
     pub(super) fn settle(
         &self,
         root: &Path,
@@ -183,9 +185,10 @@ impl CleanupScope<'_> {
     }
 
     fn take_away(&self, path: PathBuf, said: &mut Vec<ConfinementRefusal>) {
-        let done = match self.gently {
-            true => undo::put_aside(&path, path.parent().unwrap_or(&path)),
-            false => undo::take_away(&path),
+        let done = if self.gently {
+            undo::put_aside(&path, path.parent().unwrap_or(&path))
+        } else {
+            undo::take_away(&path)
         };
         said.push(ConfinementRefusal::Protected { path, done });
     }
@@ -275,10 +278,10 @@ impl CleanupPass<'_, '_> {
                 "while a command ran it became a link to `{}`, where git would write",
                 display_path(&to)
             );
-            let taken = match self.ground.gently {
-                true => undo::rename_aside(&path)
-                    .map(|aside| format!("it was renamed to `{}`", display_path(&aside))),
-                false => undo::remove_entry(&path).map(|()| "it was removed".to_owned()),
+            let taken = if self.ground.gently {
+                undo::rename_aside(&path).map(|aside| format!("it was renamed to `{}`", display_path(&aside)))
+            } else {
+                undo::remove_entry(&path).map(|()| "it was removed".to_owned())
             };
             let put_back = || match before.map(|before| undo::make_symlink(&path, before)) {
                 Some(Ok(())) => ", and leads again where it did",
@@ -324,7 +327,8 @@ impl CleanupPass<'_, '_> {
         self.touched.push(path);
     }
 
-    /// More than can be looked at: a folder in it goes whole, and of the outermost one what git obeys for certain.
+    /// More than can be looked at: a folder in it goes whole, and of the outermost one what git obeys for
+    /// certain.
     fn take_folder(&mut self, path: PathBuf) {
         let users = self.users.and_then(|users| users.folders.get(&path));
         if path != self.root && users.is_none() {
@@ -435,10 +439,13 @@ impl CleanupPass<'_, '_> {
                 ),
                 Err(_) => undo::take_away(file),
             },
-            _ => match self.ground.gently {
-                true => undo::put_aside(file, file.parent().unwrap_or(file)),
-                false => undo::take_away(file),
-            },
+            _ => {
+                if self.ground.gently {
+                    undo::put_aside(file, file.parent().unwrap_or(file))
+                } else {
+                    undo::take_away(file)
+                }
+            }
         };
         self.said.push(ConfinementRefusal::Protected { path: file.to_owned(), done });
         self.touched.push(file.to_owned());

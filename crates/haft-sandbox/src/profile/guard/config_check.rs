@@ -1,4 +1,5 @@
-//! What becomes of a configuration of git that a command could write: what would run is undone, and that is said.
+//! What becomes of a configuration of git that a command could write: what would run is undone, and that is
+//! said.
 
 use std::io;
 use std::path::Path;
@@ -14,13 +15,16 @@ use crate::profile::{display_path, undo};
 /// What came of a look at a configuration.
 pub(super) struct CheckedConfig {
     pub(super) said: Option<ConfinementRefusal>,
-    /// What it is now, if all of it may be there: not read again, since somebody could have written it meanwhile.
+    /// What it is now, if all of it may be there: not read again, since somebody could have written it
+    /// meanwhile.
     pub(super) now: Option<Vec<u8>>,
 }
 
-/// Looks at a configuration that a command could write. What isn't to stay is undone, whoever did it, and kept.
+/// Looks at a configuration that a command could write. What isn't to stay is undone, whoever did it, and
+/// kept.
 ///
-/// It is a file of its own afterwards: a descriptor of it that somebody has kept, and another name of it, lead nowhere.
+/// It is a file of its own afterwards: a descriptor of it that somebody has kept, and another name of it,
+/// lead nowhere.
 pub(super) fn check_config(
     path: &Path,
     before: &[u8],
@@ -68,8 +72,8 @@ pub(super) fn check_config(
     if undone.is_empty() {
         return CheckedConfig { said: None, now: Some(bytes) };
     }
-    // Nothing can be written there, perhaps because the disk is full. Without a configuration git runs nothing, and without
-    // a repository it has none.
+    // Nothing can be written there, perhaps because the disk is full. Without a configuration git runs
+    // nothing, and without a repository it has none.
     let aside = undo::rename_aside(path).or_else(|_| match path.parent() {
         Some(folder) => undo::rename_aside(folder),
         None => Err(io::ErrorKind::InvalidInput.into()),
@@ -87,8 +91,9 @@ pub(super) fn check_config(
     CheckedConfig { said: said(done), now: None }
 }
 
-/// Keeps of the configuration of a repository that a command has made what `git init`, `git clone` and, for a submodule
-/// in this folder, `git submodule` write. Gently: what was there is put aside. Afresh: it is a new file in any case.
+/// Keeps of the configuration of a repository that a command has made what `git init`, `git clone` and, for a
+/// submodule in this folder, `git submodule` write. Gently: what was there is put aside. Afresh: it is a new
+/// file in any case.
 pub(super) fn check_new_config(
     path: &Path,
     of_submodule: Option<&Path>,
@@ -101,9 +106,10 @@ pub(super) fn check_new_config(
     };
     let said = |done: String| Some(ConfinementRefusal::Protected { path: path.to_owned(), done });
     let Some((bytes, others)) = read else {
-        return said(match gently {
-            true => undo::put_aside(path, path.parent().unwrap_or(path)),
-            false => undo::take_away(path),
+        return said(if gently {
+            undo::put_aside(path, path.parent().unwrap_or(path))
+        } else {
+            undo::take_away(path)
         });
     };
     let all = config::parse(&bytes).unwrap_or_default();
@@ -131,7 +137,8 @@ pub(super) fn check_new_config(
     })
 }
 
-/// Whether a configuration, if there is one, says no more than that of a repository that a command has made may.
+/// Whether a configuration, if there is one, says no more than that of a repository that a command has made
+/// may.
 pub(super) fn is_harmless_config(path: &Path, addresses: &RemoteAddresses<'_>) -> bool {
     let bytes = match undo::read_file(path) {
         Err(error) => return error.kind() == io::ErrorKind::NotFound,

@@ -1,9 +1,10 @@
 //! Configurations of git as they were before a command, and what becomes of changes that nobody was let make.
 //!
-//! A mount on a file goes when somebody outside gives that name to another file, as `git config` does for the user, another
-//! session, or another command. From then on a command that runs could write it. So whoever changed it: keys stay that a
-//! command may change, the others are put back, and the file is kept as it was, since the change may have been the user's.
-//! One that a command may write is looked at when that ends, whether it has changed or not.
+//! A mount on a file goes when somebody outside gives that name to another file, as `git config` does for the
+//! user, another session, or another command. From then on a command that runs could write it. So whoever
+//! changed it: keys stay that a command may change, the others are put back, and the file is kept as it was,
+//! since the change may have been the user's. One that a command may write is looked at when that ends,
+//! whether it has changed or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -33,7 +34,8 @@ struct ConfigSnapshot {
     before: Vec<u8>,
     /// The requests of running commands that may write it.
     writers: BTreeSet<usize>,
-    /// What it was, for whoever comes after us: while commands may write it, and until what they did could be undone.
+    /// What it was, for whoever comes after us: while commands may write it, and until what they did could be
+    /// undone.
     kept: Option<RecordFile>,
 }
 
@@ -123,8 +125,9 @@ impl RepositoryGuard {
         })
     }
 
-    /// Looks at configurations that this request could write, and, if it could write folders of git, at those that nobody
-    /// was let write and that have changed. Others that still can are compared with what it leaves.
+    /// Looks at configurations that this request could write, and, if it could write folders of git, at those
+    /// that nobody was let write and that have changed. Others that still can are compared with what it
+    /// leaves.
     pub(super) fn look_at_configs(
         &self,
         request: &ProcessRequest,

@@ -1,4 +1,5 @@
-//! The folders of git of repositories that are held: learnt while no command runs, and settled when one has ended.
+//! The folders of git of repositories that are held: learnt while no command runs, and settled when one has
+//! ended.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use crate::profile::undo_journal::{KnownFolder, UndoRecord};
 use crate::profile::{display_path, limits, undo};
 
 impl RepositoryGuard {
-    /// Takes what git keeps now for the user's, but for what commands have made and for what can't be taken away yet. To be
-    /// called while none runs that could write in them: so of the first `count` repositories.
+    /// Takes what git keeps now for the user's, but for what commands have made and for what can't be taken
+    /// away yet. To be called while none runs that could write in them: so of the first `count` repositories.
     pub(super) fn learn(&self, state: &mut GuardState, count: usize) {
         let roots = self.roots(&state.repositories);
         let held = self.roots(&state.repositories[..count.min(state.repositories.len())]);
@@ -110,8 +111,8 @@ impl RepositoryGuard {
         }
     }
 
-    /// Forgets repositories that somebody has removed or replaced while a command ran: what is there now may be the
-    /// command's.
+    /// Forgets repositories that somebody has removed or replaced while a command ran: what is there now may
+    /// be the command's.
     pub(super) fn forget_replaced(&self) {
         let mut state = self.state();
         for at in (0..state.repositories.len()).rev() {
@@ -164,7 +165,8 @@ impl RepositoryGuard {
         }
     }
 
-    /// Keeps which repositories no command has made, and what there is in their folders of git, for whoever comes after us.
+    /// Keeps which repositories no command has made, and what there is in their folders of git, for whoever
+    /// comes after us.
     pub(super) fn keep_known(&self, state: &mut GuardState) -> Result<(), String> {
         let (users, whole) = state.nested.users();
         let mut repositories: Vec<PathBuf> = users.iter().cloned().collect();

@@ -10,8 +10,8 @@ use super::RepositoryGuard;
 use crate::profile::{limits, repository, request_address, runs_beside};
 
 impl RepositoryGuard {
-    /// How much of repositories a request may write: what it was judged to need, or more where the user has granted it a
-    /// path in a folder of git.
+    /// How much of repositories a request may write: what it was judged to need, or more where the user has
+    /// granted it a path in a folder of git.
     fn level(&self, request: &ProcessRequest) -> RepositoryLevel {
         let level = RepositoryLevel::from_number(request.protection.number);
         if level > RepositoryLevel::None || request.access.write.is_empty() {
@@ -19,20 +19,21 @@ impl RepositoryGuard {
         }
         let folders = self.folders_of_git();
         let is_of_git = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
-        match request.access.write.iter().any(|root| is_of_git(&root.path)) {
-            true => RepositoryLevel::Data,
-            false => level,
+        if request.access.write.iter().any(|root| is_of_git(&root.path)) {
+            RepositoryLevel::Data
+        } else {
+            level
         }
     }
 
-    /// Whether the child of a request sees folders of git read-only: it runs beside others, or isn't known to write a
-    /// repository.
+    /// Whether the child of a request sees folders of git read-only: it runs beside others, or isn't known to
+    /// write a repository.
     pub(in crate::profile) fn closes_git(&self, request: &ProcessRequest) -> bool {
         runs_beside(request) || self.level(request) == RepositoryLevel::None
     }
 
-    /// The configurations that this request may write: of the innermost repositories around its folders, and of their
-    /// submodules, which `git submodule` writes.
+    /// The configurations that this request may write: of the innermost repositories around its folders, and
+    /// of their submodules, which `git submodule` writes.
     pub(super) fn configs_of(&self, request: &ProcessRequest) -> Vec<PathBuf> {
         if self.level(request) < RepositoryLevel::Configuration
             || self.state().beside.contains(&request_address(request))

@@ -1,4 +1,5 @@
-//! Names that weren't there when a command began and must not come to be, and links that must lead where they did.
+//! Names that weren't there when a command began and must not come to be, and links that must lead where they
+//! did.
 
 use std::fs;
 use std::path::PathBuf;

@@ -22,8 +22,8 @@ const TOO_MUCH: &str = "commands have made so many files that repositories among
      aren't looked for any more; look before you use git there";
 
 impl RepositoryGuard {
-    /// A repository that a command has made keeps of its configuration what `git init` and `git clone` write: where git
-    /// or an editor would enter it by itself.
+    /// A repository that a command has made keeps of its configuration what `git init` and `git clone` write:
+    /// where git or an editor would enter it by itself.
     pub(super) fn look_for_new_repositories(
         &self,
         request: &ProcessRequest,
@@ -68,8 +68,8 @@ impl RepositoryGuard {
         }
     }
 
-    /// The same wherever somebody could enter one. These aren't held, so that they can be removed like other files, but
-    /// looked at again when something of them has changed.
+    /// The same wherever somebody could enter one. These aren't held, so that they can be removed like other
+    /// files, but looked at again when something of them has changed.
     fn look_at_nested(&self, known: usize, said: &mut Vec<ConfinementRefusal>) {
         let looked = self.state().nested.look();
         for entry in looked.repositories {
@@ -111,7 +111,8 @@ impl RepositoryGuard {
         self.state().gave_up
     }
 
-    /// Takes from a repository that a command has made, by its `.git` or its own folder, what would run, and says so.
+    /// Takes from a repository that a command has made, by its `.git` or its own folder, what would run, and
+    /// says so.
     fn check_entry(&self, entry: &Path, held: usize, said: &mut Vec<ConfinementRefusal>) -> CleanupOutcome {
         match entry.parent().filter(|_| entry.ends_with(".git")) {
             // Where it leads is found by itself.
@@ -127,8 +128,8 @@ impl RepositoryGuard {
         }
     }
 
-    /// Takes from the repository in a folder that a command has made what would run, and says so. The first `held`
-    /// repositories were held all the time.
+    /// Takes from the repository in a folder that a command has made what would run, and says so. The first
+    /// `held` repositories were held all the time.
     fn check_new(&self, work: &Path, held: usize, said: &mut Vec<ConfinementRefusal>) -> CleanupOutcome {
         self.on_ground(&work.join(".git"), held, |ground| ground.clean(work, said))
     }
@@ -164,8 +165,8 @@ impl RepositoryGuard {
         act(&ground)
     }
 
-    /// Folders with a repository that isn't known yet: a working directory, one directly in it (editors look there), and
-    /// what an index calls a submodule.
+    /// Folders with a repository that isn't known yet: a working directory, one directly in it (editors look
+    /// there), and what an index calls a submodule.
     fn entered_by_itself(&self) -> Vec<PathBuf> {
         let mut state = self.state();
         let GuardState { repositories, indexes, nested, .. } = &mut *state;
@@ -196,8 +197,8 @@ impl RepositoryGuard {
     }
 }
 
-/// Whether the `.git` file of a folder leads to an administration that is looked at for itself, which none is that lies in
-/// a folder of git.
+/// Whether the `.git` file of a folder leads to an administration that is looked at for itself, which none is
+/// that lies in a folder of git.
 fn leads_to_found(work: &Path) -> bool {
     let led = repository::git_file_target(work).map(|led| led.common).or_else(|| repository::git_dir(work));
     led.is_some_and(|led| !led.ancestors().skip(1).any(|above| above.ends_with(".git")))

@@ -1,6 +1,8 @@
-//! What commands of a session that was killed have done and nobody has undone: it is undone when the next one starts.
+//! What commands of a session that was killed have done and nobody has undone: it is undone when the next one
+//! starts.
 //!
-//! Nobody knows what the user did since. So what is in the way is put aside and never removed, and all of it is said.
+//! Nobody knows what the user did since. So what is in the way is put aside and never removed, and all of it
+//! is said.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -47,7 +49,8 @@ fn undo_config(
     if !path.parent().is_some_and(Path::is_dir) {
         return true;
     }
-    // It may have been killed in another folder than this session's: the repository itself is one that it wrote.
+    // It may have been killed in another folder than this session's: the repository itself is one that it
+    // wrote.
     let work = path.ancestors().nth(2).map(Path::to_owned);
     let roots: Vec<PathBuf> = roots.iter().cloned().chain(work.clone()).collect();
     let addresses = RemoteAddresses { roots: &roots, held: work.as_slice() };
@@ -168,8 +171,8 @@ fn recent_repositories(
     works
 }
 
-/// Looks through working directories. Folders that were closed to their owner since then are opened: a command may have
-/// hidden something there.
+/// Looks through working directories. Folders that were closed to their owner since then are opened: a
+/// command may have hidden something there.
 fn walk_opening(
     workspaces: &[PathBuf],
     since: SystemTime,

@@ -1,10 +1,11 @@
 //! Which contents a repository had under a name when the session began.
 //!
-//! The tips of the history are saved before the first command: branches, tags, stashes and what the logs of references
-//! name. Later, commands may write objects, and a forged file below `objects` fools git, which trusts the name of a file.
-//! So git only finds and unpacks objects, in a repository of our own that borrows the user's objects and has none of
-//! their configuration, and every object is hashed here before it is believed. What is reached from the tips by hashes is
-//! what was there when the session began, whoever stored it.
+//! The tips of the history are saved before the first command: branches, tags, stashes and what the logs of
+//! references name. Later, commands may write objects, and a forged file below `objects` fools git, which
+//! trusts the name of a file. So git only finds and unpacks objects, in a repository of our own that borrows
+//! the user's objects and has none of their configuration, and every object is hashed here before it is
+//! believed. What is reached from the tips by hashes is what was there when the session began, whoever stored
+//! it.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ffi::OsStr;
@@ -74,7 +75,8 @@ impl RepositoryHistory {
         RepositoryHistory { work, objects, tips }
     }
 
-    /// The tips, a line each. Some of them where there are too many: then less is known of the history, and more is undone.
+    /// The tips, a line each. Some of them where there are too many: then less is known of the history, and
+    /// more is undone.
     pub(super) fn tips_text(&self) -> String {
         let tips = self.tips.iter().take(limits::RECORDED_TIPS_MAX);
         tips.map(|id| to_hex(id) + "\n").collect()
@@ -119,9 +121,10 @@ impl RepositoryHistory {
                     if !is_or_leads_to_name(&path) || !seen.insert((path.clone(), entry.id.to_owned())) {
                         continue;
                     }
-                    match entry.is_folder {
-                        true => left.push((path, entry.id.to_owned())),
-                        false => drop(collected.blobs.insert((path, entry.id.to_owned()))),
+                    if entry.is_folder {
+                        left.push((path, entry.id.to_owned()));
+                    } else {
+                        collected.blobs.insert((path, entry.id.to_owned()));
                     }
                 }
             }
@@ -462,7 +465,8 @@ mod tests {
         }
     }
 
-    /// git believes the name of an object's file; with `git show` this content looks as if it had always been there.
+    /// git believes the name of an object's file; with `git show` this content looks as if it had always been
+    /// there.
     #[test]
     fn a_forged_object_is_not_believed() {
         let repository = Repository::new("sha1");

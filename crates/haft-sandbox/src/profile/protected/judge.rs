@@ -24,7 +24,8 @@ pub(super) struct KnownContents {
     pub(super) stored: BTreeSet<(PathBuf, LeafContent)>,
 }
 
-/// Keys of `.gitmodules` that `git submodule add` writes. They say where a submodule comes from and never what runs.
+/// Keys of `.gitmodules` that `git submodule add` writes. They say where a submodule comes from and never
+/// what runs.
 const MODULE_KEYS: [&str; 7] =
     ["path", "url", "branch", "active", "shallow", "ignore", "fetchrecursesubmodules"];
 

@@ -1,9 +1,9 @@
 //! Watches protected names while commands run, so that what one plants there is gone at once.
 //!
-//! One thread and one inotify instance serve a session, because the machine gives few of them to a user. Folders at whose
-//! top names count and protected folders are watched from the start, other folders for names that count anywhere, and
-//! folders that appear in turn. A name is judged when its file is closed or renamed into place, a symlink or a hard link
-//! when it appears, and a file that stays open after a moment.
+//! One thread and one inotify instance serve a session, because the machine gives few of them to a user.
+//! Folders at whose top names count and protected folders are watched from the start, other folders for names
+//! that count anywhere, and folders that appear in turn. A name is judged when its file is closed or renamed
+//! into place, a symlink or a hard link when it appears, and a file that stays open after a moment.
 //!
 //! What this misses, because events or watches were lost, is found by the comparison after the command.
 
@@ -92,7 +92,8 @@ impl LiveWatch {
         }
     }
 
-    /// A command that writes repositories is about to begin: git may put there what a history has, so that is collected.
+    /// A command that writes repositories is about to begin: git may put there what a history has, so that is
+    /// collected.
     pub(in crate::profile) fn expect_git(&self, files: &Arc<ProtectedFiles>) {
         self.collector.get_or_init(|| {
             let files = files.clone();

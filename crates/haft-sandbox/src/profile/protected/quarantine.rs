@@ -1,7 +1,7 @@
 //! Takes away what a command put under a protected name, and puts back what was there.
 //!
-//! The content is first renamed to an inert name where it is, which is atomic, and then copied to the state directory: a
-//! process that has the file open writes to nothing that counts.
+//! The content is first renamed to an inert name where it is, which is atomic, and then copied to the state
+//! directory: a process that has the file open writes to nothing that counts.
 
 use std::fs::{self, File};
 use std::io;

@@ -49,8 +49,9 @@ impl ProtectedFiles {
         record
     }
 
-    /// Undoes what was done since such a record was written. Of the history only what is reached from tips in the record is
-    /// trusted: a command of the killed session may have moved branches, and no command can write the record.
+    /// Undoes what was done since such a record was written. Of the history only what is reached from tips in
+    /// the record is trusted: a command of the killed session may have moved branches, and no command can
+    /// write the record.
     pub(in crate::profile) fn undo_since(
         record: &[u8],
         others: &BTreeSet<PathBuf>,

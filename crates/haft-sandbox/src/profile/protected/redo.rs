@@ -1,7 +1,7 @@
 //! Changes that were undone and turn out to be the user's: they are made again.
 //!
-//! What was taken away is read again where it is kept, which no command can write: the user may have looked at it there
-//! before the answer.
+//! What was taken away is read again where it is kept, which no command can write: the user may have looked
+//! at it there before the answer.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,8 +25,8 @@ pub(super) struct RedoableChange {
 }
 
 impl ProtectedFiles {
-    /// What is needed to make a change again, whose undoing is described by `done`; none where its content wasn't kept as a
-    /// whole.
+    /// What is needed to make a change again, whose undoing is described by `done`; none where its content
+    /// wasn't kept as a whole.
     pub(super) fn redoable_change(
         &self,
         change: &NameChange<'_>,
@@ -52,7 +52,8 @@ impl ProtectedFiles {
         Some(RedoableChange { change: UndoneChange { path, executed, done }, content, command: None })
     }
 
-    /// Changes that a command asks about when it has ended: those of which it was notified, and those of which no command was.
+    /// Changes that a command asks about when it has ended: those of which it was notified, and those of
+    /// which no command was.
     pub(in crate::profile) fn unanswered(&self, number: usize) -> Vec<UndoneChange> {
         let state = self.state();
         let is_its_own =

@@ -1,7 +1,8 @@
 //! What protected names hold, read from the disk.
 //!
-//! Folders and files that have not changed since the last look are not read again. The time of a change is too coarse to
-//! tell two changes apart that follow each other at once, so it counts only once it is a few seconds old.
+//! Folders and files that have not changed since the last look are not read again. The time of a change is
+//! too coarse to tell two changes apart that follow each other at once, so it counts only once it is a few
+//! seconds old.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -68,8 +69,8 @@ struct NameProtection {
 }
 
 impl NameProtection {
-    /// None for what isn't protected. A folder on the way to a name such as `.github/workflows` is: a symlink there replaces
-    /// it.
+    /// None for what isn't protected. A folder on the way to a name such as `.github/workflows` is: a symlink
+    /// there replaces it.
     fn find(relative: &Path) -> Option<NameProtection> {
         if let Some(found) = find_for_commands(relative) {
             let is_name = found.components == relative.components().count();
@@ -90,7 +91,8 @@ pub(super) fn is_held(relative: &Path) -> bool {
 }
 
 impl NameSnapshot {
-    /// Looks at protected names in these folders, and at these other paths. What hasn't changed is taken from before.
+    /// Looks at protected names in these folders, and at these other paths. What hasn't changed is taken from
+    /// before.
     pub(super) fn take(roots: &[PathBuf], others: &BTreeSet<PathBuf>, before: &NameSnapshot) -> NameSnapshot {
         let mut taken = NameSnapshot::default();
         for root in roots {
@@ -225,9 +227,10 @@ fn protected_names_in(folder: &Path, relative: &Path) -> Vec<OsString> {
     // A command may have closed it to hide something.
     let entries = undo::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name());
-    let mut names: Vec<OsString> = match relative.as_os_str().is_empty() {
-        true => names.filter(|name| may_begin(&name.to_string_lossy())).collect(),
-        false => names.collect(),
+    let mut names: Vec<OsString> = if relative.as_os_str().is_empty() {
+        names.filter(|name| may_begin(&name.to_string_lossy())).collect()
+    } else {
+        names.collect()
     };
     names.retain(|name| NameProtection::find(&relative.join(name)).is_some());
     names.sort();

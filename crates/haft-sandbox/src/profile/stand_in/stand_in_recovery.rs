@@ -1,7 +1,7 @@
 //! What a private folder holds that somebody may want, and what becomes of the folders of killed sessions.
 //!
-//! A record beside the folder says what was granted in it, so that the next session can tell what a command made from what
-//! was there.
+//! A record beside the folder says what was granted in it, so that the next session can tell what a command
+//! made from what was there.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -91,18 +91,14 @@ pub(super) fn strip_folder(
     for name in names {
         let rest = inside.join(&name);
         let Ok(found) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        let flags = match is_folder(&found) {
-            true => AtFlags::REMOVEDIR,
-            false => AtFlags::empty(),
-        };
-        let keep = match is_folder(&found) {
-            true => {
-                let deeper = (depth < limits::WALK_DEPTH_MAX).then(|| open_folder(folder, &name));
-                deeper.is_none_or(|deeper| {
-                    deeper.map_or(true, |deeper| strip_folder(deeper.as_fd(), &rest, matters, depth + 1))
-                })
-            }
-            false => matters.is_relevant(&rest, &found),
+        let flags = if is_folder(&found) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let keep = if is_folder(&found) {
+            let deeper = (depth < limits::WALK_DEPTH_MAX).then(|| open_folder(folder, &name));
+            deeper.is_none_or(|deeper| {
+                deeper.map_or(true, |deeper| strip_folder(deeper.as_fd(), &rest, matters, depth + 1))
+            })
+        } else {
+            matters.is_relevant(&rest, &found)
         };
         left |= keep || unlinkat(folder, &name, flags).is_err();
     }
@@ -132,15 +128,15 @@ pub(super) fn sweep_killed(path: &Path, recovered: &RecoveredFiles) -> Option<St
             return None;
         }
         let left = StandInRecord::from_bytes(&fs::read(&says).unwrap_or_default());
-        match strip_folder(opened.as_fd(), Path::new(""), &left, 0) {
-            true => {
-                let at = recovered.keep(called, folder);
-                kept = Some(match left.at.as_os_str().is_empty() {
-                    true => format!("`{}`", display_path(&at)),
-                    false => format!("`{}` (for `{}`)", display_path(&at), display_path(&left.at)),
-                });
-            }
-            false => drop(fs::remove_dir_all(folder)),
+        if strip_folder(opened.as_fd(), Path::new(""), &left, 0) {
+            let at = recovered.keep(called, folder);
+            kept = Some(if left.at.as_os_str().is_empty() {
+                format!("`{}`", display_path(&at))
+            } else {
+                format!("`{}` (for `{}`)", display_path(&at), display_path(&left.at))
+            });
+        } else {
+            drop(fs::remove_dir_all(folder))
         }
     }
     let _ = fs::remove_file(says);

@@ -1,10 +1,11 @@
-//! Entries held against the real programs: what they start must have been found with its arguments, or the command must not
-//! have been understood; and whatever starts a planted program must be denied or asked about.
+//! Compares the entries with the real programs. Every command that a program starts must have been found
+//! with its arguments, or the analysis must have a doubt. A command that starts a planted program must be
+//! denied or asked about.
 //!
-//! The first half of the forms is made from the entries: every option that runs something, with its value in the next
-//! word, attached, after `=`, under a shortened name and in a cluster. That checks the table against itself, so the other
-//! half tries every letter and every long name of `--help`. Programs that aren't installed are left out, and nothing
-//! reaches further than this machine.
+//! The first half of the forms is generated from the entries: every option that runs something, with its
+//! value in the next word, attached, after `=`, under an abbreviated name and in a cluster. That checks the
+//! table against itself, so the other half tries every letter and every long name of `--help`. Programs
+//! that aren't installed are skipped, and nothing leaves this machine.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +29,7 @@ const PROBES: &[&str] = &[
     "gawk @ a", "ed @ a", "dd @", "bash @ -c true", "unzip @ -l z.zip", "xz @ -c a", "zstd @ -c a", "tree @", "uniq @ a", "date @",
 ];
 
-/// Values that start `zap` if the option of a program runs what it is given.
+/// Returns values that start `zap` if the option of a program runs its value.
 fn values_of(program: &str) -> &'static [&'static str] {
     match program {
         "git" => &["zap", "core.sshCommand=zap", "core.pager=zap", "alias.log='!zap'"],
@@ -53,7 +54,7 @@ fn values_of(program: &str) -> &'static [&'static str] {
     }
 }
 
-/// Forms that once passed rules which deny `zap`.
+/// Forms that once bypassed rules that deny `zap`.
 const ONCE_OVERLOOKED: &[&str] = &[
     "git grep -iOzap one", "git difftool -yx zap HEAD~1", "git rebase -qx zap HEAD~1", "git rebase -vx zap HEAD~1", "git rebase -fx zap HEAD~1",
     "git clone -qu zap ./ e", "git clone -nu zap ./ e", "scp -qo ProxyCommand=zap a 127.0.0.1:b", "vim -es -nc '!zap' a",
@@ -62,11 +63,11 @@ const ONCE_OVERLOOKED: &[&str] = &[
     "python3 -m timeit -n1 -r1 'import os;os.system(\"zap\")'", "scp -D zap a 127.0.0.1:b", "curl -sK f",
 ];
 
-/// How many forms are run in every run of the tests.
+/// The number of forms in each ordinary test run.
 const SAMPLE: usize = 50;
 
-/// A folder with stand-ins in front of the usual programs, and something to work on. Stand-ins write down how they were
-/// called.
+/// A folder with stubs that shadow the usual programs, and with files to work on. Stubs record how they
+/// were called.
 struct TestFolder {
     dir: tempfile::TempDir,
 }
@@ -80,7 +81,7 @@ impl TestFolder {
     fn new(stubs: &[&str]) -> TestFolder {
         let folder = TestFolder { dir: tempfile::tempdir().unwrap() };
         fs::create_dir(folder.path("bin")).unwrap();
-        // One write for each call, after which comes a sign, as after each argument.
+        // One write per call, with a separator after each argument and after each call.
         let stub = format!(
             "#!/bin/sh\nprintf '%s\\036' \"$(printf '%s\\037' \"${{0##*/}}\" \"$@\")\" >> {}\n", folder.path("log").display(),
         );
@@ -115,7 +116,7 @@ impl TestFolder {
             .status();
     }
 
-    /// Runs a command in a fresh folder; returns how the stand-ins were called.
+    /// Runs a command in a fresh folder. Returns the recorded calls.
     fn run(&self, command: &str) -> Vec<Vec<String>> {
         let _ = fs::remove_dir_all(self.path("work"));
         let _ = fs::remove_file(self.path("log"));
@@ -128,7 +129,8 @@ impl TestFolder {
     }
 }
 
-/// Whether words fit arguments: known ones exactly, others anything, also none or several. A program may be called by its path.
+/// Returns whether words match arguments: known words exactly, others any number of arguments. A program
+/// may be called by its path.
 fn fits(words: &[Word], arguments: &[String]) -> bool {
     match words.split_first() {
         None => arguments.is_empty(),
@@ -143,14 +145,14 @@ fn is_found(found: &CommandAnalysis, call: &[String]) -> bool {
     found.commands.iter().flat_map(|command| &command.layers).any(|layer| fits(&layer.argv, call))
 }
 
-/// Whether a rule that denies the planted program stops a command, or it asks.
+/// Returns whether a rule that denies the planted program stops a command, or the command asks.
 fn is_noticed(command: &str) -> bool {
     let found = analyse_command(command, &ShellDirectories::new("/repo"));
     let named = |text: &String| text == "zap" || text.starts_with("zap ");
     !found.doubts.is_empty() || found.commands.iter().any(|one| one.texts_for_deny().iter().any(named))
 }
 
-/// Options of an entry and of what follows in the probe.
+/// Returns the entry of the program or sub-command in a probe.
 fn entry_of(probe: &str) -> Option<&'static ProgramEntry> {
     let mut words = probe.split(' ');
     let name = words.next()?;
@@ -166,7 +168,7 @@ fn acts(spec: &OptionSpec) -> bool {
     spec.meanings.iter().any(|meaning| !matches!(meaning.kind, MeaningKind::Read(_) | MeaningKind::Changes | MeaningKind::ChangesListed))
 }
 
-/// Every form of the options that act.
+/// Returns every form of the options that run something.
 fn generated_forms() -> Vec<String> {
     let mut forms = Vec::new();
     for probe in PROBES {
@@ -195,7 +197,7 @@ fn generated_forms() -> Vec<String> {
     forms
 }
 
-/// Every letter, and every long name that a program lists, with a value.
+/// Returns every letter, and every long name that a program lists, with a value.
 fn blind_forms() -> Vec<String> {
     let mut forms = Vec::new();
     for probe in PROBES.iter().filter(|probe| is_installed(probe.split(' ').next().unwrap())) {
@@ -213,14 +215,14 @@ fn blind_forms() -> Vec<String> {
     forms
 }
 
-/// Runs forms; returns how many started the program, and which of these weren't noticed.
+/// Runs forms. Returns how many started the program, and which of these weren't noticed.
 fn run_forms(forms: &[String]) -> (usize, Vec<String>) {
     let folder = TestFolder::new(&["zap"]);
     let started: Vec<&String> = forms.iter().filter(|form| !folder.run(form).is_empty()).collect();
     (started.len(), started.into_iter().filter(|form| !is_noticed(form)).cloned().collect())
 }
 
-/// The forms in an order that is the same each time, and mixes all programs.
+/// Returns the forms in a reproducible order that mixes all programs.
 fn shuffled(mut forms: Vec<String>) -> Vec<String> {
     let hash = |form: &String| form.bytes().fold(7u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     forms.sort_by_key(|form| hash(form));
@@ -228,7 +230,7 @@ fn shuffled(mut forms: Vec<String>) -> Vec<String> {
     forms
 }
 
-/// The program that must be installed, and a command in which it starts others.
+/// The program that has to be installed, and a command in which it starts others.
 const COMMANDS: &str = include_str!("../../../testdata/real.txt");
 
 #[test]
@@ -248,7 +250,7 @@ fn programs_start_nothing_that_was_not_found() {
     }
     assert!(started >= 10 || !is_installed("git"), "only {started} commands started something, so nothing was tested");
     assert!(asked * 2 < rows.len(), "{asked} of {} were not understood", rows.len());
-    // The test must be able to fail.
+    // Proves that the test can fail.
     if !is_installed("tar") {
         return;
     }
@@ -268,7 +270,7 @@ fn forms_once_overlooked_are_noticed() {
 fn what_starts_a_program_is_noticed() {
     let folder = TestFolder::new(&["zap"]);
     assert!(!folder.run("zap").is_empty() && folder.run("true").is_empty(), "the planted program can't be started");
-    // All of them are run by the proof below.
+    // The proof below runs all of them.
     let forms: Vec<String> = shuffled(generated_forms()).into_iter().take(SAMPLE).collect();
     let (started, overlooked) = run_forms(&forms);
     assert_eq!(overlooked, Vec::<String>::new(), "{started} started the program");

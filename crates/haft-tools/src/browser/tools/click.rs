@@ -18,8 +18,9 @@ use crate::browser::{Browser, browser_tool_spec};
 
 /// Clicks an element of the open page and waits for what that leads to.
 ///
-/// The element is scrolled into view first. Says where the page stands afterwards; dialogs, new tabs and refused downloads are told. Call
-/// BrowserSnapshot first to know the refs, or set `snapshot` to see the page afterwards.
+/// The element is scrolled into view first. Says where the page stands afterwards; dialogs, new tabs and
+/// refused downloads are told. Call BrowserSnapshot first to know the refs, or set `snapshot` to see the page
+/// afterwards.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserClickInput {
     /// The element, by its ref in BrowserSnapshot, for example `e12`.

@@ -13,7 +13,8 @@ use crate::browser::browser_state::{CONSOLE_LINES_MAX, ConsoleMessage, MessageLe
 use crate::browser::page_actions::FOREIGN;
 use crate::browser::{Browser, RESOURCE, browser_tool_spec};
 
-/// Shows what the open page said on its console since its tab was opened: messages, errors of scripts, requests that failed.
+/// Shows what the open page said on its console since its tab was opened: messages, errors of scripts,
+/// requests that failed.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserConsoleInput {
     /// Only messages that are at least so grave: `info` unless said.

@@ -31,11 +31,13 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 /// Runs JavaScript in the open page and returns the value of the last expression as JSON.
 ///
-/// `await` works. With `ref` the script is a function of that element: `el => el.getBoundingClientRect()`. Use it to read what BrowserSnapshot
-/// doesn't show or to do what the other tools can't; clicks and typing are more faithful with BrowserClick and BrowserType.
+/// `await` works. With `ref` the script is a function of that element: `el => el.getBoundingClientRect()`.
+/// Use it to read what BrowserSnapshot doesn't show or to do what the other tools can't; clicks and typing
+/// are more faithful with BrowserClick and BrowserType.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserEvaluateInput {
-    /// The script: an expression, several statements, or a function that is called; with `ref`, a function of the element.
+    /// The script: an expression, several statements, or a function that is called; with `ref`, a function of
+    /// the element.
     pub script: String,
     /// An element for the function, by its ref in BrowserSnapshot, for example `e12`.
     #[serde(default, rename = "ref")]

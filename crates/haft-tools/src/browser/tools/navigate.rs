@@ -22,10 +22,11 @@ const URL_BYTES_MAX: usize = 16 * 1024;
 
 /// Opens an address in the browser and waits until the page has loaded.
 ///
-/// The browser is a real Chromium without a window, with a profile of its own that is gone when the session ends. Use it for pages
-/// that need scripts, clicks or a look; WebFetch reads a page more cheaply. A dev server that you started with Bash is at
-/// `http://localhost:PORT`. Pages reach only hosts that are allowed: what a page was refused, and what would allow it, is in the result. Go
-/// on with BrowserSnapshot, which shows what is on the page.
+/// The browser is a real Chromium without a window, with a profile of its own that is gone when the session
+/// ends. Use it for pages that need scripts, clicks or a look; WebFetch reads a page more cheaply. A dev
+/// server that you started with Bash is at `http://localhost:PORT`. Pages reach only hosts that are allowed:
+/// what a page was refused, and what would allow it, is in the result. Go on with BrowserSnapshot, which
+/// shows what is on the page.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserNavigateInput {
     /// The whole address, with `http://` or `https://`.

@@ -19,8 +19,8 @@ const TIMES_MAX: u32 = 100;
 /// Presses a key in the open page, where its cursor is: in the field that was clicked or typed into last.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserPressInput {
-    /// The key: one character, or a name such as `Enter`, `Tab`, `Escape`, `ArrowDown`, `PageDown`, `F5`; with what is held before it, as
-    /// in `Control+A` or `Shift+Tab`.
+    /// The key: one character, or a name such as `Enter`, `Tab`, `Escape`, `ArrowDown`, `PageDown`, `F5`;
+    /// with what is held before it, as in `Control+A` or `Shift+Tab`.
     pub key: String,
     /// How often, from 1 to 100: 1 unless said.
     #[serde(default)]

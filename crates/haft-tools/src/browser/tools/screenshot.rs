@@ -23,7 +23,8 @@ const IMAGE_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// Takes a picture of the open page: of what a window of 1280 by 800 shows, of all of it, or of one element.
 ///
-/// Use it where the look matters: layout, colours, pictures, charts. BrowserSnapshot says more about text and what can be clicked, for less.
+/// Use it where the look matters: layout, colours, pictures, charts. BrowserSnapshot says more about text and
+/// what can be clicked, for less.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserScreenshotInput {
     /// Only this element, by its ref in BrowserSnapshot, for example `e12`.
@@ -78,18 +79,14 @@ impl Tool for BrowserScreenshot {
             None => {
                 let metrics = turn.page(&on.session, "Page.getLayoutMetrics", json!({})).await?;
                 let number = |part: &str, field: &str| metrics[part][field].as_f64().unwrap_or_default();
-                match input.full_page == Some(true) {
-                    true => {
-                        let (width, height) =
-                            (number("cssContentSize", "width"), number("cssContentSize", "height"));
-                        let clip = ClipRect { x: 0.0, y: 0.0, width, height: height.min(PAGE_HEIGHT_MAX) };
-                        (clip, true)
-                    }
-                    false => {
-                        let (x, y) =
-                            (number("cssVisualViewport", "pageX"), number("cssVisualViewport", "pageY"));
-                        (ClipRect { x, y, width: f64::from(WINDOW.0), height: f64::from(WINDOW.1) }, false)
-                    }
+                if input.full_page == Some(true) {
+                    let (width, height) =
+                        (number("cssContentSize", "width"), number("cssContentSize", "height"));
+                    let clip = ClipRect { x: 0.0, y: 0.0, width, height: height.min(PAGE_HEIGHT_MAX) };
+                    (clip, true)
+                } else {
+                    let (x, y) = (number("cssVisualViewport", "pageX"), number("cssVisualViewport", "pageY"));
+                    (ClipRect { x, y, width: f64::from(WINDOW.0), height: f64::from(WINDOW.1) }, false)
                 }
             }
         };

@@ -20,8 +20,8 @@ const VALUES_MAX: usize = 100;
 
 /// Chooses: an option, by its text or its value; several, where the list allows that.
 ///
-/// For a list of choices (`select`), which BrowserSnapshot shows as a combobox or listbox with its options. Lists that a page draws itself are
-/// clicked with BrowserClick.
+/// For a list of choices (`select`), which BrowserSnapshot shows as a combobox or listbox with its options.
+/// Lists that a page draws itself are clicked with BrowserClick.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserSelectInput {
     /// The list, by its ref in BrowserSnapshot, for example `e12`.

@@ -12,8 +12,9 @@ use crate::browser::{Browser, RESOURCE, browser_tool_spec};
 
 /// Shows what is on the open page as text: roles, names, values and states, one line each.
 ///
-/// Lines of things that can be acted on end with a ref, such as `[ref=e12]`; BrowserClick, BrowserType and BrowserSelect take it. Refs stay
-/// the same as long as the page does. Use it before acting and after; BrowserScreenshot only where the look itself matters.
+/// Lines of things that can be acted on end with a ref, such as `[ref=e12]`; BrowserClick, BrowserType and
+/// BrowserSelect take it. Refs stay the same as long as the page does. Use it before acting and after;
+/// BrowserScreenshot only where the look itself matters.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserSnapshotInput {
     /// Only the part of the page that has this ref, for example `e12`.

@@ -21,8 +21,9 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 
 /// Types text into a field of the open page, in place of what is in it.
 ///
-/// Works for text fields, text areas, editable parts of a page, and fields for dates, times, colours and ranges (as `2026-03-01`, `12:30`,
-/// `#ff0000`, `5`). Use BrowserSelect for a list of choices and BrowserPress for single keys.
+/// Works for text fields, text areas, editable parts of a page, and fields for dates, times, colours and
+/// ranges (as `2026-03-01`, `12:30`, `#ff0000`, `5`). Use BrowserSelect for a list of choices and
+/// BrowserPress for single keys.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserTypeInput {
     /// The field, by its ref in BrowserSnapshot, for example `e12`.

@@ -26,8 +26,9 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 /// Waits until something is on the open page, or is gone from it.
 ///
-/// Give one of `text`, `text_gone`, `selector` and `url`; without any, it waits until the page has settled. Actions wait by themselves for what
-/// they lead to, so this is for what takes longer: a job of the page, a message that comes later.
+/// Give one of `text`, `text_gone`, `selector` and `url`; without any, it waits until the page has settled.
+/// Actions wait by themselves for what they lead to, so this is for what takes longer: a job of the page, a
+/// message that comes later.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct BrowserWaitInput {
     /// Text that has to be visible on the page.

@@ -1,8 +1,8 @@
 //! Where the changes of a patch belong in a file, and the file after them.
 //!
-//! A place is found by its lines: first as they stand, then but for white space at their ends, then but for white space at
-//! both, then with typographic signs taken for plain ones. Lines that stay are taken from the file and not from the
-//! patch, so that a match that is not exact changes no more than it says.
+//! A place is found by its lines: first as they stand, then but for white space at their ends, then but for
+//! white space at both, then with typographic signs taken for plain ones. Lines that stay are taken from the
+//! file and not from the patch, so that a match that is not exact changes no more than it says.
 
 use super::parse::{PatchHunk, PatchLine};
 use crate::read::BYTE_ORDER_MARK;

@@ -1,7 +1,8 @@
 //! The form of a patch: sections for files, changes in them, lines with a sign.
 //!
-//! What surrounds the patch when a model writes it as a command (`apply_patch <<'EOF'`, a code fence) is left out. A line
-//! without a sign that is empty counts as an empty line that stays, because the space before it often gets lost.
+//! What surrounds the patch when a model writes it as a command (`apply_patch <<'EOF'`, a code fence) is left
+//! out. A line without a sign that is empty counts as an empty line that stays, because the space before it
+//! often gets lost.
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,10 @@
-//! Checkpoints in the folder of their session: what was recorded, in order, to be recorded again when it is continued.
+//! Checkpoints in the folder of their session: what was recorded, in order, to be recorded again when it is
+//! continued.
 //!
-//! A line of JSON for each change, and behind it the bytes that it speaks of: what differs from the text before, of which the
-//! reader knows the rest. Only ever appended to. A program that is killed leaves a last entry that is not whole; it and
-//! what is behind it is not read. Where the file would become too large it begins anew, and says that what was before is
-//! forgotten.
+//! A line of JSON for each change, and behind it the bytes that it speaks of: what differs from the text
+//! before, of which the reader knows the rest. Only ever appended to. A program that is killed leaves a last
+//! entry that is not whole; it and what is behind it is not read. Where the file would become too large it
+//! begins anew, and says that what was before is forgotten.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};

@@ -14,16 +14,16 @@ const COMPARED_MAX: usize = 2_000_000;
 
 /// The matches of a text in a file.
 ///
-/// Text that has no `\r` matches either line end, because Read doesn't show which one a line has; what is put in its
-/// place has those that were there. Text with `\r` means what it says.
+/// Text that has no `\r` matches either line end, because Read doesn't show which one a line has; what is put
+/// in its place has those that were there. Text with `\r` means what it says.
 pub(super) struct TextMatches<'a> {
     /// Where each begins, in the text that was searched; those that overlap are all there.
     at: Vec<usize>,
     /// How long a match is, in the text that was searched.
     len: usize,
     new: Cow<'a, str>,
-    /// Where in the text that was searched a line end is that the file has as `\r\n`. Nothing if it is the file itself,
-    /// to the byte.
+    /// Where in the text that was searched a line end is that the file has as `\r\n`. Nothing if it is the
+    /// file itself, to the byte.
     double: Option<Vec<usize>>,
 }
 
@@ -100,7 +100,8 @@ struct LineEndCache {
 }
 
 impl LineEndCache {
-    /// Whether the line ends with `\r\n`; the last one may have no end, and is taken for one like the line before.
+    /// Whether the line ends with `\r\n`; the last one may have no end, and is taken for one like the line
+    /// before.
     fn end(&mut self, file: &[u8], at: usize) -> bool {
         if at > self.until || self.until == 0 {
             let newline = |byte: &u8| *byte == b'\n';
@@ -148,11 +149,12 @@ fn put_text(into: &mut Vec<u8>, text: &str, mut ends: impl Iterator<Item = bool>
     }
 }
 
-/// Where `needle` begins, each place, also where two overlap. It is UTF-8, so wherever its bytes are, they are characters: no
-/// character begins with a byte that another one goes on with.
+/// Where `needle` begins, each place, also where two overlap. It is UTF-8, so wherever its bytes are, they
+/// are characters: no character begins with a byte that another one goes on with.
 ///
-/// After a match the next one can begin no sooner than the needle repeats itself, and if it begins there only what it has
-/// more is compared. So a file of one letter, and a needle of many of them, take no longer than any other.
+/// After a match the next one can begin no sooner than the needle repeats itself, and if it begins there only
+/// what it has more is compared. So a file of one letter, and a needle of many of them, take no longer than
+/// any other.
 fn find_matches(file: &[u8], needle: &str) -> Vec<usize> {
     let needle = needle.as_bytes();
     let finder = memmem::Finder::new(needle);
@@ -162,18 +164,20 @@ fn find_matches(file: &[u8], needle: &str) -> Vec<usize> {
     let mut all = vec![at];
     loop {
         let from = at + step;
-        at = match file[at + needle.len()..].starts_with(more) {
-            true => from,
-            false => match finder.find(&file[from..]) {
+        at = if file[at + needle.len()..].starts_with(more) {
+            from
+        } else {
+            match finder.find(&file[from..]) {
                 Some(further) => from + further,
                 None => return all,
-            },
+            }
         };
         all.push(at);
     }
 }
 
-/// After how many bytes a text is the same as from its beginning, as far as it goes; its length, if it never is.
+/// After how many bytes a text is the same as from its beginning, as far as it goes; its length, if it never
+/// is.
 fn text_period(text: &[u8]) -> usize {
     // How much of each beginning is its end as well, itself aside.
     let mut border = vec![0; text.len()];

@@ -19,8 +19,8 @@ const PATTERN_BYTES_MAX: usize = 100_000;
 const PATTERN_COMPILED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// What a search remembers of a pattern while it runs, in bytes and for each thread.
 const PATTERN_CACHE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How many characters repetitions may stand for beyond those that are written: the work for each character that is
-/// searched grows with it.
+/// How many characters repetitions may stand for beyond those that are written: the work for each character
+/// that is searched grows with it.
 const REPEATED_MAX: usize = 5_000;
 /// How many types are given for an unknown one.
 const TYPES_SHOWN_MAX: usize = 3;
@@ -134,8 +134,8 @@ fn count_positions(pattern: &Hir) -> usize {
 
 /// What is wrong with a pattern: where, and what to do.
 ///
-/// The search puts the pattern into a group of its own before it parses it, so its errors point at places that the
-/// model never wrote. The parser beneath it is asked again.
+/// The search puts the pattern into a group of its own before it parses it, so its errors point at places
+/// that the model never wrote. The parser beneath it is asked again.
 fn explain_misfit(pattern: &str, said: &str) -> String {
     let (what, at) = match regex_syntax::Parser::new().parse(pattern) {
         Err(regex_syntax::Error::Parse(error)) => (error.kind().to_string(), error.span().start),
@@ -161,7 +161,8 @@ fn explain_misfit(pattern: &str, said: &str) -> String {
     format!("`pattern` is not a regular expression at character {}{line}: {what}; {advice}", at.column)
 }
 
-/// The globs of the call. One with a slash may begin at the working directory or at the place that is searched.
+/// The globs of the call. One with a slash may begin at the working directory or at the place that is
+/// searched.
 fn build_globs(given: Option<&str>, place: &Path, cwd: &Path) -> Result<Override, ToolError> {
     let Some(given) = given.filter(|given| !given.trim().is_empty()) else { return Ok(Override::empty()) };
     let root = if place.starts_with(cwd) { cwd } else { place };
@@ -185,8 +186,8 @@ fn build_globs(given: Option<&str>, place: &Path, cwd: &Path) -> Result<Override
     builder.build().map_err(|error| ToolError::invalid_input(format!("`glob` is not understood: {error}")))
 }
 
-/// What an absolute glob has after the directory that globs begin at; nothing if it isn't one, or leads elsewhere. (A
-/// glob that only begins with a slash is meant from that directory on, as in `.gitignore`.)
+/// What an absolute glob has after the directory that globs begin at; nothing if it isn't one, or leads
+/// elsewhere. (A glob that only begins with a slash is meant from that directory on, as in `.gitignore`.)
 fn glob_below<'a>(glob: &'a str, root: &Path) -> Option<&'a str> {
     let inside = glob.strip_prefix(root.to_str()?.trim_end_matches('/'))?.strip_prefix('/')?;
     (root != Path::new("/") && !inside.is_empty()).then_some(inside)

@@ -1,8 +1,9 @@
 //! Putting what threads find into one order, within bounds, and into words.
 //!
-//! Results are kept by their key: the path, or the age where files are listed. Once there are enough of them, the last
-//! ones fall out again, and where the key is the path, whatever lies behind the last one isn't searched any more. So
-//! the answer is the same as if everything had been found and sorted, with less work and bounded memory.
+//! Results are kept by their key: the path, or the age where files are listed. Once there are enough of them,
+//! the last ones fall out again, and where the key is the path, whatever lies behind the last one isn't
+//! searched any more. So the answer is the same as if everything had been found and sorted, with less work
+//! and bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -289,7 +289,8 @@ impl Sink for &mut HitSink<'_> {
 
     fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> io::Result<()> {
         if self.walked && end.binary_byte_offset().is_some() {
-            // What turns out to be binary was none of the files that are searched; lines that were there stay.
+            // What turns out to be binary was none of the files that are searched; lines that were there
+            // stay.
             if self.query.mode != OutputMode::Content {
                 self.hits.matches = 0;
             }

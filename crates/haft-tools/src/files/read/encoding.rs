@@ -1,8 +1,10 @@
-//! Text that is not UTF-8: UTF-16 with a byte order mark, and legacy encodings, which are detected as browsers do.
+//! Text that is not UTF-8: UTF-16 with a byte order mark, and legacy encodings, which are detected as
+//! browsers do.
 //!
-//! Such a file is decoded whole and then paged like any other. A file counts as legacy only if its beginning has bytes that are
-//! not UTF-8 and hardly any character that is more than one byte of it: a broken byte in a file of UTF-8 stays a broken
-//! byte. What decodes with errors, or to characters that no text has, is no text.
+//! Such a file is decoded whole and then paged like any other. A file counts as legacy only if its beginning
+//! has bytes that are not UTF-8 and hardly any character that is more than one byte of it: a broken byte in a
+//! file of UTF-8 stays a broken byte. What decodes with errors, or to characters that no text has, is no
+//! text.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};

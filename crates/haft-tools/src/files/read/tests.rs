@@ -92,8 +92,8 @@ fn lines_have_numbers() {
     check("日本語\n🙂\n", "1\t日本語\n2\t🙂");
 }
 
-/// Several lines are looked at together, and where such a look ends differs: in a line, in a character, at the end of what was
-/// read at once.
+/// Several lines are looked at together, and where such a look ends differs: in a line, in a character, at
+/// the end of what was read at once.
 #[test]
 fn lines_are_the_same_wherever_a_look_at_them_ends() {
     let lengths = [0, 1, 63, 64, 65, 700, LINE_CHARS / 4 - 1];
@@ -586,7 +586,8 @@ fn naughty_strings_come_back_as_they_are() {
 #[cfg(feature = "encodings")]
 const CUT: &str = "… [line cut: ";
 
-/// The page without the lengths of lines that were cut: bytes that are no text are counted in another way there.
+/// The page without the lengths of lines that were cut: bytes that are no text are counted in another way
+/// there.
 #[cfg(feature = "encodings")]
 fn without_lengths(page: &str) -> String {
     let plain = |line: &str| match line.split_once(CUT) {
@@ -611,7 +612,8 @@ fn slowly(bytes: &[u8], first: usize, limit: usize) -> String {
     shown.collect()
 }
 
-/// Lines of all kinds, also where pieces that are read at once meet, are what they are when each is looked at alone.
+/// Lines of all kinds, also where pieces that are read at once meet, are what they are when each is looked at
+/// alone.
 #[cfg(feature = "encodings")]
 #[test]
 fn a_page_is_what_it_is_line_by_line() {

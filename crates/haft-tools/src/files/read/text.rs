@@ -1,7 +1,7 @@
 //! Text by pages: lines with their numbers, as many as fit.
 //!
-//! Lines before a page are read through, because nobody knows where line 5,000 begins; nothing after the page is read, but for
-//! the rest of one chunk.
+//! Lines before a page are read through, because nobody knows where line 5,000 begins; nothing after the page
+//! is read, but for the rest of one chunk.
 
 use haft::ToolError;
 use haft::files::OpenFile;
@@ -18,8 +18,8 @@ pub(super) const PAGE_CHARS_MAX: usize = 390_000;
 const PAGE_BYTES_MAX: u64 = 768 * 1024;
 /// Bytes that are read at once for a page.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
-/// Bytes that are read at once on the way to a page. More than what is read on the calling task, so a long way
-/// leaves room for others and can be cancelled.
+/// Bytes that are read at once on the way to a page. More than what is read on the calling task, so a long
+/// way leaves room for others and can be cancelled.
 pub(super) const SKIP_BYTES: usize = 2 * haft::limits::INLINE_IO_BYTES;
 
 /// Characters of a line that room is made for beforehand.
@@ -192,7 +192,8 @@ impl LineReader {
     #[cfg(any(feature = "encodings", feature = "images", feature = "notebooks"))]
     pub(super) async fn whole(mut self) -> Result<Vec<u8>, ToolError> {
         let mut bytes = std::mem::take(&mut self.buffer);
-        // One byte more than was said: a file that grows meanwhile is read to the end all the same, up to the bound.
+        // One byte more than was said: a file that grows meanwhile is read to the end all the same, up to the
+        // bound.
         let max = haft::limits::FILE_BYTES_MAX as usize + 1;
         loop {
             let more = self.file.read(SKIP_BYTES.max(self.file.metadata().len as usize).min(max)).await?;
@@ -241,8 +242,9 @@ impl LineReader {
         Ok(skipped + u64::from(in_line))
     }
 
-    /// Reads lines and shows them with their numbers, from this one on, as long as all of a line is there and nothing of it
-    /// is odd: so it is with nearly all of them. Says how many lines those were, and how many characters.
+    /// Reads lines and shows them with their numbers, from this one on, as long as all of a line is there and
+    /// nothing of it is odd: so it is with nearly all of them. Says how many lines those were, and how many
+    /// characters.
     fn plain_lines(
         &mut self,
         page: &mut String,
@@ -402,7 +404,8 @@ impl OddBytes {
         }
     }
 
-    /// More than a few, and more than three in ten. (Text in another encoding of Europe has about one in ten.)
+    /// More than a few, and more than three in ten. (Text in another encoding of Europe has about one in
+    /// ten.)
     pub(super) fn is_too_much(&self) -> bool {
         let odd = self.invalid + self.controls;
         odd > 16 && odd * 10 > self.chars * 3

@@ -1,8 +1,8 @@
 //! A plan as steps, and what each of them names that can be looked for afterwards.
 //!
-//! Plans are Markdown written by a model, so this reads what such plans look like: a numbered list if there is one, else
-//! bullets, else headings, else paragraphs. What is indented under a step belongs to it. Sections that only explain (context,
-//! risks, notes) have no steps.
+//! Plans are Markdown written by a model, so this reads what such plans look like: a numbered list if there
+//! is one, else bullets, else headings, else paragraphs. What is indented under a step belongs to it.
+//! Sections that only explain (context, risks, notes) have no steps.
 
 /// How many steps of a plan are looked at.
 pub(crate) const STEPS_MAX: usize = 100;
@@ -275,9 +275,10 @@ fn find_targets(text: &str, intent: StepIntent) -> Vec<StepTarget> {
         if part.is_empty() {
             continue;
         }
-        match at % 2 == 1 {
-            true => add(quoted_target(part, intent)),
-            false => bare_paths(part).for_each(|path| add(StepTarget::Path(path))),
+        if at % 2 == 1 {
+            add(quoted_target(part, intent))
+        } else {
+            bare_paths(part).for_each(|path| add(StepTarget::Path(path)))
         }
     }
     found

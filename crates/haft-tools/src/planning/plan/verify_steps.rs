@@ -1,8 +1,10 @@
-//! What was done, held against a plan's steps: each is done, missing or different, with the calls that show it.
+//! What was done, held against a plan's steps: each is done, missing or different, with the calls that show
+//! it.
 //!
-//! The comparison is by what a step names. A file counts as changed if a call that succeeded declared to write or delete it,
-//! a command as run if a command line holds it and the last such run succeeded, a name in code if a change that succeeded
-//! contains it. A step that names nothing is compared by its words, and says so: that is a hint, no proof. No model is asked.
+//! The comparison is by what a step names. A file counts as changed if a call that succeeded declared to
+//! write or delete it, a command as run if a command line holds it and the last such run succeeded, a name in
+//! code if a change that succeeded contains it. A step that names nothing is compared by its words, and says
+//! so: that is a hint, no proof. No model is asked.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -57,7 +59,8 @@ enum TargetMatch {
 pub(crate) fn judge_step(step: &PlanStep, calls: &[PastCall]) -> StepVerdict {
     let (names, rest): (Vec<&StepTarget>, Vec<&StepTarget>) =
         step.targets.iter().partition(|target| matches!(target, StepTarget::Symbol(_)));
-    // Long inputs are remembered in part, so a name that isn't found proves nothing where files and commands do.
+    // Long inputs are remembered in part, so a name that isn't found proves nothing where files and commands
+    // do.
     let proving = if rest.is_empty() { &names } else { &rest };
     if proving.is_empty() {
         return by_words(step, calls);
@@ -299,9 +302,10 @@ fn is_at(path: &Path, name: &str) -> bool {
         return false;
     }
     let folder = name.ends_with('/') || !wanted.last().is_some_and(|last| last.contains('.'));
-    match folder {
-        true => path.windows(wanted.len()).any(|part| part == wanted),
-        false => path.ends_with(&wanted) || (path.len() < wanted.len() && wanted.ends_with(&path)),
+    if folder {
+        path.windows(wanted.len()).any(|part| part == wanted)
+    } else {
+        path.ends_with(&wanted) || (path.len() < wanted.len() && wanted.ends_with(&path))
     }
 }
 

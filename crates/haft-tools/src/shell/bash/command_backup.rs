@@ -1,7 +1,8 @@
-//! What files were before a command that is known to change or remove them, so that `Rewind` can bring them back.
+//! What files were before a command that is known to change or remove them, so that `Rewind` can bring them
+//! back.
 //!
-//! Known is what the text of a command names, and at most what fits the limits of one call is kept. A command in the
-//! background is recorded when it starts; `Rewind` restores by `force` what it has changed since.
+//! Known is what the text of a command names, and at most what fits the limits of one call is kept. A command
+//! in the background is recorded when it starts; `Rewind` restores by `force` what it has changed since.
 
 use std::path::PathBuf;
 

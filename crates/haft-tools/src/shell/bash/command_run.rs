@@ -1,8 +1,9 @@
 //! One run of a command: the shell that is started, where it runs, and what came of it.
 //!
-//! The command is one argument of the shell, as it was given. It is evaluated by a few lines around it whose only purpose
-//! is to learn the working directory that it leaves, through a descriptor that is no part of its output; its exit code is
-//! what it would be without them. Where there is no bash, `sh` runs it, and the working directory stays.
+//! The command is one argument of the shell, as it was given. It is evaluated by a few lines around it whose
+//! only purpose is to learn the working directory that it leaves, through a descriptor that is no part of its
+//! output; its exit code is what it would be without them. Where there is no bash, `sh` runs it, and the
+//! working directory stays.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -24,17 +25,17 @@ use super::output_log::{CommandOutput, OutputLog};
 const PLACES: &[&str] =
     &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
 
-/// Runs `$1` and tells descriptor 3 where that ended, and the number of the process that was started last with `&`, if it
-/// still runs. (`jobs` would know of all, but names some that have ended.) The descriptor moves to a number that no command uses by itself.
-/// `$!` is unset without such a program, so the command's `set -u` ends there.
-/// A command may set a trap of its own, replace the shell or be killed: then nothing is told.
-/// All on one line, so that the numbers of lines in complaints of the shell are the command's own.
+/// Runs `$1` and tells descriptor 3 where that ended, and the number of the process that was started last
+/// with `&`, if it still runs. (`jobs` would know of all, but names some that have ended.) The descriptor
+/// moves to a number that no command uses by itself. `$!` is unset without such a program, so the command's
+/// `set -u` ends there. A command may set a trap of its own, replace the shell or be killed: then nothing is
+/// told. All on one line, so that the numbers of lines in complaints of the shell are the command's own.
 const AROUND: &str = "exec {__haft}>&3 3>&-; __haft_command=$1; shift; \
     trap '{ set +u; pwd -P; [[ ! $! ]] || ! kill -0 $! || echo $!; } >&\"$__haft\" 2>/dev/null || :' EXIT; \
     eval \"$__haft_command\"";
 
-/// The editor of programs that start one by themselves: it leaves everything as it is. `git commit` without a message
-/// then says that there is none, and `git rebase -i` goes on, where an editor would wait for keys.
+/// The editor of programs that start one by themselves: it leaves everything as it is. `git commit` without a
+/// message then says that there is none, and `git rebase -i` goes on, where an editor would wait for keys.
 const NO_EDITOR: &str = "true";
 /// Bytes of output that the port keeps besides; for one that doesn't tell of output as it comes.
 const CAPTURED_BYTES_MAX: usize = 16 * 1024;

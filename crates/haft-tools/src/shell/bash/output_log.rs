@@ -1,8 +1,8 @@
 //! What a command prints, while it runs and afterwards.
 //!
-//! Every command prints into one of these, in the foreground as in the background, so that it can move from one to the
-//! other at any moment. What is short stays in memory; a longer text goes to a file of the session's results as it comes,
-//! up to a bound. Beyond that only the end is kept, and everything is counted.
+//! Every command prints into one of these, in the foreground as in the background, so that it can move from
+//! one to the other at any moment. What is short stays in memory; a longer text goes to a file of the
+//! session's results as it comes, up to a bound. Beyond that only the end is kept, and everything is counted.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +21,8 @@ use tokio::sync::Notify;
 
 use super::terminal_text::{LeftOut, TerminalTextCleaner};
 
-/// Bytes of text that are held in memory before a file is begun: more than the characters that a result may have.
+/// Bytes of text that are held in memory before a file is begun: more than the characters that a result may
+/// have.
 pub const MEMORY_BYTES_MAX: usize = 128 * 1024;
 /// The same for a command in the background, of which there may be hundreds.
 pub const BACKGROUND_MEMORY_BYTES_MAX: usize = 16 * 1024;
@@ -178,9 +179,10 @@ impl OutputLog {
         let text = if state.tail.is_empty() { &state.head } else { &state.tail };
         let from = text.len().saturating_sub(4_096);
         let end = &text[text.ceil_char_boundary(from)..];
-        let line = match open.is_empty() {
-            false => open,
-            true => end.lines().rev().map(str::trim).find(|line| !line.is_empty())?,
+        let line = if open.is_empty() {
+            end.lines().rev().map(str::trim).find(|line| !line.is_empty())?
+        } else {
+            open
         };
         Some(truncate_chars(line, haft::limits::PROGRESS_CHARS_MAX / 2).to_owned())
     }
@@ -315,12 +317,11 @@ impl LogState {
             OverflowPlace::Lost(why) => (None, Some(why.clone())),
             OverflowPlace::Memory | OverflowPlace::File(_) => (None, None),
         };
-        let tail = match kept.is_some() || lost.is_some() {
-            true => {
-                let (text, open) = self.ending();
-                if self.raw_tail.is_empty() { text } else { text + &open }
-            }
-            false => String::new(),
+        let tail = if kept.is_some() || lost.is_some() {
+            let (text, open) = self.ending();
+            if self.raw_tail.is_empty() { text } else { text + &open }
+        } else {
+            String::new()
         };
         let (head, bytes, left_out) = (self.head.clone(), self.bytes, self.cleaner.left_out());
         CommandOutput { head, tail, bytes, kept, lost, left_out }
@@ -368,7 +369,8 @@ impl TaskLog for OutputLog {
             }
         }
         bytes.truncate(read);
-        // Cut at a character: at the front where a position is somebody's guess, at the end where the room ends.
+        // Cut at a character: at the front where a position is somebody's guess, at the end where the room
+        // ends.
         let front = bytes.iter().take_while(|byte| **byte & 0xC0 == 0x80).count();
         let text = match std::str::from_utf8(&bytes[front..]) {
             Ok(text) => text,

@@ -1,8 +1,8 @@
 //! What came of a command, in words: for the model, for a person, for hooks.
 //!
-//! Output comes first and as it is; a line follows only where it says something that the output doesn't. An exit code
-//! other than 0 is a failure, but for the programs that answer a question with it. A failure is short, with its beginning
-//! and its end; whatever is left out anywhere is in a file that is named.
+//! Output comes first and as it is; a line follows only where it says something that the output doesn't. An
+//! exit code other than 0 is a failure, but for the programs that answer a question with it. A failure is
+//! short, with its beginning and its end; whatever is left out anywhere is in a file that is named.
 
 use std::path::Path;
 use std::time::Duration;
@@ -56,7 +56,8 @@ pub(crate) fn render_result(
             notes.push(words);
         }
     }
-    // What only seems to have been wanted, and whom nobody kept it from, matters where it may be why the command failed.
+    // What only seems to have been wanted, and whom nobody kept it from, matters where it may be why the
+    // command failed.
     let certain = |refusal: &&ConfinementRefusal| {
         !matches!(refusal, ConfinementRefusal::Path { .. } | ConfinementRefusal::Unreached { .. })
     };
@@ -113,8 +114,8 @@ pub(crate) fn render_cancelled(running: RunningCommand, cause: Cause, cx: &Conte
     )
 }
 
-/// All of the text, or what there is of it. What could not be kept is cut here to what a result may have: cut later, the
-/// word on what is missing would be missing too.
+/// All of the text, or what there is of it. What could not be kept is cut here to what a result may have: cut
+/// later, the word on what is missing would be missing too.
 fn whole_text(printed: &CommandOutput) -> String {
     let Some(why) = &printed.lost else { return printed.head.clone() };
     let (head, tail) = (printed.head.as_str(), printed.tail.as_str());
@@ -131,10 +132,7 @@ fn whole_text(printed: &CommandOutput) -> String {
 pub(crate) fn with_notes(text: &str, notes: &[String]) -> String {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = if text.trim().is_empty() { "(no output)" } else { text };
-    match notes.is_empty() {
-        true => text.to_owned(),
-        false => format!("{text}\n{}", notes.join("\n")),
-    }
+    if notes.is_empty() { text.to_owned() } else { format!("{text}\n{}", notes.join("\n")) }
 }
 
 /// A failure within its bound: what is too long goes to a file.
@@ -242,8 +240,8 @@ fn exit_words(exit: &ProcessExit, answers: Option<&str>, limit: Duration) -> Opt
     })
 }
 
-/// Whether 128 and this number stand for a signal as a rule. Programs use codes such as 129 and 130 themselves: git does for
-/// wrong usage, and what is interrupted by hand isn't here.
+/// Whether 128 and this number stand for a signal as a rule. Programs use codes such as 129 and 130
+/// themselves: git does for wrong usage, and what is interrupted by hand isn't here.
 fn ends_programs(signal: i32) -> bool {
     matches!(signal, 4..=9 | 11 | 13 | 15 | 24 | 25 | 31)
 }
@@ -337,8 +335,8 @@ const KEPT_FROM: [&str; 7] = [
     "unable to resolve",
 ];
 
-/// Whether a command that failed where it could only look seems to have wanted more. The words are its own: a reason to
-/// explain, and no proof.
+/// Whether a command that failed where it could only look seems to have wanted more. The words are its own: a
+/// reason to explain, and no proof.
 fn wanted_more(printed: &CommandOutput, refused: &[ConfinementRefusal]) -> bool {
     let told = |text: &str| KEPT_FROM.iter().any(|words| text.contains(words));
     !refused.is_empty() || told(&printed.head) || told(&printed.tail)
@@ -393,9 +391,10 @@ pub(crate) fn command_title(command: &str) -> String {
 
 fn command_view(command: &str, exit: &ProcessExit, printed: &CommandOutput) -> CallView {
     let text = if printed.tail.is_empty() { &printed.head } else { &printed.tail };
-    let lines = match printed.is_whole() {
-        true => printed.head.lines().count(),
-        false => printed.kept.as_ref().map_or(0, |_| usize::MAX),
+    let lines = if printed.is_whole() {
+        printed.head.lines().count()
+    } else {
+        printed.kept.as_ref().map_or(0, |_| usize::MAX)
     };
     let size = match lines {
         0 => "no output".to_owned(),

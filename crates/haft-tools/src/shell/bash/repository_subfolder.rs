@@ -1,7 +1,8 @@
 //! git in a working directory that is only a part of a repository.
 //!
-//! A command in the sandbox sees all of the work tree and writes only the working directory. A subcommand of git that may
-//! change files anywhere would stop halfway, with an index that says otherwise than the files. So it isn't started.
+//! A command in the sandbox sees all of the work tree and writes only the working directory. A subcommand of
+//! git that may change files anywhere would stop halfway, with an index that says otherwise than the files.
+//! So it isn't started.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,8 @@ const WIDE: [&str; 16] = [
 /// Options of git itself with a value in the next word.
 const WITH_VALUE: [&str; 6] = ["-C", "-c", "--config-env", "--git-dir", "--namespace", "--work-tree"];
 
-/// Refuses a command that may write outside of the working directories because it works on the whole repository.
+/// Refuses a command that may write outside of the working directories because it works on the whole
+/// repository.
 ///
 /// # Errors
 /// Which one, why, and what to do instead.

@@ -1,12 +1,12 @@
 //! Running a command again where it may write.
 //!
-//! A command that was taken for one that only looks, failed, and is known for certain to have been kept from writing, may
-//! be run once more with what the session may write, if there is a user whom the mode lets be asked. What the command
-//! says of itself is no reason. The yes counts for this call and for what was shown. Hosts are asked about while the
-//! command runs ([`ChildRequests`](haft::ports::ChildRequests)).
+//! A command that was taken for one that only looks, failed, and is known for certain to have been kept from
+//! writing, may be run once more with what the session may write, if there is a user whom the mode lets be
+//! asked. What the command says of itself is no reason. The yes counts for this call and for what was shown.
+//! Hosts are asked about while the command runs ([`ChildRequests`](haft::ports::ChildRequests)).
 //!
-//! The second run waits until no other call of the message runs, and keeps them from running: the first was beside
-//! others that look.
+//! The second run waits until no other call of the message runs, and keeps them from running: the first was
+//! beside others that look.
 
 use haft::Context;
 use haft::ports::{AnswerChoice, ConfinementLevel, ConfinementRefusal, ProcessExit, UserQuestion};
@@ -62,9 +62,10 @@ impl WriteOffer {
             |label: &str, words: &str| AnswerChoice { label: label.into(), description: Some(words.into()) };
         let choices = vec![choice("no", "leave it"), choice("yes", "run it again, once")];
         let answer = asker.question(&UserQuestion { text, choices, several: false }).await;
-        Some(match answer.is_some_and(|answers| answers == ["yes"]) {
-            true => OfferAnswer::Yes,
-            false => OfferAnswer::No,
+        Some(if answer.is_some_and(|answers| answers == ["yes"]) {
+            OfferAnswer::Yes
+        } else {
+            OfferAnswer::No
         })
     }
 }

@@ -1,11 +1,12 @@
 //! What a program prints for a terminal, as text that a model reads and a screen can show.
 //!
-//! Colours, titles and cursor movements go; a line that was written over again and again, as progress is, becomes what it
-//! said last; what is invalid, invisible or turns the direction of writing is made visible. Works on pieces as they come,
-//! in one pass, and holds nothing but the line that has no end yet: that one may still be written over.
+//! Colours, titles and cursor movements go; a line that was written over again and again, as progress is,
+//! becomes what it said last; what is invalid, invisible or turns the direction of writing is made visible.
+//! Works on pieces as they come, in one pass, and holds nothing but the line that has no end yet: that one
+//! may still be written over.
 //!
-//! This is not a terminal. What is left of a screen full of boxes reads as a list of its lines, which is what a model
-//! can use.
+//! This is not a terminal. What is left of a screen full of boxes reads as a list of its lines, which is what
+//! a model can use.
 
 /// The longest line that can still be written over, in bytes. Of a longer one the beginning is given out.
 pub(super) const LINE_BYTES_MAX: usize = 32 * 1024;
@@ -179,9 +180,10 @@ impl TerminalTextCleaner {
                 out.push('\n');
             }
         }
-        match is_hidden(c) {
-            true => self.line.extend(c.escape_unicode()),
-            false => self.line.push(c),
+        if is_hidden(c) {
+            self.line.extend(c.escape_unicode())
+        } else {
+            self.line.push(c)
         }
         self.bound(out);
     }

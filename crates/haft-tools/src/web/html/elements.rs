@@ -1,8 +1,9 @@
 //! The stack of open elements: which of them a tag ends.
 //!
-//! Many elements have no end tag (`p`, `li`, `td` …), and many end tags have no element. The rules here are those of a browser's
-//! tree builder as far as they decide what lies in what: headings, lists, tables, the main content and hidden text all end where
-//! this stack says. No tree is made, and the stack has a bound, so the work for a tag is bounded, too.
+//! Many elements have no end tag (`p`, `li`, `td` …), and many end tags have no element. The rules here are
+//! those of a browser's tree builder as far as they decide what lies in what: headings, lists, tables, the
+//! main content and hidden text all end where this stack says. No tree is made, and the stack has a bound, so
+//! the work for a tag is bounded, too.
 
 use super::is_block;
 use super::tokenizer::{ElementName, OpenTag};

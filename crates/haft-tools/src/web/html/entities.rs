@@ -1,8 +1,8 @@
 //! Character references: `&amp;`, `&#8212;`, `&#x2014;`.
 //!
-//! Numbers are read as browsers read them: those of the old code page for Windows mean what they meant there, and what is no
-//! character is a replacement character. A name needs its semicolon; without one only the few count that everybody leaves it
-//! out of.
+//! Numbers are read as browsers read them: those of the old code page for Windows mean what they meant there,
+//! and what is no character is a replacement character. A name needs its semicolon; without one only the few
+//! count that everybody leaves it out of.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,9 @@
 //! Whether a page's own styles hide an element: inline styles, and rules of `<style>` for one element alone.
 //!
-//! Understood are selectors of a tag, classes and ids without anything around them (`.a`, `#b`, `p.c.d`), with what the
-//! cascade makes of several rules. Selectors that depend on other elements, on a state or on the size of the screen, and
-//! sheets that are elsewhere aren't looked at. A page is an adversary: every look-up is bounded, whatever it says.
+//! Understood are selectors of a tag, classes and ids without anything around them (`.a`, `#b`, `p.c.d`),
+//! with what the cascade makes of several rules. Selectors that depend on other elements, on a state or on
+//! the size of the screen, and sheets that are elsewhere aren't looked at. A page is an adversary: every
+//! look-up is bounded, whatever it says.
 
 use std::collections::HashMap;
 

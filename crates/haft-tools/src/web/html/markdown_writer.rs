@@ -1,7 +1,8 @@
-//! Markdown as it is written: words, gaps between them, marks around them, what each line begins with, and tables.
+//! Markdown as it is written: words, gaps between them, marks around them, what each line begins with, and
+//! tables.
 //!
-//! Nothing is written before there is something to say: gaps, marks and the beginnings of lines wait for the next word, so an
-//! empty paragraph, item, link or emphasis leaves no trace. The writer knows no HTML.
+//! Nothing is written before there is something to say: gaps, marks and the beginnings of lines wait for the
+//! next word, so an empty paragraph, item, link or emphasis leaves no trace. The writer knows no HTML.
 
 /// How many columns a table may have; further cells of a row are left out.
 const COLUMNS_MAX: usize = 100;

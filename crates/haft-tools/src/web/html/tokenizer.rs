@@ -1,9 +1,9 @@
 //! HTML cut into tags and text: one look at each byte, whatever the page does.
 //!
-//! What browsers agree on is followed where it shows: quotes around attributes, comments, elements whose inside is text
-//! (`script`, `style`, `title` …), tags that never end. Nothing is copied and no tree is made. A tokenizer of our own, because
-//! a page is an adversary here: those made for browsers compare every attribute of a tag with every other, and a tag may have
-//! a million.
+//! What browsers agree on is followed where it shows: quotes around attributes, comments, elements whose
+//! inside is text (`script`, `style`, `title` …), tags that never end. Nothing is copied and no tree is made.
+//! A tokenizer of our own, because a page is an adversary here: those made for browsers compare every
+//! attribute of a tag with every other, and a tag may have a million.
 
 use memchr::{memchr, memchr2, memmem};
 

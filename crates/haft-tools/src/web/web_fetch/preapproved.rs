@@ -1,6 +1,6 @@
-//! Hosts whose pages are fetched without a question: documents of languages and tools, where nobody can leave a page of
-//! their own. No host is on it that stores what its users send (gists, pastes, packages' pages), since such a page can say
-//! anything, and an address sent there can carry anything away.
+//! Hosts whose pages are fetched without a question: documents of languages and tools, where nobody can leave
+//! a page of their own. No host is on it that stores what its users send (gists, pastes, packages' pages),
+//! since such a page can say anything, and an address sent there can carry anything away.
 
 /// The hosts, sorted. Exact names: nothing below them is meant.
 pub const PREAPPROVED: &[&str] = &[

@@ -72,7 +72,8 @@ pub(super) struct SearchHit {
 }
 
 impl SearchBackend {
-    /// A SearXNG, by the address of its first page. It has to allow the format `json` (`search.formats` in its settings).
+    /// A SearXNG, by the address of its first page. It has to allow the format `json` (`search.formats` in
+    /// its settings).
     ///
     /// # Errors
     /// What is wrong with the address.

@@ -15,8 +15,8 @@ use tokio::sync::Barrier;
 use super::*;
 use crate::confined::{ConfinedProcesses, ended};
 
-/// Processes that run nothing: those who only look wait until two of them are here. The number is how many others a child
-/// that may change something met.
+/// Processes that run nothing: those who only look wait until two of them are here. The number is how many
+/// others a child that may change something met.
 fn meeting() -> (Arc<dyn Processes>, Arc<AtomicUsize>) {
     let crowd_of_changers = Arc::<AtomicUsize>::default();
     let (two, inside, crowd) =
@@ -323,7 +323,8 @@ async fn asks_about_file(request: ProcessRequest) -> ProcessOutcome {
     ended(ProcessExit::Code(exit), Vec::new())
 }
 
-/// Only the user decides on a file, only where the mode asks, and everything but a plain choice leaves it undone.
+/// Only the user decides on a file, only where the mode asks, and everything but a plain choice leaves it
+/// undone.
 #[tokio::test]
 async fn the_user_decides_on_files_that_were_taken_away() {
     use PermissionMode::{Auto, BypassPermissions, Default, DontAsk};
@@ -390,7 +391,8 @@ async fn no_editor_is_waited_for() {
     assert!(said.contains("empty commit message"), "{said}");
 }
 
-/// A rule for commands opens names. What lies behind an address, and the user's own machine, has a rule of its own.
+/// A rule for commands opens names. What lies behind an address, and the user's own machine, has a rule of
+/// its own.
 #[tokio::test]
 async fn no_command_is_granted_an_address_by_naming_it() {
     for (command, expected) in [
@@ -438,8 +440,8 @@ async fn what_no_grant_changes_is_explained_and_not_offered() {
     }
 }
 
-/// Processes in which those who only look stay until the user was asked and a while longer; one of them wants to write. The
-/// number is how many others the second run of that one met.
+/// Processes in which those who only look stay until the user was asked and a while longer; one of them wants
+/// to write. The number is how many others the second run of that one met.
 fn crowd(asker: &ScriptedAsker) -> (Arc<dyn Processes>, Arc<AtomicUsize>) {
     let beside_the_second_run = Arc::<AtomicUsize>::default();
     let (asker, inside, beside) =

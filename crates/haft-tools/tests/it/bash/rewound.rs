@@ -15,12 +15,11 @@ impl Scene {
         let mut found = Vec::new();
         while let Some(folder) = open.pop() {
             for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-                match entry.is_dir() {
-                    true => open.push(entry),
-                    false => {
-                        let name = entry.strip_prefix(self.path("")).unwrap().display().to_string();
-                        found.push((name, fs::read_to_string(&entry).unwrap()));
-                    }
+                if entry.is_dir() {
+                    open.push(entry)
+                } else {
+                    let name = entry.strip_prefix(self.path("")).unwrap().display().to_string();
+                    found.push((name, fs::read_to_string(&entry).unwrap()));
                 }
             }
         }

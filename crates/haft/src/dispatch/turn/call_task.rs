@@ -15,7 +15,8 @@ use crate::pipeline::execute::{execute_call, not_run};
 use crate::pipeline::{self, OpenedCall};
 use crate::result::ToolResult;
 
-/// Runs one call: prepares it, waits for conflicting calls and for a slot, executes it, and delivers its result.
+/// Runs one call: prepares it, waits for conflicting calls and for a slot, executes it, and delivers its
+/// result.
 pub(super) async fn drive_call(mut guard: ResultGuard, mut start: Box<CallStart>) {
     let (turn, cx) = (&guard.turn, &guard.cx);
     let call = cx.call().index();
@@ -62,8 +63,8 @@ pub(super) async fn drive_call(mut guard: ResultGuard, mut start: Box<CallStart>
         };
         execute_call(&turn.engine, &mut start.opened, cx, watch).await
     };
-    // One that went to the background, or was answered in its place, has no siblings any more: those that run now are
-    // others.
+    // One that went to the background, or was answered in its place, has no siblings any more: those that run
+    // now are others.
     let failed = began && result.error_kind().is_some_and(ErrorKind::began) && !turn.batch.is_done(call);
     let stops_siblings = failed && turn.stops_siblings(&start.opened.entry);
     let ends_turn = result.ends_turn();
@@ -90,8 +91,8 @@ pub(super) async fn drive_call(mut guard: ResultGuard, mut start: Box<CallStart>
     }
 }
 
-/// Guarantees a result: if the task ends without one, by a panic of ours or because the runtime goes down, the call still
-/// gets one.
+/// Guarantees a result: if the task ends without one, by a panic of ours or because the runtime goes down,
+/// the call still gets one.
 pub(super) struct ResultGuard {
     turn: Arc<TurnShared>,
     cx: Context,
@@ -140,8 +141,8 @@ thread_local! {
 
 /// Lets others go after the task of a call was lost; first ends the turn if `is_over`.
 ///
-/// A call that begins on a runtime that is gone is lost at once, so this would call itself, once for each call that waits.
-/// The outermost one does it for all of them.
+/// A call that begins on a runtime that is gone is lost at once, so this would call itself, once for each
+/// call that waits. The outermost one does it for all of them.
 fn go_after_loss(turn: &Arc<TurnShared>, is_over: bool) {
     let outermost = LOSSES.try_with(|losses| {
         let mut losses = losses.borrow_mut();

@@ -94,8 +94,9 @@ impl LiveCall {
             let output = ToolOutput::new(vec![ResultBlock::text(words)]);
             ToolResult::answered(call.id.clone(), entry, running.input(), output)
         };
-        // The task is set before the answer is given: whoever ends the call second finds out here or in `drive`, so
-        // each result goes to exactly one place. And before others are told of it, so that it never meets itself.
+        // The task is set before the answer is given: whoever ends the call second finds out here or in
+        // `drive`, so each result goes to exactly one place. And before others are told of it, so that it
+        // never meets itself.
         if !running.move_to_background(task) {
             // Somebody else moves the same call: theirs is the task that its result will go to.
             let words = format!("{tool} is being moved to the background already");

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A conflicting call waits for the one that came before, whichever turn or submission it belongs to; others don't.
+/// A conflicting call waits for the one that came before, whichever turn or submission it belongs to; others
+/// don't.
 #[tokio::test]
 async fn submitted_calls_and_turns_are_in_one_order() {
     let dir = Dir::new();
@@ -67,8 +68,8 @@ async fn too_many_unfinished_calls_are_refused() {
     assert_eq!(last.await.to_json().output, "there is room again");
 }
 
-/// Sixteen tasks submit reads and writes of four files at once. Every read returns what the last write that was submitted
-/// before it wrote: the outcome is that of running the calls one after the other.
+/// Sixteen tasks submit reads and writes of four files at once. Every read returns what the last write that
+/// was submitted before it wrote: the outcome is that of running the calls one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn submitting_from_many_tasks_equals_the_serial_order() {
     use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! Hosts that a running command asks for: rules for hosts, the mode and the user decide, and a rule for the command never
-//! does.
+//! Hosts that a running command requests: rules for hosts, the mode and the user decide, and never a rule
+//! for the command.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,12 +14,12 @@ use serde_json::json;
 
 use super::{Machine, Walled};
 
-/// A child that asks for these hosts, one after the other, and fails if one was refused.
+/// A child process that requests these hosts in sequence, and fails if one was denied.
 #[derive(Default)]
 struct AskingChild {
     wanted: Mutex<Vec<WantedHost>>,
     answers: Mutex<Vec<HostAnswer>>,
-    /// How many children there were.
+    /// The number of child processes.
     started: AtomicUsize,
 }
 
@@ -55,7 +55,7 @@ impl Processes for AskingChild {
     }
 }
 
-/// A session whose commands ask for hosts.
+/// A session whose commands request hosts.
 struct Asking {
     walled: Walled,
     child: Arc<AskingChild>,
@@ -82,7 +82,7 @@ impl Asking {
         Asking { walled: Walled { caller, ..walled }, child }
     }
 
-    /// Runs a command that asks for these hosts.
+    /// Runs a command that requests these hosts.
     async fn run(&self, hosts: impl IntoIterator<Item = WantedHost>) -> (Vec<HostAnswer>, ToolResult) {
         *self.child.wanted.lock().unwrap() = hosts.into_iter().collect();
         let result = self.walled.caller.call("Bash", json!({"command": "make install"})).await;
@@ -90,7 +90,7 @@ impl Asking {
         (std::mem::take(&mut *self.child.answers.lock().unwrap()), result)
     }
 
-    /// The questions about hosts so far.
+    /// Returns the prompts about hosts so far.
     fn questions(&self) -> Vec<haft::ports::ApprovalRequest> {
         let all = self.walled.user.asked();
         all.into_iter().filter(|approval| approval.input.get("host").is_some()).collect()
@@ -108,13 +108,13 @@ fn refusal(answer: &HostAnswer) -> &str {
     }
 }
 
-/// The mode and the rules for hosts, with `Bash` allowed wherever the mode lets that count.
+/// The mode and the rules for hosts, with `Bash` allowed wherever the mode respects that.
 #[tokio::test]
 async fn the_mode_and_rules_for_hosts_decide() {
     let machine = Machine::new();
     let (allow, deny) = ("+WebFetch(domain:other.example)", "-WebFetch(domain:other.example)");
     let ask = "?WebFetch(domain:other.example)";
-    // Mode, rule, questions, and what the refusal says; nothing if it is granted.
+    // Mode, rule, number of prompts, and the text of the denial; empty if it is granted.
     for (mode, rule, questions, refused) in [
         ("default", "", 1, ""),
         ("default", allow, 0, ""),
@@ -147,7 +147,7 @@ async fn one_question_is_for_all_registries_and_an_answer_for_always_keeps_their
     let asking = Asking::open(&machine, "+Bash; -WebFetch(domain:registry.npmjs.org)", "default");
     asking.walled.user.now_says(ApprovalAnswer::Always);
     let (answers, _) = asking.run([registry("pypi.org")]).await;
-    // What a rule denies is no part of it.
+    // Without the host that a rule denies.
     assert_eq!(answers, [granted(&["pypi.org", "files.pythonhosted.org"])]);
     let questions = asking.questions();
     let [question] = &*questions else { panic!("{questions:?}") };
@@ -162,7 +162,7 @@ async fn one_question_is_for_all_registries_and_an_answer_for_always_keeps_their
         question.lasting_rules,
         ["WebFetch(domain:pypi.org)", "WebFetch(domain:files.pythonhosted.org)"]
     );
-    // This session, and the next one.
+    // In this session, and in the next one.
     let (answers, _) = asking.run([registry("files.pythonhosted.org")]).await;
     assert_eq!((answers, asking.questions().len()), (vec![granted(&["files.pythonhosted.org"])], 1));
     let next = Asking::open(&machine, "+Bash", "default");
@@ -196,7 +196,7 @@ async fn a_call_asks_three_times_at_most() {
     assert_eq!(answers, [granted(&["d.example"])], "the next call asks anew");
 }
 
-/// A rule names no port, so an answer opens another port, an address or this machine for the call alone.
+/// Rules have no ports, so an answer opens another port, an address or this machine for the call alone.
 #[tokio::test]
 async fn a_port_or_an_address_is_for_the_call_alone() {
     let asking = Asking::open(&Machine::new(), "+Bash; +WebFetch(domain:git.example)", "default");
