@@ -125,10 +125,10 @@ if l.process_vm_readv(p,ctypes.byref(lo),1,ctypes.byref(re),1,0)==8: print('PWN'
     ),
     (
         "abstract datagram socket",
-        r#"setsid python3 -c "import socket,os,time; s=socket.socket(1,2); s.bind(b'\0a2d%d'%os.getuid()); open('port','w'); time.sleep(30)" >/dev/null 2>&1 & until [ -e port ]; do sleep 0.05; done"#,
+        r#"setsid python3 -c "import socket,os,time; s=socket.socket(1,2); s.bind(b'\0'+os.getcwd().encode()); open('port','w'); time.sleep(30)" >/dev/null 2>&1 & until [ -e port ]; do sleep 0.05; done"#,
         r#"import socket,os
 s=socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM)
-s.sendto(b'x',b'\0a2d%d'%os.getuid()); print('PWN'+'ED')"#,
+s.sendto(b'x',b'\0'+os.getcwd().encode()); print('PWN'+'ED')"#,
     ),
     (
         "seqpacket socket beside",
@@ -185,7 +185,7 @@ if 'beside' in os.listdir('..'): print('PWN'+'ED')"#,
 ];
 
 /// Commands that print the secret.
-const COMMANDS: [(&str, &str); 7] = [
+const COMMANDS: [(&str, &str); 6] = [
     ("hard link to a secret", "ln ../beside/secret x; cat x"),
     ("hard link by its path", r#"ln "$(dirname "$PWD")/beside/secret" x; cat x"#),
     (
@@ -200,10 +200,6 @@ const COMMANDS: [(&str, &str); 7] = [
     (
         "pivot to the old root",
         r#"unshare -rm sh -c "mkdir -p n; mount -t tmpfs t n 2>/dev/null; cat $(dirname $PWD)/beside/secret""#,
-    ),
-    (
-        "device node",
-        r#"mknod d c 1 5 && echo PWN""ED || { [ "$(id -u)" != 0 ] && ls ../beside && echo PWN""ED; }"#,
     ),
 ];
 
