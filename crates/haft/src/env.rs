@@ -29,7 +29,7 @@ pub const HAFT_BASH_TIMEOUT_MS: &str = "HAFT_BASH_TIMEOUT_MS";
 /// How long a call of Bash may ask to run in the foreground, in milliseconds. Default: 600000.
 pub const HAFT_BASH_TIMEOUT_MAX_MS: &str = "HAFT_BASH_TIMEOUT_MAX_MS";
 /// The Chromium that the browser tools start: a path, or a name to be looked for on `PATH`. Default: the
-/// first that is found by its usual names (`chromium_path`, `google-chrome` …).
+/// first that is found by its usual names (`chromium`, `google-chrome` …).
 pub const HAFT_CHROMIUM: &str = "HAFT_CHROMIUM";
 
 /// Finds the value of a variable; usually [`std::env::var_os`].

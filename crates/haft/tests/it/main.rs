@@ -15,6 +15,7 @@ mod misuse;
 mod own_writes;
 mod panics;
 mod permission;
+mod permission_panics;
 mod pipeline;
 mod pipeline_hooks;
 mod registry;
