@@ -4,10 +4,11 @@
 
 use crate::Done;
 use crate::cargo::root;
+use crate::naming;
 use crate::source::{File, code_only, files};
 
 /// What a rule finds: `path:line: text`, or `path: text` where the whole file is meant.
-type Rule = fn(&[File]) -> Vec<String>;
+pub(crate) type Rule = fn(&[File]) -> Vec<String>;
 
 const RULES: &[Rule] = &[
     machine_paths,
@@ -27,9 +28,9 @@ const RULES: &[Rule] = &[
 
 pub(crate) fn run() -> Done {
     let files = files(&root()?)?;
-    let findings: Vec<String> = RULES.iter().flat_map(|rule| rule(&files)).collect();
+    let findings: Vec<String> = RULES.iter().chain(naming::RULES).flat_map(|rule| rule(&files)).collect();
     if findings.is_empty() {
-        println!("{} files keep {} rules", files.len(), RULES.len());
+        println!("{} files keep {} rules", files.len(), RULES.len() + naming::RULES.len());
         return Ok(());
     }
     for finding in &findings {
@@ -416,12 +417,12 @@ fn long_files(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-fn rust(files: &[File]) -> impl Iterator<Item = &File> {
+pub(crate) fn rust(files: &[File]) -> impl Iterator<Item = &File> {
     files.iter().filter(|file| file.path.ends_with(".rs"))
 }
 
 /// The sources of the crates without their tests.
-fn shipped(files: &[File]) -> impl Iterator<Item = File> {
+pub(crate) fn shipped(files: &[File]) -> impl Iterator<Item = File> {
     let is_source = |path: &str| path.starts_with("crates/") && path.contains("/src/");
     let is_test = |path: &str| path.ends_with("tests.rs") || path.contains("/tests/");
     let sources = rust(files).filter(move |file| is_source(&file.path) && !is_test(&file.path));
@@ -437,7 +438,7 @@ fn without_tests(text: &str) -> &str {
     &text[..tests.map_or(text.len(), |at| at + 1)]
 }
 
-fn each_line<'a>(
+pub(crate) fn each_line<'a>(
     files: impl Iterator<Item = &'a File>,
     find: impl Fn(&str) -> Option<String>,
 ) -> Vec<String> {
