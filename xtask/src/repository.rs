@@ -275,7 +275,6 @@ const VENDOR_KEY_EXCEPTIONS: &[(&str, &str)] = &[
     // Messages of MCP have a role: those of sampling and of prompts.
     ("crates/haft-session/src/mcp/sample.rs", "role"),
     ("crates/haft-mcp/src/client/tools/get_prompt.rs", "role"),
-    ("crates/haft-mcp/src/server/passed.rs", "role"),
     ("crates/haft-mcp/src/server/reply.rs", "role"),
     // The input of hooks after all calls of a message, as Claude Code writes it.
     ("crates/haft-policy/src/hooks/calls.rs", "tool_calls"),
@@ -320,11 +319,11 @@ fn library_flags(files: &[File]) -> Vec<String> {
     findings
 }
 
-/// The flags that every subcommand of the program has: the fields of `Common`.
+/// The flags that every subcommand of the program has: the fields of `CommonArgs`.
 fn program_flags(files: &[File]) -> std::collections::BTreeSet<String> {
     let file = files.iter().find(|file| file.path == format!("{PROGRAM}src/args.rs"));
     let lines = file.into_iter().flat_map(|file| file.text.lines());
-    let fields = lines.skip_while(|line| !line.contains("struct Common {")).take_while(|line| *line != "}");
+    let fields = lines.skip_while(|line| !line.contains("struct CommonArgs {")).take_while(|line| *line != "}");
     let name =
         |line: &str| Some(line.trim().strip_prefix("pub(crate) ")?.split_once(':')?.0.replace('_', "-"));
     fields.filter_map(|line| name(line).map(|name| format!("--{name}"))).collect()
@@ -550,7 +549,7 @@ mod tests {
 
     #[test]
     fn libraries_name_no_flags_of_the_program() {
-        let common = "struct Common {\n    pub(crate) add_dir: Vec<PathBuf>,\n}\nstruct Other {\n    pub(crate) quiet: bool,\n}";
+        let common = "struct CommonArgs {\n    pub(crate) add_dir: Vec<PathBuf>,\n}\nstruct Other {\n    pub(crate) quiet: bool,\n}";
         let args = ("crates/haft-cli/src/args.rs", common);
         let (policy, session) = ("crates/haft-policy/src/a.rs", "crates/haft-session/src/a.rs");
         check(library_flags, &[args, (policy, "(\"give --add-dir {dir}\")")], &[&format!("{policy}:1")]);
