@@ -19,6 +19,7 @@ mod docs;
 mod features;
 mod fuzz;
 mod lint;
+mod naming;
 mod peers;
 mod picture;
 mod programs;

@@ -4,10 +4,11 @@
 
 use crate::Done;
 use crate::cargo::root;
+use crate::naming;
 use crate::source::{File, code_only, files};
 
 /// What a rule finds: `path:line: text`, or `path: text` where the whole file is meant.
-type Rule = fn(&[File]) -> Vec<String>;
+pub(crate) type Rule = fn(&[File]) -> Vec<String>;
 
 const RULES: &[Rule] = &[
     machine_paths,
@@ -27,9 +28,9 @@ const RULES: &[Rule] = &[
 
 pub(crate) fn run() -> Done {
     let files = files(&root()?)?;
-    let findings: Vec<String> = RULES.iter().flat_map(|rule| rule(&files)).collect();
+    let findings: Vec<String> = RULES.iter().chain(naming::RULES).flat_map(|rule| rule(&files)).collect();
     if findings.is_empty() {
-        println!("{} files keep {} rules", files.len(), RULES.len());
+        println!("{} files keep {} rules", files.len(), RULES.len() + naming::RULES.len());
         return Ok(());
     }
     for finding in &findings {
@@ -274,7 +275,6 @@ const VENDOR_KEY_EXCEPTIONS: &[(&str, &str)] = &[
     // Messages of MCP have a role: those of sampling and of prompts.
     ("crates/haft-session/src/mcp/sample.rs", "role"),
     ("crates/haft-mcp/src/client/tools/get_prompt.rs", "role"),
-    ("crates/haft-mcp/src/server/passed.rs", "role"),
     ("crates/haft-mcp/src/server/reply.rs", "role"),
     // The input of hooks after all calls of a message, as Claude Code writes it.
     ("crates/haft-policy/src/hooks/calls.rs", "tool_calls"),
@@ -319,11 +319,11 @@ fn library_flags(files: &[File]) -> Vec<String> {
     findings
 }
 
-/// The flags that every subcommand of the program has: the fields of `Common`.
+/// The flags that every subcommand of the program has: the fields of `CommonArgs`.
 fn program_flags(files: &[File]) -> std::collections::BTreeSet<String> {
     let file = files.iter().find(|file| file.path == format!("{PROGRAM}src/args.rs"));
     let lines = file.into_iter().flat_map(|file| file.text.lines());
-    let fields = lines.skip_while(|line| !line.contains("struct Common {")).take_while(|line| *line != "}");
+    let fields = lines.skip_while(|line| !line.contains("struct CommonArgs {")).take_while(|line| *line != "}");
     let name =
         |line: &str| Some(line.trim().strip_prefix("pub(crate) ")?.split_once(':')?.0.replace('_', "-"));
     fields.filter_map(|line| name(line).map(|name| format!("--{name}"))).collect()
@@ -416,12 +416,12 @@ fn long_files(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-fn rust(files: &[File]) -> impl Iterator<Item = &File> {
+pub(crate) fn rust(files: &[File]) -> impl Iterator<Item = &File> {
     files.iter().filter(|file| file.path.ends_with(".rs"))
 }
 
 /// The sources of the crates without their tests.
-fn shipped(files: &[File]) -> impl Iterator<Item = File> {
+pub(crate) fn shipped(files: &[File]) -> impl Iterator<Item = File> {
     let is_source = |path: &str| path.starts_with("crates/") && path.contains("/src/");
     let is_test = |path: &str| path.ends_with("tests.rs") || path.contains("/tests/");
     let sources = rust(files).filter(move |file| is_source(&file.path) && !is_test(&file.path));
@@ -437,7 +437,7 @@ fn without_tests(text: &str) -> &str {
     &text[..tests.map_or(text.len(), |at| at + 1)]
 }
 
-fn each_line<'a>(
+pub(crate) fn each_line<'a>(
     files: impl Iterator<Item = &'a File>,
     find: impl Fn(&str) -> Option<String>,
 ) -> Vec<String> {
@@ -549,7 +549,7 @@ mod tests {
 
     #[test]
     fn libraries_name_no_flags_of_the_program() {
-        let common = "struct Common {\n    pub(crate) add_dir: Vec<PathBuf>,\n}\nstruct Other {\n    pub(crate) quiet: bool,\n}";
+        let common = "struct CommonArgs {\n    pub(crate) add_dir: Vec<PathBuf>,\n}\nstruct Other {\n    pub(crate) quiet: bool,\n}";
         let args = ("crates/haft-cli/src/args.rs", common);
         let (policy, session) = ("crates/haft-policy/src/a.rs", "crates/haft-session/src/a.rs");
         check(library_flags, &[args, (policy, "(\"give --add-dir {dir}\")")], &[&format!("{policy}:1")]);

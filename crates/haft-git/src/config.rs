@@ -324,13 +324,12 @@ pub fn merge(old: &[u8], new: &[u8]) -> ConfigMerge {
         }
         bytes.extend(render(&added));
     }
-    match says(&bytes, &kept, &wanted) {
-        true => ConfigMerge::Undone(bytes, names),
+    if says(&bytes, &kept, &wanted) {
+        ConfigMerge::Undone(bytes, names)
+    } else {
         // The values of one key are in a different order: then none of them stays.
-        false => {
-            names.push("the order of others".into());
-            ConfigMerge::Undone(old.to_owned(), names)
-        }
+        names.push("the order of others".into());
+        ConfigMerge::Undone(old.to_owned(), names)
     }
 }
 

@@ -185,10 +185,11 @@ fn build_agent(
     let rules = rules.and_then(|rules| rules.ask("asks")).and_then(|rules| rules.deny("forbidden"));
     let rules = SimulatedRules { world: world.clone(), rules: rules.expect("these are names of tools") };
     let hook = SimulatedHook(world.clone());
-    let results = match life.offload_fails {
+    let results = if life.offload_fails {
         // A file instead of a directory makes offloading fail.
-        true => world.0.root.join("journal.log").join("results"),
-        false => world.0.root.join("results"),
+        world.0.root.join("journal.log").join("results")
+    } else {
+        world.0.root.join("results")
     };
     if world.has_bug(PlantedBug::FileLeft) && std::fs::create_dir_all(world.0.root.join("results")).is_ok() {
         let _ = std::fs::write(world.0.root.join("results/left.txt"), "x");

@@ -387,7 +387,7 @@ impl<'a> CallAnalysis<'a> {
 
     /// Returns every path that the call touches.
     pub(crate) fn places(&self) -> impl Iterator<Item = (EffectRef, &SubjectPath<'a>)> {
-        fn of<'t, 'a>(
+        fn paths_of<'t, 'a>(
             command: Option<usize>,
             touches: &'t SubjectEffects<'a>,
         ) -> impl Iterator<Item = (EffectRef, &'t SubjectPath<'a>)> {
@@ -402,8 +402,8 @@ impl<'a> CallAnalysis<'a> {
             })
         }
         let commands = self.subject.commands.iter().enumerate();
-        of(None, &self.subject.touches)
-            .chain(commands.flat_map(|(at, command)| of(Some(at), &command.touches)))
+        paths_of(None, &self.subject.touches)
+            .chain(commands.flat_map(|(at, command)| paths_of(Some(at), &command.touches)))
     }
 
     /// Returns whether a command moves a path that it removes. A path that is only deleted is not read, and

@@ -89,10 +89,11 @@ impl MessageDecoder for ItemDecoder {
             return self.end(&fields, draft);
         }
         draft.check_error(fields.get("error"))?;
-        match fields.has("type") && draft.keeps_only_calls() {
+        if fields.has("type") && draft.keeps_only_calls() {
             // One item of an output.
-            true => self.finish(0, &fields, draft),
-            false => Err(fields.error("the response has no `output`; an array is required").into()),
+            self.finish(0, &fields, draft)
+        } else {
+            Err(fields.error("the response has no `output`; an array is required").into())
         }
     }
 

@@ -310,19 +310,18 @@ impl CleanupPass<'_, '_> {
         if is_open || !undo::is_there(&path) || undo::is_empty_folder(&path) {
             return;
         }
-        match path.file_name().is_some_and(is_obeyed) || path.is_symlink() {
-            true => self.ground.take_away(path.clone(), self.said),
+        if path.file_name().is_some_and(is_obeyed) || path.is_symlink() {
+            self.ground.take_away(path.clone(), self.said)
+        } else {
             // It may be all that is left of something: `mv HEAD old`.
-            false => {
-                let done = match undo::rename_aside(&path) {
-                    Ok(aside) => format!(
-                        "it was made while a command ran, where git keeps its own, and was renamed to `{}`",
-                        display_path(&aside)
-                    ),
-                    Err(_) => undo::take_away(&path),
-                };
-                self.said.push(ConfinementRefusal::Protected { path: path.clone(), done });
-            }
+            let done = match undo::rename_aside(&path) {
+                Ok(aside) => format!(
+                    "it was made while a command ran, where git keeps its own, and was renamed to `{}`",
+                    display_path(&aside)
+                ),
+                Err(_) => undo::take_away(&path),
+            };
+            self.said.push(ConfinementRefusal::Protected { path: path.clone(), done });
         }
         self.touched.push(path);
     }

@@ -140,14 +140,11 @@ impl RepositoryGuard {
         let GuardState { configs, administrations, .. } = &mut *state;
         for (path, config) in &mut configs.0 {
             let was_open = config.kept.is_some();
-            let is_due = match was_open {
-                true => config.writers.remove(&request_address(request)),
+            let is_due = if was_open {
+                config.writers.remove(&request_address(request))
+            } else {
                 // One that is gone with its repository is looked at with that.
-                false => {
-                    could_write
-                        && config.stamp != config_stamp(path)
-                        && path.parent().is_some_and(Path::is_dir)
-                }
+                could_write && config.stamp != config_stamp(path) && path.parent().is_some_and(Path::is_dir)
             };
             if !is_due || !was_open && held.is_empty() {
                 continue;
