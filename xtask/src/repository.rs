@@ -275,7 +275,6 @@ const VENDOR_KEY_EXCEPTIONS: &[(&str, &str)] = &[
     // Messages of MCP have a role: those of sampling and of prompts.
     ("crates/haft-session/src/mcp/sample.rs", "role"),
     ("crates/haft-mcp/src/client/tools/get_prompt.rs", "role"),
-    ("crates/haft-mcp/src/server/reply.rs", "role"),
     // The input of hooks after all calls of a message, as Claude Code writes it.
     ("crates/haft-policy/src/hooks/calls.rs", "tool_calls"),
     // Elements of pages have a role.
@@ -323,7 +322,8 @@ fn library_flags(files: &[File]) -> Vec<String> {
 fn program_flags(files: &[File]) -> std::collections::BTreeSet<String> {
     let file = files.iter().find(|file| file.path == format!("{PROGRAM}src/args.rs"));
     let lines = file.into_iter().flat_map(|file| file.text.lines());
-    let fields = lines.skip_while(|line| !line.contains("struct CommonArgs {")).take_while(|line| *line != "}");
+    let fields =
+        lines.skip_while(|line| !line.contains("struct CommonArgs {")).take_while(|line| *line != "}");
     let name =
         |line: &str| Some(line.trim().strip_prefix("pub(crate) ")?.split_once(':')?.0.replace('_', "-"));
     fields.filter_map(|line| name(line).map(|name| format!("--{name}"))).collect()
