@@ -216,7 +216,7 @@ impl Policy {
     /// Creates a policy and returns warnings about it.
     ///
     /// # Errors
-    /// Returns [`BadPolicy`] if rules are invalid.
+    /// Returns [`InvalidPolicy`] if rules are invalid.
     pub fn new(
         loaded: &ResolvedSettings,
         setup: PolicyContext<'_>,
@@ -283,7 +283,7 @@ impl Policy {
     /// writes nothing and doesn't ask the user. The engine has to use this policy.
     ///
     /// # Errors
-    /// Returns [`BadCall`] if the tool is unknown or the input is invalid.
+    /// Returns [`InvalidCall`] if the tool is unknown or the input is invalid.
     pub async fn check(&self, engine: &Engine, call: CheckedCall<'_>) -> Result<DecisionReport, InvalidCall> {
         explain::check_call(self, engine, call).await
     }

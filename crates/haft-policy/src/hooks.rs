@@ -323,7 +323,7 @@ impl Hooks {
     /// Creates the hooks of settings.
     ///
     /// # Errors
-    /// Returns [`BadHooks`] with every problem if a matcher or an `if` is invalid, or if there are too many
+    /// Returns [`InvalidHooks`] with every problem if a matcher or an `if` is invalid, or if there are too many
     /// hooks. A hook that acts as a gate must not be left out.
     pub fn from_settings(
         settings: &Settings,

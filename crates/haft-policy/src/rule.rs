@@ -133,7 +133,7 @@ impl Rule {
     /// Parses a rule.
     ///
     /// # Errors
-    /// Returns [`BadRule`], which says what is wrong, where, and what is accepted.
+    /// Returns [`InvalidRule`], which says what is wrong, where, and what is accepted.
     pub fn parse(written: UnparsedRule) -> Result<Rule, InvalidRule> {
         parse::parse_rule(written)
     }

@@ -234,7 +234,7 @@ impl GrantedRoot {
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// # runtime.block_on(async {
 /// let here = std::env::current_dir()?.canonicalize()?;
-/// let access = GrantedAccess { read: vec![GrantedRoot::subtree(&here)], ..Access::default() };
+/// let access = GrantedAccess { read: vec![GrantedRoot::subtree(&here)], ..GrantedAccess::default() };
 /// let files = DirFiles::new();
 /// let scoped = ScopedFiles::new(&files, &access, &here);
 /// assert!(scoped.read_to_string("Cargo.toml").await?.contains("[package]"));

@@ -73,7 +73,7 @@ use crate::tool::{AnyTool, IntoTools, InvalidTool, Tool};
 ///
 /// impl Tool for Answer {
 ///     type Input = NoInput;
-///     type ToolOutput = u8;
+///     type Output = u8;
 ///     fn spec(&self) -> ToolSpec {
 ///         ToolSpec::new("answer").description("Returns the answer.")
 ///     }

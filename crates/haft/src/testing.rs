@@ -10,7 +10,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! use haft::testing::{TestCaller, ScriptedAsker, scripted_tool};
-//! use haft::{Effects, ports::Answer};
+//! use haft::{Effects, ports::ApprovalAnswer};
 //! use serde_json::json;
 //!
 //! let (write, handle) = scripted_tool("write").effects(|_| Effects::writes("a.txt")).build();

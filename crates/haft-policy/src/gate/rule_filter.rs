@@ -24,7 +24,7 @@ impl Policy {
     /// Parses a rule by itself, outside of any list. A specifier that rules never evaluate is ignored.
     ///
     /// # Errors
-    /// Returns [`BadRule`] if the rule is invalid.
+    /// Returns [`InvalidRule`] if the rule is invalid.
     pub fn rule_filter(&self, rule: &str, source: &SettingsSource) -> Result<RuleFilter, InvalidRule> {
         let parse = |text: &str| Rule::parse(UnparsedRule::plain(text, RuleList::Deny, source.clone()));
         let mut rule = parse(rule)?;

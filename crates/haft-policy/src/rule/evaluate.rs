@@ -34,7 +34,7 @@ pub struct RuleMatches {
     /// empty for a denied or asked call too.
     pub uncovered: Vec<EffectRef>,
     /// A rule restricts part of a folder that is read, so the tool has to [leave that part
-    /// out](Subject::leaves_out).
+    /// out](RuleSubject::leaves_out).
     pub leaves_out: bool,
     /// Every other rule that matched. Filled only by [`RuleSet::explain`].
     pub others: Vec<(RuleId, NotDecidingReason)>,

@@ -289,7 +289,7 @@ pub struct EffectRef {
     pub touch: EffectKind,
     /// The command that does it, by its place in [`RuleSubject::commands`].
     pub command: Option<usize>,
-    /// The index in the list of [`Touches`] for this kind.
+    /// The index in the list of [`SubjectEffects`] for this kind.
     pub index: usize,
 }
 

@@ -42,7 +42,7 @@ pub struct EffectLists<'a> {
 /// use serde_json::json;
 ///
 /// let writes = ["out/{name}.txt".to_owned()];
-/// let lists = EffectLists { writes: &writes, ..Lists::default() };
+/// let lists = EffectLists { writes: &writes, ..EffectLists::default() };
 /// let declaration = EffectTemplates::read(&lists, None, &mut |place, words| panic!("{place}: {words}"));
 /// assert_eq!(declaration.effects(&json!({"name": "a"})), Ok(Effects::writes("out/a.txt")));
 /// ```

@@ -33,7 +33,7 @@ use crate::future::BoxFuture;
 /// use std::path::Path;
 ///
 /// let files = MemoryFiles::new().with("/w/a.txt", "text").with("/etc/secret", "no");
-/// let access = GrantedAccess { write: vec![GrantedRoot::subtree("/w")], ..Access::default() };
+/// let access = GrantedAccess { write: vec![GrantedRoot::subtree("/w")], ..GrantedAccess::default() };
 /// let scoped = ScopedFiles::new(&files, &access, Path::new("/w"));
 ///
 /// assert_eq!(scoped.read_to_string("a.txt").await.unwrap(), "text");
