@@ -323,8 +323,8 @@ impl Hooks {
     /// Creates the hooks of settings.
     ///
     /// # Errors
-    /// Returns [`InvalidHooks`] with every problem if a matcher or an `if` is invalid, or if there are too many
-    /// hooks. A hook that acts as a gate must not be left out.
+    /// Returns [`InvalidHooks`] with every problem if a matcher or an `if` is invalid, or if there are too
+    /// many hooks. A hook that acts as a gate must not be left out.
     pub fn from_settings(
         settings: &Settings,
         processes: Arc<dyn Processes>,

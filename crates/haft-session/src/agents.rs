@@ -1,9 +1,9 @@
 //! Sub-agents: agent loops that work on a task for a call of another agent.
 //!
-//! [`SessionAgents`] implements the port [`SubAgents`] with the agent loop of `haft-agent`. A sub-agent is a child
-//! of the calling engine: it has at most the parent's tools, the parent's rules apply to it too, and it
-//! ends with the call. It has its own conversation, name and usage account, and its usage also counts for
-//! its parent. [`kinds`] defines the kinds of agents, `agent_events` reports on a working agent. One table
+//! [`SessionAgents`] implements the port [`SubAgents`] with the agent loop of `haft-agent`. A sub-agent is a
+//! child of the calling engine: it has at most the parent's tools, the parent's rules apply to it too, and it
+//! ends with the call. It has its own conversation, name and usage account, and its usage also counts for its
+//! parent. [`kinds`] defines the kinds of agents, `agent_events` reports on a working agent. One table
 //! contains all running agents by name. An agent is in it only while it works.
 
 mod agent_events;

@@ -1,10 +1,10 @@
 //! Script tools: a folder with `tool.json` and a program in any language.
 //!
 //! The arguments of a call go to the program as one JSON object on standard input, what it prints is the
-//! result, and an exit code other than 0 is an error with standard error as its words. [`load_scripts`] makes tools
-//! of a folder of such folders; they go through everything that any tool goes through. The program itself is
-//! run by the host's [`Processes`](haft::ports::Processes): where that doesn't confine it, its declared
-//! effects are only believed, so every call asks unless it is allowed by name.
+//! result, and an exit code other than 0 is an error with standard error as its words. [`load_scripts`] makes
+//! tools of a folder of such folders; they go through everything that any tool goes through. The program
+//! itself is run by the host's [`Processes`](haft::ports::Processes): where that doesn't confine it, its
+//! declared effects are only believed, so every call asks unless it is allowed by name.
 //!
 //! - `manifest` is `tool.json`: its fields, its schema, what is wrong with one.
 //! - `effects` turns what it declares and one call's arguments into [`Effects`].
